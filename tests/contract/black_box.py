@@ -1,0 +1,120 @@
+"""Asking Driftscope from outside: commands in a process of their own, pages by their addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support import ROOT
+
+HERE = Path(__file__).parent
+INPUTS = HERE / "inputs"
+LIMIT_S = 300.0
+
+# Whatever parser the command builds: it is printed instead of used.
+_PARSER = """
+import argparse, json, runpy, sys
+
+def walk(parser, name, commands):
+    options = commands[name] = {}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, below in action.choices.items():
+                walk(below, f"{name} {word}".strip(), commands)
+        elif not isinstance(action, argparse._HelpAction):
+            names = action.option_strings or [action.dest]
+            entry = {"names": dict.fromkeys(names, True), "default": action.default, "required": action.required,
+                     "takes": "nothing" if action.nargs == 0 else action.nargs or "one"}
+            if action.choices is not None:
+                entry["choices"] = dict.fromkeys(map(str, action.choices), True)
+            options[names[0]] = entry
+    return commands
+
+def printed(parser, *args, **kwargs):
+    print(json.dumps(walk(parser, "", {}), default=str))
+    sys.exit()
+
+argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = printed
+sys.argv = ["engine"]
+runpy.run_module("engine", run_name="__main__")
+"""
+
+# Each address is opened on its own, as in a fresh tab; all in one process, which has to import the app once.
+_PAGES = """
+import json, sys
+from streamlit.testing.v1 import AppTest
+
+for name, query in json.load(sys.stdin):
+    app = AppTest.from_file(f"pages/{name}.py", default_timeout=250)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    shown = app.session_state["shown"] if "shown" in app.session_state else "null"
+    wrong = [element.message for element in app.exception]
+    print(json.dumps({"shown": json.loads(shown), "exceptions": wrong}), flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        assert self.code == 0, self
+        return json.loads(self.out)
+
+
+def engine(*args: str, store: Path, tree: Path = ROOT) -> Done:
+    return _python("-m", "engine", *args, store=store, tree=tree)
+
+
+def options() -> dict[str, Any]:
+    """Of every command, by its whole name: each option's names, default, choices, and whether it has to be there."""
+    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT, tree=ROOT).document
+    return known
+
+
+def pages(links: Sequence[tuple[str, Mapping[str, Any]]], store: Path, tree: Path = ROOT) -> list[Any]:
+    """What each of the addresses selects, as the page says, and the exceptions that it showed."""
+    done = _python("-c", _PAGES, store=store, tree=tree, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
+    assert done.code == 0, done.err[-2000:]
+    answers = [json.loads(line) for line in done.out.splitlines() if line.startswith('{"shown"')]
+    assert len(answers) == len(links), done.err[-2000:]
+    return answers
+
+
+def _python(*args: str, store: Path, tree: Path, stdin: str = "", limit_s: float = LIMIT_S) -> Done:
+    env = {**os.environ, "DRIFTSCOPE_STORE": str(store), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+    env.pop("DRIFTSCOPE_MODELS", None)
+    done = subprocess.run(
+        [sys.executable, *args], cwd=tree, env=env, input=stdin, capture_output=True, text=True, timeout=limit_s
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def answer(args: Sequence[str], store: Path, reads: str | None = None, tree: Path = ROOT) -> Any:
+    """A call's JSON; with ``reads`` also the file of that name that it wrote to ``{out}``."""
+    with tempfile.TemporaryDirectory() as out:
+        put = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", out) for arg in args]
+        document = engine(*put, "--json", store=store, tree=tree).document
+        if reads is None:
+            return document
+        content = Path(out, reads).read_text(encoding="utf-8")
+        return {"answer": document, "file": json.loads(content) if reads.endswith(".json") else content.splitlines()}
+
+
+def unpacked_old_store(folder: Path) -> Path:
+    with tarfile.open(HERE / "old_store.tar.gz") as packed:
+        packed.extractall(folder, filter="data")
+    return folder / "store"

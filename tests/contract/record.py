@@ -1,0 +1,163 @@
+"""Write what the contract tests expect, from the code as it is: ``python -m tests.contract.record [--only PART]``.
+
+Run it only after a change that means every figure anew, such as
+another demo store; what an issue takes away on purpose goes to gone.toml instead. ``--old CHECKOUT`` writes the answers
+over the packed old store, by the code that made it.
+
+Every call is made twice: an answer that is another the second time is an error, to be mended or named in ``without``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.contract.black_box import HERE, answer, engine, options, pages, unpacked_old_store
+from tests.contract.inclusion import lost, reduced
+from tests.support import ROOT
+
+RECORDED = HERE / "recorded"
+PARTS = ("options", "answers", "links")
+_PLACEHOLDER = re.compile(r"\{(run|trace|log):([^}]+)\}")
+
+
+def _write(name: str, document: Mapping[str, Any]) -> None:
+    """An entry a line, so that a change is seen as one."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in document.items()]
+    RECORDED.mkdir(exist_ok=True)
+    (RECORDED / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print(f"{name}: {len(lines)} entries")
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))
+
+
+def resolver(store: Path) -> Callable[[Any], Any]:
+    """Puts ids of the store in place of ``{run:...}``, ``{trace:...}`` and ``{log:...}``."""
+    lps = _toml("calls.toml")["lps"]
+    runs = [row for row in engine("runs", "--json", store=store).document if row["origin"] == "measured"]
+    ids = {
+        "trace": [row["trace_id"] for row in engine("trace", "list", "--json", store=store).document],
+        "log": [row["log_id"] for row in engine("logits", "list", "--json", store=store).document],
+    }
+
+    def id_of(match: re.Match[str]) -> str:
+        kind, name = match.groups()
+        if kind == "run":
+            model, _, lp = name.partition("/")
+            of_model = [row for row in runs if row["model_alias"] == model]
+            found = [row["run_id"] for known in lps.get(lp, [lp]) for row in of_model if row["lp"] == known][:1]
+        else:
+            found = [id_ for id_ in ids[kind] if name in id_]
+        if len(found) != 1:
+            raise SystemExit(f"{match.group()} is {len(found)} entries of the store: {found}")
+        return str(found[0])
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, str):
+            return _PLACEHOLDER.sub(id_of, value)
+        if isinstance(value, dict):
+            return {key: resolved(item) for key, item in value.items()}
+        return [resolved(item) for item in value] if isinstance(value, list) else value
+
+    return resolved
+
+
+def _same_twice(name: str, ask: Callable[[], Any], without: Iterable[str], every: Iterable[str]) -> Any:
+    document = reduced(ask(), without, every)
+    if differences := list(lost(document, ask())):
+        raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
+    print(f"  {name}: {len(json.dumps(document)):,} characters", flush=True)
+    return document
+
+
+def _record_calls(name: str, calls: Mapping[str, Any], store: Path, tree: Path = ROOT) -> None:
+    answers = {}
+    for key, call in calls.items():
+        args, reads = call["args"], call.get("reads")
+
+        def ask(args: list[str] = args, reads: str | None = reads) -> Any:
+            return answer(args, store, reads=reads, tree=tree)
+
+        found = _same_twice(key, ask, call.get("without", ()), call.get("every", ()))
+        answers[key] = {"args": args, **({"reads": reads} if reads else {}), "answer": found}
+    _write(name, answers)
+
+
+def record_links(store: Path) -> None:
+    links = resolver(store)(_toml("links.toml"))
+    named = {f"{page} {name}": (page, query) for page, part in links.items() for name, query in part.items()}
+    first, second = (pages(list(named.values()), store) for _ in range(2))
+    for name, one, other in zip(named, first, second, strict=True):
+        if one["exceptions"] or one["shown"] != other["shown"]:
+            raise SystemExit(f"{name}: {one} and then {other}")
+    _write(
+        "links",
+        {
+            name: {"page": page, "query": query, "shown": reduced(seen["shown"], has_texts=True)}
+            for (name, (page, query)), seen in zip(named.items(), first, strict=True)
+        },
+    )
+
+
+def record_old(checkout: Path, folder: Path) -> None:
+    """Every entry of the old store as the old code shows and exports it."""
+    store = unpacked_old_store(folder)
+    old = {"tree": checkout, "store": store}
+    runs = engine("runs", "--json", **old).document
+    calls: dict[str, Any] = {
+        "runs": ["runs"],
+        "unfinished": ["runs", "--unfinished"],
+        "verify": ["verify"],
+        "references": ["references"],
+        "traces": ["trace", "list"],
+        "logs": ["logits", "list"],
+        "compare": ["compare", *(row["run_id"] for row in runs if row["origin"] == "measured")],
+        "rows": ["sql", "SELECT run_id, lp, placeholder, samples, clean, blocks, bad_blocks FROM runs ORDER BY run_id"],
+        "samples": [
+            "sql",
+            "SELECT run_id, count(*) AS n, sum(tokens) AS t FROM samples GROUP BY run_id ORDER BY run_id",
+        ],
+        "blocks": ["sql", "SELECT run_id, count(*) AS n, sum(drift) AS d FROM blocks GROUP BY run_id ORDER BY run_id"],
+        "steps": ["sql", "SELECT run_id, count(*) AS n, avg(p_raw) AS p FROM steps GROUP BY run_id ORDER BY run_id"],
+        "events": ["sql", "SELECT trace_id, count(*) AS n FROM trace_events GROUP BY trace_id ORDER BY trace_id"],
+    }
+    every = ["lp", "placeholder", "samples", "clean", "bad_blocks", "n", "t"]
+    named: dict[str, Any] = {key: {"args": args, "every": every} for key, args in calls.items()}
+    for row in runs:
+        id_, is_text = row["run_id"], row["lp"] is not None  # a pickle's run has neither
+        named[f"show {id_}"] = {"args": ["show", id_]}
+        file, form = ("run.json", "report") if is_text else ("run.sdf", "sdf")
+        named[f"export {id_}"] = {"args": ["export", id_, f"{{out}}/{file}", "--as", form], "reads": file}
+    _record_calls("old_store", named, store, checkout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; default: all")
+    parser.add_argument("--old", type=Path, metavar="CHECKOUT", help="the old store's answers alone, by this checkout")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(shutil.copytree(ROOT / "data" / "demo", Path(folder, "demo")))
+        if given.old:
+            record_old(given.old.resolve(), Path(folder))
+            return
+        for part in given.only or PARTS:
+            if part == "options":
+                _write("options", options())
+            elif part == "answers":
+                _record_calls("answers", resolver(store)(_toml("calls.toml")["calls"]), store)
+            else:
+                record_links(store)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""A store of before issue 17: its entries are shown as the code of then showed them, and stopped runs end as then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.contract.black_box import HERE, answer, engine, unpacked_old_store
+from tests.contract.expected import is_gone, missing, recorded
+from tests.support import sized
+
+CALLS = recorded("old_store")
+STOPPED = json.loads((HERE / "recorded" / "resumed_before.json").read_text("utf-8"))
+"""Samples of the stopped runs, as the code of then wrote them to their end."""
+LPS = ["position-blocklist-short", "position-allowlist", "adaptive-placeholder"]
+OF_STOPPED = """SELECT run_id, lp, sample_id, text FROM samples JOIN runs USING (run_id)
+    WHERE label = 'old, stopped' AND lp = '{lp}' ORDER BY sample_id"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked_old_store(tmp_path_factory.mktemp("old"))
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if not is_gone("old", name)])
+def test_an_entry_of_the_old_store_is_shown_as_it_was(name: str, store: Path) -> None:
+    call = CALLS[name]
+    assert not missing("old", name, call["answer"], answer(call["args"], store, call.get("reads")))
+
+
+def test_a_saved_query_is_there(store: Path) -> None:
+    (query,) = json.loads((store / "queries.json").read_text("utf-8"))["queries"]
+    rows = engine("sql", query["sql"], "--json", store=store).document
+    assert {row["lp"] for row in rows} >= {"position-blocklist", "position-blocklist-short", "position-allowlist"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lp", sized(LPS, [*LPS, "position-blocklist", "truncating", "exact"]))
+def test_a_stopped_run_is_resumed_under_its_name_and_rules(lp: str, tmp_path: Path) -> None:
+    rows = [row for row in STOPPED if row["lp"] == lp]
+    store = unpacked_old_store(tmp_path)
+    (run,) = engine("run", "--resume", rows[0]["run_id"], "--json", store=store).document
+    assert (run["lp"], run["samples"]) == (lp, len(rows))
+    assert engine("sql", OF_STOPPED.format(lp=lp), "--json", store=store).document == rows
