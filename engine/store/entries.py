@@ -256,7 +256,7 @@ def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) ->
     """The row of a sheet in the columns' own types; a key that is no column is left to the sheet."""
     values = {}
     for name, column in zip(table.names, table.columns, strict=True):
-        value = row.get(name)
+        value: Any = row.get(name)
         if value is None and not (column.required and is_whole):
             continue
         kind, wanted = type(value), column.type
