@@ -32,7 +32,7 @@ MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexib
 
 page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
-START = {"choice": "aspirin", "lit": -1, "shown": True, "taken back": False, "other": False, "framed": False}
+START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False, "framed": False}
 
 
 def clear() -> None:
@@ -46,7 +46,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     lit = st.number_input("In work", -1, 12, width=160, key="lit")
     st.button("Rerun")
     st.button("Clear", on_click=clear)
-    shown = st.toggle("Shown", key="shown")
+    shown = st.toggle("Shown", key="in sight")
     st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
     framed = st.toggle("Frame", key="framed")

@@ -10,9 +10,9 @@ from tests.pages.strip_demo_chips import HOSTILE, generated, many
 
 page("Token strip", ":material/token:", "Every look that a chip can have, and every piece that could hurt.")
 choice = st.radio("Chips", ["generated", "hostile", "3,000 chips", "growing", "none"], horizontal=True)
-shown = st.session_state.setdefault("shown", 20)
+shown = st.session_state.setdefault("chips shown", 20)
 if choice == "growing" and st.button("More"):
-    shown = st.session_state["shown"] = shown + 450
+    shown = st.session_state["chips shown"] = shown + 450
 chips = {
     "generated": generated(),
     "hostile": [Chip(piece, i, note=piece[:100]) for i, piece in enumerate(HOSTILE)],
