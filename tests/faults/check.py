@@ -1,5 +1,9 @@
 """Which of the listed faults do the tests catch? ``make faults``, or ``python -m tests.faults.check [--out FILE]``.
 
+``python -m tests.faults.check --fifty --measured FOLDER --out FILE`` checks the other list, and by more: for each fault
+the contract tests run too, and where no test that reaches its line fails, all others. It takes hours. With the same
+FOLDER and FILE it resumes where it was stopped: FOLDER keeps the run under coverage of this tree, FILE the verdicts.
+
 One run of all tests under coverage says which tests reach which line, and how long each takes. Then each fault is
 planted in a copy of the tree, and the tests that reach its line run until the first fails. Tests of the module's own
 file come first, then short ones. A test that fails without the fault too has caught nothing. Servers and commands in a
@@ -17,21 +21,27 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Lock
 from typing import Any
 
 import coverage
 
-from tests.faults.draw import LIST, Fault
+from tests.faults.draw import FIFTY, LIST, Fault, listed
 from tests.support import ROOT
 
 MOST_TEST_S = 240.0  # seconds of tests per fault, by the times of the run under coverage
 HANGS_AFTER_S = 900.0  # a fault that makes tests hang is caught
+REST_HANGS_AFTER_S = 4 * 3600.0
+CONTRACT = "tests/contract"
+OF_CONTRACT = [f"{CONTRACT}/test_{name}.py" for name in ("commands", "links", "old_store")]
+"""They start processes, so that coverage says nothing of them."""
+CATCHERS = (("unit tests", "by"), ("contract tests", "by_contract"))
 NOT_COPIED = (
     ".git",
     ".venv",
@@ -67,7 +77,8 @@ def measure(folder: Path, faults: list[Fault]) -> None:
     files = ",".join(sorted({str(ROOT / fault.file) for fault in faults}))
     (folder / "coveragerc").write_text(CONFIG.format(files=files, data=folder / "coverage"))
     options = ["--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test", "--cov-report="]
-    done = run_tests([*options, "-m", "not browser", "-n", "auto", "--dist=worksteal"], ROOT, folder / "outcome.json")
+    options += ["-m", "not browser", "-n", "auto", "--dist=worksteal", f"--ignore={CONTRACT}"]
+    done = run_tests(options, ROOT, folder / "outcome.json")
     if done not in (0, 1):
         raise SystemExit(f"the run under coverage ended with {done}")
 
@@ -83,13 +94,32 @@ def run_tests(arguments: list[str], tree: Path, outcome: Path, limit_s: float | 
 
 
 def place_of(fault: Fault) -> tuple[Path, int] | None:
-    """The file and line number of a fault; None where the code it was drawn from is gone."""
-    source = (ROOT / fault.file).read_text(encoding="utf-8") if (ROOT / fault.file).is_file() else ""
-    numbers = [number for number, line in enumerate(source.splitlines()) if line.strip() == fault.before]
-    inside = [number for number in numbers if _function_at(source, number + 1) == fault.function]
+    """The file and line number of a fault, also where its function moved to another module; None where it is gone."""
+    path = ROOT / fault.file
+    here = _lines_with(fault, path) if path.is_file() else []
+    inside = [number for number, function in here if function == fault.function]
     if fault.nth < len(inside):
-        return ROOT / fault.file, inside[fault.nth]
-    return (ROOT / fault.file, numbers[0]) if len(numbers) == 1 else None
+        return path, inside[fault.nth]
+    if len(here) == 1:
+        return path, here[0][0]
+    name = fault.function.rpartition(".")[2]
+    moved = [
+        (other, number)
+        for top in ("engine", "pages")
+        for other in sorted((ROOT / top).rglob("*.py"))
+        for number, function in _lines_with(fault, other)
+        if name and function.rpartition(".")[2] == name
+    ]
+    return moved[0] if len(moved) == 1 else None
+
+
+def _lines_with(fault: Fault, path: Path) -> list[tuple[int, str]]:
+    """Where a module has the fault's line: the numbers, and the functions around them."""
+    source = path.read_text(encoding="utf-8")
+    if fault.before not in source:
+        return []
+    numbers = [number for number, line in enumerate(source.splitlines()) if line.strip() == fault.before]
+    return [(number, _function_at(source, number + 1)) for number in numbers]
 
 
 def _function_at(source: str, line: int) -> str:
@@ -143,35 +173,45 @@ def planted(copy: Path, fault: Fault, place: tuple[Path, int]) -> Iterator[None]
         path.write_text(sound, encoding="utf-8")
 
 
-def verdict(copy: Path, fault: Fault, reach: Reach) -> dict[str, Any]:
+def verdict(copy: Path, fault: Fault, reach: Reach, has_contract: bool) -> dict[str, Any]:
+    """Which test caught it first, and, ``has_contract``, also which contract test, and which of all others if none."""
     began = time.monotonic()
     place = place_of(fault)
     if place is None:
         return {**asdict(fault), "result": "gone"}
     tests = reach.tests(*place)
-    if not tests:
-        return {**asdict(fault), "result": "missed", "tests": 0}
-    count, result, by = len(tests), "missed", ""
-    while tests and result == "missed":
+    by = catcher(copy, fault, place, tests)
+    row = {**asdict(fault), "result": "caught" if by else "missed", "tests": len(tests), "by": by or ""}
+    if has_contract:
+        row["by_contract"] = catcher(copy, fault, place, OF_CONTRACT) or ""
+        if by is None:
+            rest = [name for name in reach.seconds if name not in tests]
+            row["by"] = catcher(copy, fault, place, rest, REST_HANGS_AFTER_S) or ""
+        row["result"] = "caught" if row["by"] or row["by_contract"] else "missed"
+    return {**row, "seconds": round(time.monotonic() - began, 1)}
+
+
+def catcher(
+    copy: Path, fault: Fault, place: tuple[Path, int], tests: Sequence[str], limit_s: float = HANGS_AFTER_S
+) -> str | None:
+    """The first of the tests that fails with the fault and not without it."""
+    unsteady: list[str] = []
+    while tests:
         with planted(copy, fault, place):
-            failed = first_failed(copy, tests)
-        if failed is None:
-            break
-        if failed in tests and first_failed(copy, [failed]) == failed:
-            tests.remove(failed)
-        else:
-            result, by = "caught", failed
-    seconds = round(time.monotonic() - began, 1)
-    return {**asdict(fault), "result": result, "tests": count, "by": by, "seconds": seconds}
+            failed = first_failed(copy, tests, unsteady, limit_s)
+        if failed is None or "::" not in failed or first_failed(copy, [failed], [], limit_s) != failed:
+            return failed
+        unsteady.append(failed)
+    return None
 
 
-def first_failed(copy: Path, tests: list[str]) -> str | None:
+def first_failed(copy: Path, tests: Sequence[str], without: Sequence[str], limit_s: float) -> str | None:
     """The test that failed first, or a word where pytest came to none."""
     names, outcome = copy.parent / "names.txt", copy.parent / "outcome.json"
-    names.write_text("\n".join(tests))
+    names.write_text("\n".join([*tests, *(f"--deselect={name}" for name in without)]))
     outcome.unlink(missing_ok=True)
     try:
-        if run_tests(["-x", "-n", "0", f"@{names}"], copy, outcome, HANGS_AFTER_S) == 0:
+        if run_tests(["-x", "-n", "0", f"@{names}"], copy, outcome, limit_s) == 0:
             return None
     except subprocess.TimeoutExpired:
         return "hangs"
@@ -198,45 +238,63 @@ def copy_of_the_tree(folder: Path) -> Path:
     return copy
 
 
-def check(folder: Path, faults: list[Fault], workers: int) -> list[dict[str, Any]]:
-    """Every fault's verdict, in the list's order."""
+def check(
+    folder: Path, faults: Sequence[Fault], workers: int, out: Path | None, has_contract: bool
+) -> list[dict[str, Any]]:
+    """Every fault's verdict. Each is written to ``out`` at once; those of the fifty there are kept."""
     reach = Reach(folder)
+    begun = json.loads(out.read_text(encoding="utf-8")) if has_contract and out is not None and out.is_file() else []
+    known = {_key(row): row for row in begun}
+    waiting = [fault for fault in faults if _key(asdict(fault)) not in known]
     copies: SimpleQueue[Path] = SimpleQueue()
-    for number in range(workers):
-        copies.put(copy_of_the_tree(folder / f"copy-{number}"))
+    writing = Lock()
+    with tempfile.TemporaryDirectory() as temporary:
+        for number in range(min(workers, len(waiting))):
+            copies.put(copy_of_the_tree(Path(temporary, f"copy-{number}")))
 
-    def judged(fault: Fault) -> dict[str, Any]:
-        copy = copies.get()
-        try:
-            row = verdict(copy, fault, reach)
-        finally:
-            copies.put(copy)
-        print(f"{row['result']:7} {row.get('seconds', 0):6.1f} s  {fault.file}: {fault.after}", flush=True)
-        return row
+        def judged(fault: Fault) -> None:
+            copy = copies.get()
+            try:
+                row = verdict(copy, fault, reach, has_contract)
+            finally:
+                copies.put(copy)
+            by = ", ".join(filter(None, (row.get("by"), row.get("by_contract"))))
+            print(f"{row['result']:7} {row.get('seconds', 0):6.1f} s  {fault.file}: {fault.after}  {by}", flush=True)
+            with writing:
+                known[_key(row)] = row
+                if out is not None:
+                    part = out.with_suffix(".part")
+                    part.write_text(json.dumps(sorted(known.values(), key=_key), indent=1) + "\n", encoding="utf-8")
+                    part.replace(out)
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(judged, faults))
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(judged, waiting))
+    return [known[_key(asdict(fault))] for fault in faults]
+
+
+def _key(fault: Mapping[str, Any]) -> str:
+    return json.dumps([fault[field] for field in ("file", "function", "before", "after", "nth")])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fifty", action="store_true", help="the other list, with the contract tests")
+    parser.add_argument("--match", default="", help="only faults in files with this in their path")
     parser.add_argument("--out", type=Path, help="write every fault's verdict here, as JSON")
-    parser.add_argument("--measured", type=Path, help="a folder with the coverage and times of an earlier run")
+    parser.add_argument("--measured", type=Path, help="keeps the coverage and times of the run without a fault")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
-    faults = [Fault(**entry) for entry in json.loads(LIST.read_text(encoding="utf-8"))]
+    faults = [fault for fault in listed(FIFTY if options.fifty else LIST) if options.match in fault.file]
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if options.measured:
-            for name in ("coverage", "outcome.json"):
-                shutil.copy(options.measured / name, folder)
-        else:
+        folder = options.measured or Path(temporary)
+        if not (folder / "outcome.json").is_file():
+            folder.mkdir(parents=True, exist_ok=True)
             measure(folder, faults)
-        rows = check(folder, faults, options.workers)
-    if options.out:
-        options.out.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        rows = check(folder, faults, options.workers, options.out, options.fifty)
     counts = {result: sum(row["result"] == result for row in rows) for result in ("caught", "missed", "gone")}
     print(", ".join(f"{count} {result}" for result, count in counts.items()))
+    if options.fifty:
+        print(*(f"by {name}: {sum(bool(row.get(key)) for row in rows)}" for name, key in CATCHERS), sep=", ")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Draw the list of faults: ``python -m tests.faults.draw``. One seed and one tree give one list.
+"""Draw a list of faults: ``python -m tests.faults.draw [hundred | fifty]``. One seed and one tree give one list.
 
 A fault is one changed line of ``engine/`` or ``pages/``: an operator, a constant or a condition that is wrong, or a
 statement that is missing. It is stored with its line's text, not its number, so that it is found again when the code
-around it changes. The committed list is the yardstick; draw a new one only to start over.
+around it changes. The committed lists are the yardsticks; draw a new one only to start over. None of the hundred is
+among the fifty, which are planted again after each part of the redesign.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from __future__ import annotations
 import ast
 import json
 import random
+import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support import ROOT
 
-LIST = Path(__file__).with_name("faults.json")
-COUNT, SEED = 100, 9
-LEAST_PER_FOLDER = 2
+LIST, FIFTY = (Path(__file__).with_name(f"{name}.json") for name in ("faults", "fifty"))
+COUNT, SEED, LEAST_PER_FOLDER = 100, 9, 2
 
 COMPARISONS = {"Lt": "<=", "LtE": "<", "Gt": ">=", "GtE": ">", "Eq": "!=", "NotEq": "==", "In": "not in"}
 COMPARISONS |= {"NotIn": "in", "Is": "is not", "IsNot": "is"}
@@ -37,20 +38,24 @@ class Fault:
     nth: int  # which of the equal lines of that function, from 0
 
 
-def draw() -> list[Fault]:
-    """Each folder gives its share by lines, and each at least two."""
-    chance = random.Random(SEED)
+def draw(
+    count: int = COUNT, seed: int = SEED, least: int = LEAST_PER_FOLDER, without: Sequence[Fault] = ()
+) -> list[Fault]:
+    """Each folder gives its share by lines, and each at least ``least``."""
+    chance = random.Random(seed)
     folders: dict[str, list[Path]] = defaultdict(list)
     for path in sorted((*(ROOT / "engine").rglob("*.py"), *(ROOT / "pages").rglob("*.py"))):
         folders[str(path.parent.relative_to(ROOT))].append(path)
     weights = {folder: sum(len(path.read_text().splitlines()) for path in paths) for folder, paths in folders.items()}
-    places = [folder for folder in folders for _ in range(LEAST_PER_FOLDER)]
-    places += chance.choices(list(weights), list(weights.values()), k=max(0, COUNT - len(places)))
+    places = [folder for folder in folders for _ in range(least)]
+    places += chance.choices(list(weights), list(weights.values()), k=max(0, count - len(places)))
     drawn: list[Fault] = []
+    taken = set(without)
     for folder in sorted(places):
-        choices = [fault for path in folders[folder] for fault in faults_of(path) if fault not in drawn]
+        choices = [fault for path in folders[folder] for fault in faults_of(path) if fault not in taken]
         kind = chance.choice(sorted({fault.kind for fault in choices} or [""]))
         drawn += chance.sample([fault for fault in choices if fault.kind == kind], 1 if choices else 0)
+        taken |= set(drawn[-1:])
     return drawn
 
 
@@ -112,5 +117,12 @@ def _changes(node: Any, line: str) -> Iterator[tuple[str, int, int, str]]:
             yield "dropped", node.col_offset, node.end_col_offset or 0, "pass"
 
 
+def listed(path: Path) -> list[Fault]:
+    return [Fault(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
+
+
 if __name__ == "__main__":
-    LIST.write_text(json.dumps([asdict(fault) for fault in draw()], indent=1) + "\n", encoding="utf-8")
+    is_fifty = sys.argv[1:] == ["fifty"]
+    faults = draw(50, 17, 1, listed(LIST)) if is_fifty else draw()
+    path = FIFTY if is_fifty else LIST
+    path.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n", encoding="utf-8")
