@@ -65,6 +65,21 @@ def test_a_link_to_a_page_says_what_it_selects(
     assert {key: shown.get(key, "missing") for key in expected} == expected
 
 
+def test_a_sections_run_is_named_by_its_id_or_by_its_words_as_links_once_had_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO_STORE.home.where))
+    named = EXACT
+    for _ in range(2):
+        app = AppTest.from_file(str(ROOT / "pages" / "drift.py"), default_timeout=120)
+        for key, value in {"run": [BLOCKLIST, EXACT], "view": "Junk lexicon", "one_run": named}.items():
+            app.query_params[key] = value
+        assert json.loads(app.run().session_state["shown"])["one_run"] == EXACT
+        assert EXACT in app.query_params["one_run"]
+        named = app.selectbox(key="one_run").options[1]
+    assert named != EXACT
+
+
 @pytest.mark.parametrize("name", ["compare", "drift"])
 def test_what_a_page_opened_with_stays_where_newer_runs_come(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
