@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tests.support import ROOT
 
@@ -47,19 +47,31 @@ sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
 """
 
-# Each address is opened on its own, as in a fresh tab; all in one process, which has to import the app once.
+# Each address is opened on its own, as in a fresh tab; all in one process, which has to import the app once. What a
+# query in the background brings is not there at first: the page is drawn again until it says all that is wanted, or,
+# where that is not known, until it says no more.
 _PAGES = """
-import json, sys
+import json, sys, time
 from streamlit.testing.v1 import AppTest
 
-for name, query in json.load(sys.stdin):
+def shown(app):
+    return json.loads(app.session_state["shown"]) if "shown" in app.session_state else {}
+
+for name, query, wanted in json.load(sys.stdin):
     app = AppTest.from_file(f"pages/{name}.py", default_timeout=250)
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
-    shown = app.session_state["shown"] if "shown" in app.session_state else "null"
+    for _ in range(20):
+        known = shown(app)
+        if wanted is not None and set(wanted) <= set(known):
+            break
+        time.sleep(1)
+        app.run()
+        if wanted is None and shown(app) == known:
+            break
     wrong = [element.message for element in app.exception]
-    print(json.dumps({"shown": json.loads(shown), "exceptions": wrong}), flush=True)
+    print(json.dumps({"shown": shown(app), "exceptions": wrong}), flush=True)
 """
 
 
@@ -85,9 +97,13 @@ def options() -> dict[str, Any]:
     return known
 
 
-def pages(links: Sequence[tuple[str, Mapping[str, Any]]], store: Path, tree: Path = ROOT) -> list[Any]:
+Link: TypeAlias = tuple[str, Mapping[str, Any], Sequence[str] | None]
+"""A page's name, the parameters of its address, and the keys that it has to say, where they are known."""
+
+
+def pages(links: Sequence[Link], store: Path) -> list[Any]:
     """What each of the addresses selects, as the page says, and the exceptions that it showed."""
-    done = _python("-c", _PAGES, store=store, tree=tree, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
+    done = _python("-c", _PAGES, store=store, tree=ROOT, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
     assert done.code == 0, done.err[-2000:]
     answers = [json.loads(line) for line in done.out.splitlines() if line.startswith('{"shown"')]
     assert len(answers) == len(links), done.err[-2000:]

@@ -42,9 +42,13 @@ def is_gone(kind: str, name: str) -> bool:
     return any(entry.get(kind) == name and "key" not in entry for entry in gone())
 
 
+def keys_gone(kind: str, name: str) -> set[str]:
+    return {entry["key"] for entry in gone() if entry.get(kind) == name and "key" in entry}
+
+
 def missing(kind: str, name: str, expected: Any, answer: Any) -> list[tuple[str, str]]:
     """What the answer lost of what is recorded and not gone on purpose: paths, and why."""
-    keys = [entry["key"] for entry in gone() if entry.get(kind) == name and "key" in entry]
+    keys = keys_gone(kind, name)
     return [found for found in lost(expected, answer) if not any(is_below(found[0], key) for key in keys)]
 
 

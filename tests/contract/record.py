@@ -94,7 +94,7 @@ def _record_calls(name: str, calls: Mapping[str, Any], store: Path, tree: Path =
 
 def record_links(store: Path) -> None:
     links = resolver(store)(_toml("links.toml"))
-    named = {f"{page} {name}": (page, query) for page, part in links.items() for name, query in part.items()}
+    named = {f"{page} {name}": (page, query, None) for page, part in links.items() for name, query in part.items()}
     first, second = (pages(list(named.values()), store) for _ in range(2))
     for name, one, other in zip(named, first, second, strict=True):
         if one["exceptions"] or one["shown"] != other["shown"]:
@@ -103,7 +103,7 @@ def record_links(store: Path) -> None:
         "links",
         {
             name: {"page": page, "query": query, "shown": reduced(seen["shown"], has_texts=True)}
-            for (name, (page, query)), seen in zip(named.items(), first, strict=True)
+            for (name, (page, query, _)), seen in zip(named.items(), first, strict=True)
         },
     )
 

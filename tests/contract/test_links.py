@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.black_box import pages
-from tests.contract.expected import is_gone, missing, recorded
+from tests.contract.expected import is_gone, keys_gone, missing, recorded
 from tests.support import ROOT
 
 LINKS = {name: link for name, link in recorded("links").items() if not is_gone("link", name)}
@@ -18,7 +18,8 @@ LINKS = {name: link for name, link in recorded("links").items() if not is_gone("
 def test_links_to_a_page_select_what_they_selected(page: str, tmp_path: Path) -> None:
     store = Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))
     links = {name: link for name, link in LINKS.items() if link["page"] == page}
-    opened = pages([(page, link["query"]) for link in links.values()], store)
+    wanted = {name: sorted(set(link["shown"]) - keys_gone("link", name)) for name, link in links.items()}
+    opened = pages([(page, link["query"], wanted[name]) for name, link in links.items()], store)
     assert not [(name, found["exceptions"]) for name, found in zip(links, opened, strict=True) if found["exceptions"]]
     assert not [
         (name, lost)

@@ -14,7 +14,7 @@ from tests.support import sized
 CALLS = recorded("old_store")
 STOPPED = json.loads((HERE / "recorded" / "resumed_before.json").read_text("utf-8"))
 """Samples of the stopped runs, as the code of then wrote them to their end."""
-LPS = ["position-blocklist-short", "position-allowlist", "adaptive-placeholder"]
+LPS = ["position-blocklist-short", "position-allowlist"]
 OF_STOPPED = """SELECT run_id, lp, sample_id, text FROM samples JOIN runs USING (run_id)
     WHERE label = 'old, stopped' AND lp = '{lp}' ORDER BY sample_id"""
 
@@ -37,7 +37,7 @@ def test_a_saved_query_is_there(store: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lp", sized(LPS, [*LPS, "position-blocklist", "truncating", "exact"]))
+@pytest.mark.parametrize("lp", sized(LPS, [*LPS, "position-blocklist", "adaptive-placeholder", "truncating", "exact"]))
 def test_a_stopped_run_is_resumed_under_its_name_and_rules(lp: str, tmp_path: Path) -> None:
     rows = [row for row in STOPPED if row["lp"] == lp]
     store = unpacked_old_store(tmp_path)
