@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import gc
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,8 +72,8 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     """All columns of an entry, in JSON's types; without ``kind``, of a run."""
     from engine.store.schema import RUN
 
-    values: dict[str, Any] = {name: entry.row.get(name) for name in (kind or RUN).main.names}
-    return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
+    values = {name: entry.row.get(name) for name in (kind or RUN).main.names}
+    return {name: value.isoformat() if isinstance(value, date) else value for name, value in values.items()}
 
 
 def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:
@@ -93,8 +95,12 @@ def _in_use(entries: Sequence[Entry]) -> Columns:
 def list_entries(args: argparse.Namespace, kind: Kind, columns: Columns, missing: str) -> int:
     """The store's entries of a kind; ``missing``, where it has none, names one and how to make it."""
     store = open_store(args)
-    entries = without_damaged(store.found(kind)).entries
-    show([entry_row(entry, kind) for entry in entries], (*columns, *_in_use(entries)), is_json=args.json)
+    gc.disable()  # nothing of a listing is garbage, and it would be searched again and again
+    try:
+        entries = without_damaged(store.found(kind)).entries
+        show([entry_row(entry, kind) for entry in entries], (*columns, *_in_use(entries)), is_json=args.json)
+    finally:
+        gc.enable()
     if not entries and not args.json:
         note(f"{shown(store.home.where, 200)} has no {missing}")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -90,13 +90,13 @@ class Table:
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()  # rows of a file stand in the order of these
     key: tuple[str, ...] = ()  # whole numbers; no two rows of a file have the same
+    names: tuple[str, ...] = field(init=False, compare=False, default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(column.name for column in self.columns))
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
 
     @property
     def schema(self) -> pa.Schema:
