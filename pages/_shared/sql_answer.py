@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import streamlit as st
 
+from engine.errors import one_line
 from engine.figures.words import counted
 from pages._shared import sql_chart
 from pages._shared.choices import one_of
@@ -35,7 +36,7 @@ def show(outcome: SqlOutcome, runs: ComparedRuns | None) -> None:
         return
     table = outcome.answer.table
     if not table.num_rows:
-        names = ", ".join(f"`{name.replace('`', '')}`" for name in table.column_names)
+        names = ", ".join(f"`{one_line(name).replace('`', '')}`" for name in table.column_names)
         has_no_tests = "$tests" in outcome.statement.sql and len(outcome.statement.runs) < 2
         why = " `$tests` stands for no run: choose a test above." if has_no_tests else ""
         st.info(f"The statement is valid, and returned no rows.{why} Columns: {names}", icon=":material/info:")

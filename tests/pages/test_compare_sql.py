@@ -149,6 +149,12 @@ def test_no_row_is_an_answer_and_says_what_stands_for_nothing(place: Path) -> No
     assert "returned no rows. `$tests` stands for no run" in words(app) and "`smiles`" in words(app)
 
 
+def test_a_column_of_no_row_cannot_show_a_picture(place: Path) -> None:
+    """A blank line ended the code that its name stood in: the browser asked an outside host for the picture."""
+    app = opened(sql='SELECT 1 AS "a\n\n![x](http://host.example/x.png)" WHERE false', control=EXACT)
+    assert "`a ![x](http://host.example/x.png)`" in words(app)
+
+
 @pytest.mark.parametrize(
     ("sql", "said", "marked"),
     [
