@@ -162,6 +162,10 @@ class StoreError(DriftscopeError):
     """A store that cannot be read or written, or an entry that it does not have."""
 
 
+class TakenError(StoreError):
+    """An entry of that name is in the store already, or was put there meanwhile."""
+
+
 class StoreFolderError(StoreError):
     """A folder inside a store that is a file, or cannot be read; the rest of the store may be whole."""
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from engine.errors import StoreError, StoreFolderError, shown
+from engine.errors import StoreError, StoreFolderError, TakenError, shown
 from engine.folders import writing
 from engine.user_files import open_regular
 
@@ -136,7 +136,7 @@ class LocalFiles:
                 (self.root / aside).rename(path)
             except OSError as error:
                 if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise StoreError(f"{path} is there already", "Choose another name") from error
+                    raise TakenError(f"{path} is there already", "Choose another name") from error
                 raise
             _sync(path.parent)
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -31,7 +32,7 @@ from engine.chem.heavy_conformers import (
     settled_smiles,
     under_its_key,
 )
-from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
+from engine.errors import DriftscopeError, FileFormatError, RunError, StoreError, TakenError, shown
 from engine.store.entries import NAME, Entry
 from engine.store.files import ASIDE, Files
 from engine.store.inflated import open_stored
@@ -131,7 +132,8 @@ def write_references(
         "label": label,
         "versions": json.dumps({"rdkit": version("rdkit")}),
     }
-    staging = begin_anew(store.home, REFERENCES, name, row)
+    with _told_of_others(name):
+        staging = begin_anew(store.home, REFERENCES, name, row)
     with whole_or_nothing(staging):
         rows = _Rows(name)
         for done, conformer in enumerate(conformers, start=1):
@@ -143,7 +145,8 @@ def write_references(
             first = f": {rows.first_omission.source}: {rows.first_omission.reason}" if rows.first_omission else ""
             raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
         staging.add(rows.tables())
-        return staging.publish(rows.counts())
+        with _told_of_others(name):
+            return staging.publish(rows.counts())
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:
@@ -208,6 +211,16 @@ class _Rows:
             "left_out": self.left_out,
             "content": content.hexdigest(),
         }
+
+
+@contextmanager
+def _told_of_others(name: str) -> Iterator[None]:
+    """Of several processes that add one name at once one comes through."""
+    try:
+        yield
+    except (RunError, TakenError, FileNotFoundError) as error:
+        what = f"another process adds references {name}, or has just added them; these were not stored"
+        raise StoreError(what, "Look at `references` once it has ended, or give another --label") from error
 
 
 def _free_name(store: Store, label: str) -> str:

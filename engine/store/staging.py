@@ -24,7 +24,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderError, nearest, shown
+from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderError, TakenError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes, read_sheet
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
@@ -74,7 +74,7 @@ class Staging:
         sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, **more}
         staging = cls(files, kind, id_, sheet)
         if kind.sheet in files.sizes(staging.folder) or f"{kind.key}={id_}" in files.folders(kind.folder):
-            raise StoreError(f"{id_} is there already", "Choose another name")
+            raise TakenError(f"{id_} is there already", "Choose another name")
         for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
             files.write(f"{staging.folder}/{name}", content)
         files.write(f"{staging.folder}/{kind.sheet}", json_bytes(sheet))
@@ -98,7 +98,13 @@ class Staging:
         """No other process writes under this rank while this one lives. An object store has no locks."""
         if not isinstance(self.files, LocalFiles) or self._lock is not None:
             return
-        number = os.open(self.files.within(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
+        path = self.files.within(f"{self.folder}/.lock-{rank:04d}")
+        try:
+            number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        except OSError as error:
+            if path.is_symlink():  # which may lead out of the store
+                raise RunError(f"{path} is a link, where {self.id} has its lock", "Remove the link") from error
+            raise
         for _ in range(LOCK_TRIES):
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -226,7 +232,7 @@ class Staging:
 
     def _not_shown(self) -> None:
         if self.is_shown:
-            raise StoreError(f"{self.id} is there already", "Nothing is left to do")
+            raise TakenError(f"{self.id} is there already", "Nothing is left to do")
 
     def _clear(self, entry: Entry) -> None:
         """Remove what a killed attempt left."""
@@ -363,7 +369,7 @@ def _number(name: str) -> int:
 
 def _is_locked(path: Any) -> bool:
     try:
-        number = os.open(path, os.O_RDWR)
+        number = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from engine.store.files import LocalFiles
 from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCES
 from engine.store.references import omissions, reference_set, write_references
 from engine.store.store import Store, damaged_parts
+from engine.store.writing import begin_anew
 from tests.engine.store.stored_runs import begun
 
 XYZ = np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0], [2.0, 1.25, 0.5]])
@@ -134,6 +136,25 @@ def test_it_is_of_its_owner_alone(empty: Store) -> None:
         os.umask(umask)
     folder = Path(empty.home.path(entry.folder))
     assert {path.stat().st_mode & 0o077 for path in (folder, *folder.iterdir())} == {0}
+
+
+def test_of_two_that_add_one_name_at_once_the_second_is_told_so(empty: Store, tmp_path: Path) -> None:
+    """It was told that nothing is left to do, though its own conformers were not stored."""
+    other = Store(LocalFiles(tmp_path / "other"))
+    write(other)
+
+    def overtaken() -> Iterator[Any]:
+        yield from CONFORMERS
+        shutil.copytree(other.home.path("references"), empty.home.path("references"))
+
+    said = "another process adds references mine, or has just added them; these were not stored. Look at `references`"
+    with pytest.raises(StoreError, match=said):
+        write(empty, overtaken())
+    shutil.rmtree(empty.home.path("references"))
+    writer = begin_anew(empty.home, REFERENCES, "mine", {})
+    with pytest.raises(StoreError, match=said):
+        write(empty)
+    writer.abandon()
 
 
 def test_a_damaged_one_is_named(empty: Store) -> None:

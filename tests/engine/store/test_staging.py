@@ -200,6 +200,15 @@ def test_one_process_a_rank(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     second.release()
 
 
+def test_a_link_in_place_of_a_lock_is_not_followed(store: Store, tmp_path: Path) -> None:
+    """`run --resume` made an empty file where a dangling link led to."""
+    staging = begun(store.home)
+    (Path(store.home.path(staging.folder)) / ".lock-0000").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=r"\.lock-0000 is a link, where one has its lock\. Remove the link"):
+        staging.lock()
+    assert not staging.is_being_written and not (tmp_path / "elsewhere").exists()
+
+
 def test_a_look_at_the_lock_does_not_keep_a_writer_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: whoever looked whether a run is being written held its lock for a moment, and the writer gave up."""
     flock, looking = fcntl.flock, iter([True, True])
