@@ -51,7 +51,7 @@ def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A new file under this name, whole or not at all. An OSError names it."""
+    """A new file under this name, whole or not at all."""
     aside = path.with_name(f".{uuid.uuid4().hex[:12]}{PART}")
     try:
         with aside.open("wb") as file:
@@ -59,19 +59,21 @@ def writing(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-    except OSError as error:
-        error.filename, error.filename2 = str(path), None
-        raise
     finally:
         aside.unlink(missing_ok=True)
 
 
 @contextmanager
 def exporting(path: Path) -> Iterator[BinaryIO]:
-    """The same for a place that a user names: a link to a file stays one, and ``/dev/stdout`` is written as it is."""
+    """The same for a place that a user names: a link to a file stays one, and ``/dev/stdout`` is written as it is. An
+    OSError names it."""
     is_device = str(path).startswith(("/dev/std", "/dev/fd/", "/proc/")) or (path.exists() and not path.is_file())
-    with path.open("wb") if is_device else writing(path.resolve()) as file:
-        yield file
+    try:
+        with path.open("wb") if is_device else writing(path.resolve()) as file:
+            yield file
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def _unwritable(what: str, path: Path, error: OSError) -> AssetError:

@@ -44,10 +44,12 @@ def run_decode(args: argparse.Namespace) -> None:
     from engine.text.readers import decode_with
 
     decoded = decode_with(args.reader, as_decimals(given_text(args.text, None), form_of(args)))
-    for path, content in ((args.sdf, lambda: to_sdf([decoded.mol])), (args.xyz, lambda: to_xyz(decoded.mol))):
-        if path:
-            with exporting(path_of(path)) as file:
-                file.write(content().encode())
+    if args.sdf:
+        with exporting(path_of(args.sdf)) as file:
+            file.write(to_sdf([decoded.mol]).encode())
+    if args.xyz:
+        with exporting(path_of(args.xyz)) as file:
+            file.write(to_xyz(decoded.mol).encode())
     stereo = judge_stereo(decoded.mol, decoded.mol)
     if args.json:
         judged = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}

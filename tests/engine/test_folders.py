@@ -37,7 +37,8 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     with exporting(Path(f"/dev/fd/{writer}")) as file:
         file.write(b"piped")
     assert os.read(reader, 5) == b"piped"
-    os.close(reader), os.close(writer)
+    os.close(reader)
+    os.close(writer)
 
 
 def test_what_raises_leaves_nothing(tmp_path: Path) -> None:
