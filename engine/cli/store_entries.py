@@ -72,8 +72,8 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     """All columns of an entry, in JSON's types; without ``kind``, of a run."""
     from engine.store.schema import RUN
 
-    values = {name: entry.row.get(name) for name in (kind or RUN).main.names}
-    return {name: value.isoformat() if isinstance(value, date) else value for name, value in values.items()}
+    row = dict.fromkeys((kind or RUN).main.by_name) | dict(entry.row)
+    return {name: value.isoformat() if isinstance(value, date) else value for name, value in row.items()}
 
 
 def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:

@@ -90,10 +90,16 @@ class Table:
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()  # rows of a file stand in the order of these
     key: tuple[str, ...] = ()  # whole numbers; no two rows of a file have the same
-    names: tuple[str, ...] = field(init=False, compare=False, default=())
+    by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
+    required: tuple[Column, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(column.name for column in self.columns))
+        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
+        object.__setattr__(self, "required", tuple(column for column in self.columns if column.required))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.by_name)
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)

@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ from typing import IO, Any, Protocol
 
 from engine.errors import StoreError, StoreFolderError, TakenError, shown
 from engine.folders import writing
-from engine.user_files import open_regular
+from engine.user_files import read_regular
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -108,11 +109,11 @@ class LocalFiles:
 
     def read(self, name: str, most: int = sys.maxsize) -> bytes:
         path = self.within(name, to_read=True)
-        if path.is_symlink():
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
             raise OSError(errno.ELOOP, "it is a link", str(path))
-        with open_regular(path) as file:
-            check_size(name, os.fstat(file.fileno()).st_size, most)
-            return file.read()
+        check_size(name, found.st_size, most)
+        return read_regular(path)
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:

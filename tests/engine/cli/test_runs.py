@@ -161,10 +161,10 @@ def test_a_run_that_is_finished_while_it_is_listed(store: Store, monkeypatch: py
     add(staging, range(4))
     read = LocalFiles.read
 
-    def finished_first(files: LocalFiles, name: str) -> bytes:
+    def finished_first(files: LocalFiles, name: str, *most: int) -> bytes:
         if "group" in name:
             files.remove(staging.folder)
-        return read(files, name)
+        return read(files, name, *most)
 
     monkeypatch.setattr(LocalFiles, "read", finished_first)
     assert run_json("runs", "--unfinished") == []

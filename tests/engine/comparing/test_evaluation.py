@@ -24,6 +24,7 @@ from engine.errors import DriftscopeError
 from engine.figures.coverage_metrics import THRESHOLDS_ANG
 from engine.file_jobs import FileJob, run_job, run_jobs
 from engine.records import WIDEST
+from engine.store.entries import Entry
 from engine.store.generations import import_generations
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -113,6 +114,7 @@ def test_molecules_that_a_pickle_lacks_are_missing(store: Store, tmp_path: Path)
     made = reference_conformers(parse_smiles(CHAIN), 2)
     path.write_bytes(pickle.dumps({CHAIN: [Chem.Mol(made, confId=number) for number in range(2)]}))
     entry = import_generations(store, path)
+    assert isinstance(entry, Entry)
     references = MadeReferences(2, CHAIN, ETHER)
     skip, zero = (
         evaluate_run(store, entry.id, EvaluationRequest(references, rule=rule), workers=1) for rule in ("skip", "zero")
