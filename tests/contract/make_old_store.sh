@@ -1,8 +1,9 @@
 #!/bin/bash
 # How tests/contract/old_store.tar.gz was made: bash make_old_store.sh CHECKOUT, a checkout of babcdbe with its .venv.
 # That commit is the last one before the group's LPs were written by their rules ("before 17"). Never make it anew with
-# later code: that it is old is what it is for. resumed_before.json has the texts that the old code itself wrote when it
-# resumed the stopped runs: what later code writes must be the same.
+# later code: that it is old is what it is for. recorded/resumed_before.json has the texts that the old code wrote when it
+# resumed the stopped runs, and recorded/old_store.json how it showed each entry (`python -m tests.contract.record --old
+# CHECKOUT`): what later code writes and shows must be the same.
 set -eum
 old=$(realpath "$1") out=$(realpath "$(dirname "$0")") folder=$(mktemp -d)
 test "$(git -C "$old" rev-parse --short=7 HEAD)" = babcdbe
@@ -96,20 +97,13 @@ done
 mapfile -t many < <(head -n 12 "$old/data/heldout.smi")
 stopped 2 position-allowlist "${many[@]}"
 stopped 2 exact "${many[@]}"
-engine runs --unfinished | field "" >unfinished.txt
-"$python" - unfinished.txt <<'PYTHON'
-import ast, sys
-runs = ast.literal_eval(open(sys.argv[1]).read())
-assert len(runs) == 6, len(runs)
-PYTHON
-
-rm -rf store/staging/.tmp* && find store -name "*.lock" -o -name "*.pid" >&2
-tar -C "$folder" -czf "$out/old_store.tar.gz" store
+test "$(engine runs --unfinished | field ".__len__()")" = 6
+tar -czf "$out/old_store.tar.gz" store
 
 # What the old code writes when it resumes them, as the test compares.
-for id in $(engine runs --unfinished | "$python" -c "import json, sys; print(*(r['run_id'] for r in json.load(sys.stdin)))"); do
+for id in $(engine runs --unfinished | grep -o '"run_id": "[^"]*"' | cut -d '"' -f 4); do
   engine run --resume "$id" >/dev/null
 done
 engine sql "SELECT run_id, lp, sample_id, text FROM samples JOIN runs USING (run_id)
-  WHERE label = 'old, stopped' ORDER BY run_id, sample_id" >"$out/resumed_before.json"
+  WHERE label = 'old, stopped' ORDER BY run_id, sample_id" >"$out/recorded/resumed_before.json"
 rm -rf "$folder"

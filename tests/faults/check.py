@@ -74,7 +74,7 @@ def pytest_sessionfinish(session: Any) -> None:
 
 def measure(folder: Path, faults: list[Fault]) -> None:
     """All tests without a browser once, under coverage of the faults' files: ``coverage`` and ``outcome.json``."""
-    files = ",".join(sorted({str(ROOT / fault.file) for fault in faults}))
+    files = ",".join(sorted({str(place[0]) for place in map(place_of, faults) if place}))
     (folder / "coveragerc").write_text(CONFIG.format(files=files, data=folder / "coverage"))
     options = ["--cov", f"--cov-config={folder / 'coveragerc'}", "--cov-context=test", "--cov-report="]
     options += ["-m", "not browser", "-n", "auto", "--dist=worksteal", f"--ignore={CONTRACT}"]
