@@ -23,7 +23,7 @@ from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
 from tests.engine.store.reports.documents import DOCUMENT
 
-WITH_JUNK = demo_run("llama", "blocklist")
+WITH_JUNK = demo_run("llama", "group-v2.1")
 EXACT = demo_run("qwen", "exact")
 _BY_HARM = sample_table(DEMO_STORE, [WITH_JUNK], Filter(worst=64)).select(["sample_id", "has_steps"]).to_pylist()
 WORST: list[int] = [row["sample_id"] for row in _BY_HARM]

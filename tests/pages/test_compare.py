@@ -22,7 +22,7 @@ from tests.pages.drift_stores import OVERRIDE, store_at
 from tests.pages.params import Params
 
 PAGE = str(ROOT / "pages" / "compare.py")
-NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "exact"))
+NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 REPORTED = "reported-002-llama-lp-1000"
 Open = Callable[..., AppTest]
 

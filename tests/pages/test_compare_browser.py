@@ -33,7 +33,7 @@ from tests.pages.test_compare_profiled import with_profiled
 
 pytestmark = pytest.mark.browser
 
-NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "allowlist", "exact"))
+NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "group-v4.3", "exact"))
 QWEN = demo_run("qwen", "exact")
 ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
 
@@ -66,7 +66,7 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Serve
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
-        names = ("none", "allowlist", "exact", "guarded", "qwen")
+        names = ("none", "group-v4.3", "exact", "guarded", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 

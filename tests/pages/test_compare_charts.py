@@ -106,7 +106,7 @@ def test_a_slowdown_says_what_is_not_known() -> None:
 
 
 def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
-    chosen = demo(("qwen", "none"), ("qwen", "blocklist"), ("qwen", "exact"))
+    chosen = demo(("qwen", "none"), ("qwen", "group-v2.1"), ("qwen", "exact"))
     told = [(one, one.by_both) for one in (slowdown(chosen.control, test) for test in chosen.tests)]
     said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
     assert re.match(r"The largest difference: C is \d\.\d+× faster \(0\.1\d+× the time\) than A per sample", said)
@@ -140,7 +140,7 @@ BOTH = (passing.USABLE, passing.PASSED)
 
 
 def test_tests_are_judged_by_what_is_beyond_noise() -> None:
-    chosen = demo(("llama", "none"), ("llama", "blocklist"), ("llama", "guarded"), ("llama", "exact"))
+    chosen = demo(("llama", "none"), ("llama", "group-v2.1"), ("llama", "guarded"), ("llama", "exact"))
     runs = [RunFigures(entry) for entry in chosen.entries]
     beside = data.compared_runs(DEMO_STORE, chosen)
     judged = [passing.judgement(one, runs[0]) for one in beside]
@@ -155,7 +155,7 @@ def test_tests_are_judged_by_what_is_beyond_noise() -> None:
 
 def test_a_run_of_which_nothing_is_usable_is_at_the_bottom_though_all_of_it_passes() -> None:
     """It stood at 100 %, by the reports' rule."""
-    chosen = demo(("llama", "blocklist"), ("llama", "none"))
+    chosen = demo(("llama", "group-v2.1"), ("llama", "none"))
     runs = [RunFigures(entry) for entry in chosen.entries]
     first, second = passing.pass_chart(chosen, runs, []).figure().data
     assert (first.y[0], second.y[0]) == (0, runs[1].usable_rate)
@@ -166,7 +166,7 @@ def test_a_run_of_which_nothing_is_usable_is_at_the_bottom_though_all_of_it_pass
 
 
 def test_reported_points_have_another_symbol_and_only_a_pass_rate() -> None:
-    chosen = chosen_of(DEMO_STORE, demo_run("llama", "allowlist"), QWEN)
+    chosen = chosen_of(DEMO_STORE, demo_run("llama", "group-v4.3"), QWEN)
     runs = [RunFigures(entry) for entry in chosen.entries]
     (alone,) = passing.pass_chart(chosen, runs, []).figure().data
     assert alone.marker.symbol == "circle"
@@ -315,7 +315,7 @@ def test_ten_thousand_points_are_one_trace(store: Store) -> None:
 
 
 def test_what_lps_mask() -> None:
-    chosen = demo(("qwen", "none"), ("qwen", "blocklist"), ("qwen", "allowlist"), ("qwen", "exact"))
+    chosen = demo(("qwen", "none"), ("qwen", "group-v2.1"), ("qwen", "group-v4.3"), ("qwen", "exact"))
     found = [masks.Masked(run, data.masks_of(DEMO_STORE, run)) for run in chosen.measured]
     assert [one.is_open for one in found] == [True, False, False, True]
     assert [masks.legal_tokens(one) for one in found] == [(151_673, 151_673), (150_496, 150_496), (25, 66), (1, 12)]

@@ -16,7 +16,7 @@ from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE, with_demo
 
 pytestmark = pytest.mark.browser
 
-NONE, ALLOWLIST, EXACT = demo_run("llama", "none"), demo_run("llama", "allowlist"), demo_run("llama", "exact")
+NONE, ALLOWLIST, EXACT = demo_run("llama", "none"), demo_run("llama", "group-v4.3"), demo_run("llama", "exact")
 PAGE = f"/compare?view=Charts&control={NONE}&test={ALLOWLIST}&test={EXACT}"
 BIG = 10_000
 SIDE_BY_SIDE = """are => {

@@ -20,7 +20,7 @@ from tests.engine.store.stored_runs import store_at
 from tests.pages.drift_stores import HOSTILE_JUNK, OVERRIDE
 
 LLAMA, QWEN = "reported-002-llama-lp-64", "reported-002-qwen-lp-64"
-NONE, ALLOWLIST = demo_run("llama", "none"), demo_run("llama", "allowlist")
+NONE, ALLOWLIST = demo_run("llama", "none"), demo_run("llama", "group-v4.3")
 SPEED, TIME, FAILURES, MOLECULES, MASKS = QUESTIONS
 HEADINGS = {
     SPEED: ["Is it faster, and is it usable?"],
@@ -191,7 +191,7 @@ def test_runs_that_share_no_molecule(opened: Open, tmp_path: Path) -> None:
 
 def test_no_judgement_is_stronger_than_the_tables_mark(opened: Open) -> None:
     """Two per cent of time are the machine's, and figures without an interval are no finding."""
-    words = said(opened(control=demo_run("qwen", "none"), test=demo_run("qwen", "blocklist")))
+    words = said(opened(control=demo_run("qwen", "none"), test=demo_run("qwen", "group-v2.1")))
     assert "Time too close to call with one run each, and usable less often: B" in words
     words = said(opened(control=LLAMA, test=QWEN))
     assert "More time, without an interval: B" in words and "Slower" not in words

@@ -34,7 +34,7 @@ from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_
 from tests.engine.store.stored_runs import begun, published
 from tests.pages.drift_stores import OVERRIDE, store_at
 
-NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "blocklist"))
+NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1"))
 BLOCKS = DEMO_STORE.entry(NONE).row["blocks"]
 REPORTED = "reported-002-qwen-lp-64"
 HOSTILE = "<img src=x onerror=alert(1)>|[a](http://b.c)" + OVERRIDE
@@ -158,7 +158,7 @@ def test_drift_that_no_template_wrote_is_hypothetical_and_not_compared(
 
 
 def test_each_pass_rate_is_its_own_runs() -> None:
-    comparison = compare_with(DEMO_STORE, demo_run("llama", "none"), [demo_run("llama", "blocklist")])
+    comparison = compare_with(DEMO_STORE, demo_run("llama", "none"), [demo_run("llama", "group-v2.1")])
     said = sentence(1, comparison.control, comparison.tests[0], rows_of(comparison, {}))
     assert "same pass rate (100 % of 64 samples in both)" in said
 

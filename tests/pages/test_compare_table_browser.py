@@ -29,7 +29,7 @@ from tests.pages.drift_stores import add_hostile, with_demo
 
 pytestmark = pytest.mark.browser
 
-NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "blocklist"))
+NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1"))
 REPORTED = "reported-002-qwen-lp-64"
 JOB_LIMIT_MS = 120_000
 OVERFLOW = "frame => frame.scrollWidth - frame.clientWidth"

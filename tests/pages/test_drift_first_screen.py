@@ -17,7 +17,7 @@ from pages._drift.molecules import FOLD
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import CUT, EXACT, WITH_JUNK, store_at
 
-QWEN_JUNK, ALLOWED = demo_run("qwen", "blocklist"), demo_run("qwen", "allowlist")
+QWEN_JUNK, ALLOWED = demo_run("qwen", "group-v2.1"), demo_run("qwen", "group-v4.3")
 PAGE = str(ROOT / "pages" / "drift.py")
 
 
@@ -74,7 +74,7 @@ def test_of_several_runs_the_row_says_whose_molecule_it_is(demo: None) -> None:
 def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_how_many_are_usable(demo: None) -> None:
     app = opened(run=EXACT, is_unfolded=True)
     assert re.search("In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app))
-    failing = words(opened(run=demo_run("llama", "allowlist"), is_unfolded=True))
+    failing = words(opened(run=demo_run("llama", "group-v4.3"), is_unfolded=True))
     assert re.search(r"Worst of 64 by number of damaged blocks: [0-9]+ of [0-9]+[^.]*\.\*\* Failed", failing)
     assert re.search("Worst of 64: of [0-9]+ not usable, by RMSD: [0-9.]+ Å", words(app))
     (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])

@@ -20,7 +20,7 @@ from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write
 from tests.pages.drift_stores import with_demo
 from tests.pages.params import Params
 
-NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "blocklist", "exact"))
+NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 LINKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("compare", {"control": NONE, "test": [EXACT, BLOCKLIST]}, {"runs": [NONE, EXACT, BLOCKLIST], "lp": []}),
     ("compare", {}, {"view": "Side by side"}),

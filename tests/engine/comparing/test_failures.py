@@ -59,9 +59,9 @@ def test_a_judged_molecule_fails_by_its_checks(store: Store) -> None:
 
 
 def test_runs_without_samples_are_missing(two: Store) -> None:
-    found = failures(DEMO_STORE, [demo_run("llama", "allowlist"), "reported-002-qwen-lp-64"])
+    found = failures(DEMO_STORE, [demo_run("llama", "group-v4.3"), "reported-002-qwen-lp-64"])
     assert found.missing == ("reported-002-qwen-lp-64",)
-    run_id = demo_run("llama", "allowlist")
+    run_id = demo_run("llama", "group-v4.3")
     (told,) = DEMO_STORE.rows("SELECT count_if(NOT passed)::INT AS failed FROM samples WHERE run_id = $1", [run_id])
     assert [(reason.issue, reason.samples) for reason in found.reasons] == [
         ("molecule: not read by the strict reader", (64,)),
@@ -86,7 +86,7 @@ def test_histograms_share_their_bins(two: Store) -> None:
 
 
 def test_every_known_length_is_in_a_bin() -> None:
-    runs = [demo_run("qwen", "none"), demo_run("llama", "allowlist")]
+    runs = [demo_run("qwen", "none"), demo_run("llama", "group-v4.3")]
     for bins in (1, 7, 24, 1_000):
         found = token_histogram(DEMO_STORE, runs, bins)
         assert all(sum(group.counts) == group.samples - group.unknown for group in found.groups)

@@ -114,7 +114,7 @@ def test_every_ratio_is_of_a_figure_and_a_measure() -> None:
 
 
 def test_a_control_and_its_tests() -> None:
-    control, cut, reported = demo_run("qwen", "none"), demo_run("qwen", "blocklist"), "reported-002-qwen-lp-64"
+    control, cut, reported = demo_run("qwen", "none"), demo_run("qwen", "group-v2.1"), "reported-002-qwen-lp-64"
     found = compare_with(DEMO_STORE, control, [cut, reported])
     assert found.control.run_id == control
     assert [test.figures.run_id for test in found.tests] == [cut, reported]
@@ -133,7 +133,7 @@ def test_a_control_and_its_tests() -> None:
     assert time.ratio is not None and time.within_noise is None and "is reported" in time.reason
 
 
-@pytest.mark.parametrize("lp", ["blocklist", "allowlist", "exact", "guarded"])
+@pytest.mark.parametrize("lp", ["group-v2.1", "group-v4.3", "exact", "guarded"])
 def test_a_pair_of_runs_has_one_pace_everywhere(lp: str) -> None:
     """Of one pair there were five: with set-up, without it, by the samples' overlapping times, over tokens."""
     control, test = (DEMO_STORE.entry(demo_run("llama", name)) for name in ("none", lp))

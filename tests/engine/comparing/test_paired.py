@@ -250,7 +250,7 @@ def test_other_runs_are_not_opened(store: Store) -> None:
 
 
 def test_the_demo_tells_an_lp_from_none() -> None:
-    found: PairedRuns = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "blocklist"))
+    found: PairedRuns = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "group-v2.1"))
     assert (found.shared, found.control_alone, found.only_test) == (64, 0, ())
     assert found.measure("cut_blocks").within_noise is False
     assert found.measure("cut_blocks").ratio is None  # the control has none

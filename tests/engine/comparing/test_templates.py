@@ -76,12 +76,12 @@ def test_without_an_lp_only_rows_without_a_token_are_masked() -> None:
 
 
 def test_a_run_has_its_own_lp_and_placeholder() -> None:
-    found = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), most=5)
+    found = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "group-v2.1"), most=5)
     assert (found.lp, found.tokenizer, found.reason) == ("group-v2.1", "qwen3", "")
     assert [molecule.free_positions for molecule in found.molecules] == [
         20 * molecule.atoms for molecule in found.molecules
     ]
-    short = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "blocklist"), "group-v4.3", most=5)
+    short = mask_sizes_of_run(DEMO_STORE, demo_run("qwen", "group-v2.1"), "group-v4.3", most=5)
     assert [molecule.free_positions for molecule in short.molecules] == [
         17 * molecule.atoms for molecule in short.molecules
     ]

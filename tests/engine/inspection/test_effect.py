@@ -240,7 +240,7 @@ def test_a_little_mass_is_not_said_to_be_none() -> None:
 def test_forcing_by_position_is_told_from_the_exact_lp() -> None:
     """The question that the reports left open, on the runs that ship."""
     for model in ("qwen", "llama"):
-        blocklist = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run(model, "blocklist")))
+        blocklist = effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run(model, "group-v2.1")))
         assert blocklist.forced_places[0].name == "closing a block"
         assert "does overrule the model where a block is closed" in sentence_of(blocklist)
         assert "hardly ever" in sentence_of(effect_of_run(DEMO_STORE, run_facts(DEMO_STORE, demo_run(model, "exact"))))

@@ -36,7 +36,7 @@ def read_lexicon(store: Store, run_id: str) -> Lexicon:
 
 @pytest.mark.parametrize("model", ["qwen", "llama"])
 def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
-    run_id = demo_run(model, "blocklist")
+    run_id = demo_run(model, "group-v2.1")
     marked: Counter[int | None] = Counter()
     for number in range(0, 64, 8):
         found = inspect_sample(DEMO_STORE, run_id, number)

@@ -16,7 +16,7 @@ def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str
 
 def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
     runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
-    (llama,) = (run for run in runs if run.run_id == demo_run("llama", "blocklist"))
+    (llama,) = (run for run in runs if run.run_id == demo_run("llama", "group-v2.1"))
     assert (llama.model, llama.lp) == ("demo-llama:final", "group-v2.1")
     row = DEMO_STORE.entry(llama.run_id).row
     assert (llama.misread, llama.most_ang, llama.blocks) == (

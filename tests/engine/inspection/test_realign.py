@@ -119,7 +119,7 @@ def test_an_invented_atom_is_no_atom_of_the_molecule() -> None:
 
 
 def test_each_atom_of_the_demo_has_one_run_of_columns() -> None:
-    for lp in ("none", "blocklist", "exact"):
+    for lp in ("none", "group-v2.1", "exact"):
         found = inspect_sample(DEMO_STORE, demo_run("llama", lp), 7)
         assert found.alignment is not None
         for atom in range(found.molecule.atoms):

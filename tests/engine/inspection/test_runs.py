@@ -113,7 +113,7 @@ def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
 
 
 def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: Store) -> None:
-    demo = run_facts(DEMO_STORE, demo_run("qwen", "allowlist"))
+    demo = run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))
     assert demo.form == number_format(demo) == TRIMMED4
     assert number_format(replace(demo, form=FIXED4)) == FIXED4
     (entry,) = (entry for entry in DEMO_STORE.found().entries if entry.id == demo.run_id)
@@ -125,7 +125,7 @@ def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: 
 
 
 def test_a_runs_own_placeholder_is_its_own() -> None:
-    run = run_facts(DEMO_STORE, demo_run("qwen", "allowlist"))
+    run = run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))
     assert placeholder_of(run) == "0.000,0.000,0.000"
 
 

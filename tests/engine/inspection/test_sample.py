@@ -48,7 +48,7 @@ def test_the_alignment_says_what_is_stored(run_id: str, number: int) -> None:
 
 
 def test_steps_stand_by_position_with_the_pieces_of_what_was_likely() -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("llama", "blocklist"), 3)
+    found = inspect_sample(DEMO_STORE, demo_run("llama", "group-v2.1"), 3)
     assert list(found.steps) == list(range(len(found.sample["token_ids"])))
     assert found.tokenizer is not None
     for pos, row in found.steps.items():
@@ -78,7 +78,7 @@ def test_a_whole_answer_is_its_conformer() -> None:
 
 @pytest.mark.parametrize("number", range(0, 64, 9))
 def test_a_broken_answer_shows_the_atoms_that_it_has(number: int) -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("qwen", "allowlist"), number)
+    found = inspect_sample(DEMO_STORE, demo_run("qwen", "group-v4.3"), number)
     whole = [row["atom"] for row in found.blocks if row["x"] is not None and row["z"] is not None]
     assert "strict reader refuses" in found.why_no_conformer
     assert list(found.conformer_atoms) == sorted(whole)
