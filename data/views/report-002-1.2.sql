@@ -1,11 +1,13 @@
 -- name: report-002-1.2
 -- title: Qwen beside LLaMA: time, throughput, characters
 -- beside: report 002, section 1.2
--- description: One row a metric: a run of a Qwen model beside a LLaMA model's under the same LP, of the same origin and
---   report, with as many samples, the same sampling, backend, batch size and device. Of several such runs the one
---   counts whose id comes last. Ratios are Qwen over LLaMA; those of throughput are LLaMA over Qwen, as in the report.
+-- description: One row a metric: a run of a Qwen model beside a LLaMA model's under the same LP (in a report under its
+--   own), of the same origin and report, with as many samples, the same sampling, backend, batch size and device. Of
+--   several such runs the one counts whose id comes last. Ratios are Qwen over LLaMA; those of throughput are LLaMA
+--   over Qwen, as in the report.
 WITH latest AS (
-    SELECT *, CASE WHEN origin = 'reported' THEN source[8:10] END AS report
+    SELECT * REPLACE (CASE WHEN origin = 'reported' AND lp <> 'none' THEN 'its own LP' ELSE lp END AS lp),
+           CASE WHEN origin = 'reported' THEN source[8:10] END AS report
     FROM runs WHERE model_family IN ('Qwen', 'LLaMA') AND wall_s > 0 AND samples > 0
     QUALIFY row_number() OVER (
         PARTITION BY origin, report, lp, samples, sampling, backend, batch_size, device, model_family

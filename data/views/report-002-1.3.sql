@@ -5,7 +5,8 @@
 --   1.34 x 2.62 = 3.51. Runs are put side by side as for section 1.2. Time a token is wall time over tokens, as there.
 --   Ratios are Qwen over LLaMA; that of tokens a second is LLaMA over Qwen, as in the report.
 WITH latest AS (
-    SELECT *, CASE WHEN origin = 'reported' THEN source[8:10] END AS report
+    SELECT * REPLACE (CASE WHEN origin = 'reported' AND lp <> 'none' THEN 'its own LP' ELSE lp END AS lp),
+           CASE WHEN origin = 'reported' THEN source[8:10] END AS report
     FROM runs WHERE model_family IN ('Qwen', 'LLaMA') AND wall_s > 0 AND samples > 0 AND tokens > 0
     QUALIFY row_number() OVER (
         PARTITION BY origin, report, lp, samples, sampling, backend, batch_size, device, model_family

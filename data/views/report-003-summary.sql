@@ -7,7 +7,8 @@
 --   tokens are attention calls by layers, and no tokens of texts. Junk is by each report's own rule, and for runs
 --   measured here any character but digits . , - in a block. Runs are put side by side as for report 002, section 1.2.
 WITH latest AS (
-    SELECT *, CASE WHEN origin = 'reported' THEN source[8:10] END AS report
+    SELECT * REPLACE (CASE WHEN origin = 'reported' AND lp <> 'none' THEN 'its own LP' ELSE lp END AS lp),
+           CASE WHEN origin = 'reported' THEN source[8:10] END AS report
     FROM runs WHERE model_family IN ('Qwen', 'LLaMA') AND samples > 0
     QUALIFY row_number() OVER (
         PARTITION BY origin, report, lp, samples, sampling, backend, batch_size, device, model_family

@@ -109,10 +109,12 @@ def pairs_words(cell: FigureCell, paired: PairedRuns | None) -> str:
     compared = cell.compared
     if compared is None or not compared.answers:
         return ""
-    what = "pairs" if paired is None or paired.is_paired else "answers of both runs, not paired,"
+    both = counted(compared.answers, "pair")
+    if paired is not None and not paired.is_paired:
+        both = f"{counted(compared.answers, 'answer')} of both runs, not paired,"
     if compared.measure in ("cov_r", "cov_p", "mat_r", "mat_p"):
         return f"over {counted(compared.molecules, 'molecule')}"
-    return f"over {compared.answers:,} {what} of {counted(compared.molecules, 'molecule')}"
+    return f"over {both} of {counted(compared.molecules, 'molecule')}"
 
 
 def hover(line: FigureLine, cell: FigureCell, paired: PairedRuns | None) -> str:
@@ -344,6 +346,8 @@ def _rmsd(rows: list[FigureRow], column: int, run: RunFigures) -> str:
         return f"the same RMSD ({number(test.value)} Å)"
     if test.mark == "noise":
         return f"RMSD within noise {pairs_words(test, None)} where both are known"
+    if test.mark == "unknown" and test.compared is not None and test.compared.answers:
+        return f"RMSD with no interval {pairs_words(test, None)} where both are known"
     if test.mark in CLEAR:
         return f"RMSD {test.mark} ({range_words(test)} {pairs_words(test, None)})"
     return ""

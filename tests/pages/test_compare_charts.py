@@ -109,7 +109,10 @@ def test_measured_slowdowns_have_intervals_and_all_three_ways_as_data() -> None:
     chosen = demo(("qwen", "none"), ("qwen", "group-v2.1"), ("qwen", "exact"))
     told = [(one, one.by_both) for one in (slowdown(chosen.control, test) for test in chosen.tests)]
     said = slow.answer(chosen, told, data.compared_runs(DEMO_STORE, chosen))
-    assert re.match(r"The largest difference: C is \d\.\d+× faster \(0\.1\d+× the time\) than A per sample", said)
+    ratio = chosen.tests[1].row["wall_s"] / chosen.control.row["wall_s"]
+    assert said.startswith(
+        f"The largest difference: C is {1 / ratio:.2f}× faster ({ratio:.3f}× the time) than A per sample"
+    )
     assert "95 % bootstrap over molecules: tokens" in said
     (value, low, high) = map(
         float, re.findall(r"time per token (0\.\d+)× \((0\.\d+)–(0\.\d+)×, beyond noise\)", said)[0]
@@ -318,7 +321,7 @@ def test_what_lps_mask() -> None:
     chosen = demo(("qwen", "none"), ("qwen", "group-v2.1"), ("qwen", "group-v4.3"), ("qwen", "exact"))
     found = [masks.Masked(run, data.masks_of(DEMO_STORE, run)) for run in chosen.measured]
     assert [one.is_open for one in found] == [True, False, False, True]
-    assert [masks.legal_tokens(one) for one in found] == [(151_673, 151_673), (150_496, 150_496), (25, 66), (1, 12)]
+    assert [masks.legal_tokens(one) for one in found] == [(151_673, 151_673), (150_462, 150_496), (12, 15), (1, 12)]
     said = masks.answer(chosen, found)
     assert said.startswith("C masks most: median 33.5 M masked entries per molecule, at 221 FREE positions.")
     assert re.search(r"batch of 32 would take 1\.\d\d GB \(the reports' 9\.7 GB:", said)
@@ -328,7 +331,7 @@ def test_what_lps_mask() -> None:
     blocks = blocked.x[0]  # 20 FREE positions each; the shorter placeholder has 17
     assert blocks > 0 and (blocked.y[0], allowed.y[0]) == (20 * blocks, 17 * blocks)
     entries = masks.masks_chart(chosen, drawable, masks.ENTRIES).figure()
-    assert entries.data[0].y[0] == 20 * blocks * 1_177
+    assert entries.data[0].y[0] == blocks * (20 * 1_177 + 34)  # 34 marks alone may not come last
     assert entries.layout.yaxis.title.text == "forbidden tokens, over FREE positions"
     assert [tuple(line.x) for line in masks.masks_chart(chosen, found, masks.LEGAL).figure().data][3] == (1, 12)
     assert len(masks.rows(chosen, found)) == 4 * 64

@@ -11,7 +11,7 @@ from engine.comparing.evaluation import EvaluationRequest, evaluate_run, is_comp
 from engine.store.store import DEMO, Store
 from pages._compare.coverage import ETKDG, command_of, curves_chart, request_of
 from tests.engine.comparing.test_evaluation import texts
-from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.inspection.made import demo_run, sample_row, write_run
 from tests.pages.drift_stores import store_at
 from tests.pages.manage_pages import Board, words
 
@@ -79,7 +79,7 @@ def test_what_is_computed_is_shown_by_both_rules_beside_the_baseline(place: Path
 def test_the_demo_runs_are_covered_at_a_first_visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
-    app = opened("demo-qwen-final-exact", "demo-qwen-final-group-v4.3", "demo-qwen-final-guarded")
+    app = opened(*(demo_run("qwen", lp) for lp in ("exact", "group-v4.3", "guarded")))
     assert not [button for button in app.button if button.label.startswith("Evaluate")]
     sentence = "mean COV-R is A 26.6 % and C 31.6 % (clustered RDKit conformers: 48.4 %). B has no conformer"
     assert sentence in words(app).replace("\u00a0", " ")  # A as docs/evaluate.md has it

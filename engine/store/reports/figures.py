@@ -17,7 +17,7 @@ from typing import Any
 from engine.decode.presets import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
-from engine.records import NumberFormat
+from engine.records import DESCRIPTORS, Descriptors, NumberFormat
 from engine.store.reports.format import (
     AT_TOP,
     FAILURES,
@@ -108,7 +108,7 @@ def read_run(
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": stored_lp(lp).descriptors,
+        "descriptors": _descriptors(values.text("descriptors")) or stored_lp(lp).descriptors,
         **_sampling(metadata.get("sampling")),
         "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
         "batch_size": values.whole("batch_size"),
@@ -218,6 +218,10 @@ def _placeholder(text: str | None) -> str | None:
         return check_placeholder(text) if text else None
     except PlaceholderError as error:
         raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
+
+
+def _descriptors(text: str | None) -> Descriptors | None:
+    return next((name for name in DESCRIPTORS if name == text), None)
 
 
 def _sampling(sampling: Any) -> dict[str, Any]:

@@ -25,7 +25,8 @@ METADATA_COLUMNS = {
     "model_step": "model_step",
     "tokenizer_name": "tokenizer",
     "logit_processor_enabled": "",
-    "placeholder": "placeholder",  # ours; the others are the reports'
+    "placeholder": "placeholder",  # ours, as the next; the others are the reports'
+    "descriptors": "descriptors",
     "sampling": "sampling",
     "batch_size": "batch_size",
     "sample_size": "",
@@ -124,8 +125,8 @@ def placeholder_of(lp: str | None) -> str | None:
 def metadata_of(row: Mapping[str, Any], prompts: int) -> dict[str, Any]:
     values = {key: row.get(column) for key, column in METADATA_COLUMNS.items()}
     values |= _processor(row.get("lp"), row.get("model_family")) | {"sample_size": prompts}
-    if values["placeholder"] == placeholder_of(row.get("lp")):
-        del values["placeholder"]
+    usual = {"placeholder": placeholder_of(row.get("lp")), "descriptors": stored_lp(row.get("lp")).descriptors}
+    values = {key: value for key, value in values.items() if key not in usual or value != usual[key]}
     return {key: value for key, value in values.items() if value is not None}
 
 

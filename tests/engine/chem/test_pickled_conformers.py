@@ -252,7 +252,8 @@ ANSWERS: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("answer", "error"), ANSWERS)
 def test_what_it_answers_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, error: str) -> None:
-    script = f"import sys; sys.stdin.buffer.readline(); sys.stdout.write({answer!r})"
+    taken = "sent = sys.stdin.buffer; sent.readline(); sent.read(json.loads(sent.readline())['bytes'])"  # else it breaks
+    script = f"import json, sys; {taken}; sys.stdout.write({answer!r})"
     monkeypatch.setattr(parent, "_MOST_HEAD", 50_000)
     monkeypatch.setattr(parent, "_COMMAND", [sys.executable, "-c", script])
     with pytest.raises(FileFormatError, match=error):

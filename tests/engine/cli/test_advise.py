@@ -63,7 +63,7 @@ def test_candidates_and_what_is_wanted(store: Store) -> None:
 def test_a_terminal_is_told_what_and_why() -> None:
     ours = ("advise", "--model", "demo-qwen", "--molecules", "10000", "--store", str(DEMO))
     assert (
-        "Use guarded: most usable answers, at the lowest cost within noise (1.19× (0.949–1.41) that of exact, the "
+        "Use guarded: most usable answers, at the lowest cost within noise (1.17× (0.935–1.39) that of exact, the "
         "cheapest); every LP is below 90 % usable. Guarded: 41 of 64"
     ) in run(*ours).out.splitlines()[2]
     found = run(*ours, "--want", "clean")

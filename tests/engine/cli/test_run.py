@@ -14,6 +14,7 @@ from engine.chem.enriched import decode
 from engine.chem.rmsd import least_rmsd
 from engine.cli.main import main
 from engine.errors import RunError
+from engine.figures.words import counted
 from engine.runner.run import Run
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
@@ -56,7 +57,8 @@ def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
     result = run("run", "CC=O", *ASKED)
     assert result.code == 0
     (entry,) = Store.open().found().entries
-    assert result.err == f"{entry.id}: small:final, exact, fast, cpu\n"
+    threads = counted(entry.row["threads"], "thread")
+    assert result.err == f"{entry.id}: small:final, exact, fast, cpu, {threads}\n"
     head, line = result.out.splitlines()
     assert head.split()[:5] == ["run", "label", "origin", "model", "LP"]
     assert line.split()[:6] == [entry.id, "measured", "small:final", "exact", "1", "100.0%"]

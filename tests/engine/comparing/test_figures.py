@@ -30,7 +30,7 @@ BY_ID = {figure.run_id: figure for figure in all_figures(DEMO_STORE)}
 
 def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
     found = BY_ID["reported-002-qwen-lp-64"]
-    assert (found.origin, found.model, found.lp, found.has_samples) == ("reported", "Qwen", "group-v2.1", False)
+    assert (found.origin, found.model, found.lp, found.has_samples) == ("reported", "Qwen", "group-v3.8", False)
     assert (found.wall_s, found.tokens, found.pass_rate, found.junk_letters) == (115.46, 38_195, 1.0, 61)
     assert found.ms_a_token == pytest.approx(3.023, abs=5e-4)
     assert found.wall_s_a_sample == pytest.approx(1.804, abs=5e-4)

@@ -73,7 +73,7 @@ def model(name: str) -> Any:
 @functools.cache
 def desk(name: str) -> Desk:
     tokenizer, exact = made("exact", name, form=FORM)
-    position = made("group-v2.1", name, placeholder="0.0,0.0,0.0")[1]
+    position = made("adaptive-placeholder", name, placeholder="0.0,0.0,0.0")[1]
     assert isinstance(exact, ExactConstraint)
     assert tokenizer.end_id is not None
     return Desk(tokenizer, exact, position, FastBackend(model(name), position, tokenizer.end_id, tokenizer.vocab_size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from engine.lp_records import stored_lp
 from engine.store.store import Store
 from tests.engine.inspection.made import block_row, sample_row, step_row, write_run
 
@@ -76,5 +77,6 @@ def add(
     sums = {"molecules": count, "tokens": 10 * count}
     chances = {"ln_p": log_w, "ln_p_tempered": log_w, "ln_mass": log_w, "ln_q": 0.0}
     steps = [] if log_w is None else [step_row(number, 0, **chances) for number in range(count)]
-    write_run(store, name, rows, blocks, steps, lp=lp, **{**ABOUT, **sums, "wall_s": sum(spent), **about})
+    written = {"descriptors": stored_lp(lp).descriptors or "plain"}
+    write_run(store, name, rows, blocks, steps, lp=lp, **{**ABOUT, **sums, **written, "wall_s": sum(spent), **about})
     return name

@@ -126,7 +126,7 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     assert figures([kept])["small/fall/in all/cov_p"].value == pytest.approx(steps["in all"], abs=1e-6)
     assert figures([kept])["small/v4.3/3x4/failed"].value == 6
     shown = run("lost-third", "--model", "small", *chosen, *SMALL).out
-    assert "v4.3 as it ran: 0.000 x 3, [OH]              3 x 4  50.0%" in shown and "The fall in coverage" in shown
+    assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
 
 CLAIMS = {claim.id: claim for claim in load_claims()}
+SHIPPED = "AND label = 'ships with the project'"
 REPRODUCED, CONTRADICTED, INCONSISTENT, NOT_SHOWN, UNTESTABLE = VERDICTS
 
 
@@ -84,15 +85,15 @@ def test_what_has_to_come_out(judged, id_, verdict, measured) -> None:
 
 def test_the_lp_is_judged_by_the_runs_that_ship(judged, demo) -> None:
     """Another demo store may bring other figures, but these verdicts follow from its rows."""
-    rows = {row["lp"]: row for row in demo.rows("SELECT * FROM runs WHERE model_alias = 'demo-qwen'")}
+    rows = {row["lp"]: row for row in demo.rows(f"SELECT * FROM runs WHERE model_alias = 'demo-qwen' {SHIPPED}")}
     faster = judged.of("002-cannot-be-faster")
     assert faster.measured == pytest.approx(rows["none"]["wall_s"] / rows["exact"]["wall_s"])
     assert (faster.verdict, faster.source) == (CONTRADICTED, "store")
     cost = judged.of("000-junk-is-the-cost")
-    position = [row for lp, row in rows.items() if lp.startswith("position-")]
+    position = [row for lp, row in rows.items() if lp.startswith("group-")]
     share = 100 * sum(row["cut_blocks"] for row in position) / sum(row["bad_blocks"] for row in position)
     assert (cost.verdict, cost.measured) == (CONTRADICTED, pytest.approx(share))
-    of = "JOIN runs USING (run_id) WHERE junk_tokens > 0 AND model_alias = 'demo-qwen' GROUP BY lp"
+    of = f"JOIN runs USING (run_id) WHERE junk_tokens > 0 AND model_alias = 'demo-qwen' {SHIPPED} GROUP BY lp"
     junk = {row["lp"]: row["blocks"] for row in demo.rows(f"SELECT lp, count(*)::INT AS blocks FROM blocks {of}")}
     assert junk["group-v4.3"] and "lets only numeric text pass" in cost.reason, "digits are junk too"
     assert f"{junk['group-v2.1']} blocks hold junk" in judged.of("000-left-over-is-junk").reason
@@ -207,7 +208,7 @@ def test_three_quoted_blocks_have_no_letter(demo) -> None:
 
 
 def test_filler_and_pass_rate_of_report_005_are_judged_by_the_runs_that_ship(judged, demo) -> None:
-    of = "JOIN runs USING (run_id) WHERE lp = 'group-v4.3' AND model_alias = 'demo-qwen'"
+    of = f"JOIN runs USING (run_id) WHERE lp = 'group-v4.3' AND model_alias = 'demo-qwen' {SHIPPED}"
     kinds = [set(row["kinds"]) for row in demo.rows(f"SELECT kinds FROM blocks {of}")]
     filled = [has for has in kinds if has - {"exact", "unverified", "cut", "missing_z", "integer"}]
     digits = [has for has in filled if has == {"extra_digit"}]

@@ -66,7 +66,7 @@ def test_places_stand_by_what_they_cost(store: Store) -> None:
         for forced_place in found.forced_places
     ] == [
         ("closing a block", 2, 0.0),
-        ("between the blocks", 2, 1.0),
+        ("inside a descriptor", 2, 1.0),
         ("opening a block", 2, 1.0),
         ("the end", 2, 1.0),
     ]

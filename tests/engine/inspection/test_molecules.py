@@ -229,7 +229,9 @@ def test_the_demo_adds_up() -> None:
         assert told[run.run_id]["bad_blocks_sum"] == run.bad_blocks
         assert told[run.run_id]["cut_blocks_sum"] == run.cut_blocks
     assert (
-        told[demo_run("qwen", "group-v2.1")]["junk_tokens_sum"] > told[demo_run("qwen", "exact")]["junk_tokens_sum"] == 0
+        told[demo_run("qwen", "group-v2.1")]["junk_tokens_sum"]
+        > told[demo_run("qwen", "exact")]["junk_tokens_sum"]
+        == 0
     )
     for row in table.to_pylist():
         known = [drift for drift in row["drifts"] if drift is not None]

@@ -26,9 +26,9 @@ from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_
 from tests.support import ROOT
 
 
-def test_the_demo_has_ten_newest_first_and_no_reported_ones() -> None:
+def test_the_demo_has_eleven_newest_first_and_no_reported_ones() -> None:
     runs = runs_with_samples(DEMO_STORE)
-    assert len(runs) == 10
+    assert len(runs) == 11
     assert [run.run_id for run in runs] == sorted((run.run_id for run in runs), reverse=True)
     assert {run.origin for run in runs} == {"measured"}
     assert {(run.samples, run.has_steps, run.has_blocks) for run in runs} == {(64, True, True)}

@@ -56,5 +56,5 @@ def test_a_stored_run_has_the_record_of_its_lp(tmp_path: Path) -> None:
     for run_id, lp in (("a", "toy"), ("b", "toy+cleanup"), ("c", "v3.8"), ("d", "nobody's"), ("e", None)):
         write_run(store, run_id, [sample_row(0)], lp=lp)
     records = [run_facts(store, run_id).lp_record for run_id in "abcde"]
-    assert records == [TOY, TOY, LPS["group-v2.1"], UNKNOWN_LP, UNKNOWN_LP]
+    assert records == [TOY, TOY, LPS["group-v3.8"], UNKNOWN_LP, UNKNOWN_LP]
     assert (stored_lp("none"), stored_lp("cleanup"), stored_lp("")) == (LPS["none"], LPS["none"], UNKNOWN_LP)

@@ -18,7 +18,7 @@ from tests.engine.store.reports.documents import document, file_of
     [
         (True, "generic", "", "group-v2.1"),
         (None, "generic", "v3.8", "group-v2.1"),
-        (True, "qwen", "v3.8", "group-v2.1"),
+        (True, "qwen", "v3.8", "group-v3.8"),
         (True, "Qwen", "3.9", "group-v3.9"),
         (True, "qwen", "qwen_v43", "group-v4.3"),
         (True, "qwen", "4.3.1", "group-v4.3"),

@@ -47,7 +47,8 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
     assert row == {
         "origin": "imported", "source": "run.json", "label": "mine",
         "model_alias": "qwen3_06b_pre", "model_step": "40k", "model_family": "Qwen",
-        "tokenizer": "qwen3", "vocab_size": 151_673, "lp": "group-v2.1", "placeholder": "0.0000,0.0000,0.0000",
+        "tokenizer": "qwen3", "vocab_size": 151_673, "lp": "group-v3.8", "placeholder": "0.0000,0.0000,0.0000",
+        "descriptors": "with-hydrogens",
         "sampling": "p0.8_t1.2", "temperature": 1.2, "top_p": 0.8, "min_p": 0.0,
         "batch_size": 32, "generations": 1, "kv_cache": "dynamic", "attention": "sdpa",
         "molecules": 2, "samples": 3, "passes": 2, "decodes": 1, "clean": 1, "blocks": 9, "bad_blocks": 3,
