@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
+from rdkit.Chem import Mol
 
 from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED
@@ -67,7 +68,8 @@ def show(inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
     with st.container(gap="xsmall", key="molecule"):
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
             st.code(visible_text(sample["smiles"]), language=None, wrap_lines=True, width="stretch")
-            steps()
+            with st.container(horizontal=True, vertical_alignment="center", width="content"):
+                steps()
         bold = f"**{escape_markdown(lead)}** " if lead else ""
         st.markdown(bold + escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
         _failed(inspection)
@@ -152,8 +154,9 @@ def _linked(inspection: Inspected) -> None:
             left, right = st.columns(2, gap="medium")
             with left:
                 _drawing(inspection, of_atom, atom)
+                on_top = _on_top(inspection)
             with right:
-                _shape(inspection, of_atom, atom)
+                _shape(inspection, of_atom, atom, on_top)
         _selected_words(inspection, of_atom, estimates, atom)
         _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
@@ -229,7 +232,13 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
     return names
 
 
-def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
+def _on_top(inspection: Inspected) -> Mol | None:
+    """Chosen below the drawing, the lower of the two views, so that the tokens stay in the first screen."""
+    group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
+    return group if group is not None and st.toggle("Group's reader on top", key=OTHER_READER) else None
+
+
+def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol | None) -> None:
     if inspection.conformer is None:
         st.info(
             escape_markdown(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show"
@@ -246,9 +255,8 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
     what = read if inspection.why_no_conformer else "the generated conformer"
     models = [model_of(inspection.conformer, what)]
-    group = inspection.by_group
-    if group is not None and group.mol is not None and st.toggle("Group's reader on top", key=OTHER_READER):
-        models.append(model_of(group.mol, "the same text by the group's reader", ghost=True))
+    if on_top is not None:
+        models.append(model_of(on_top, "the same text by the group's reader", ghost=True))
     viewer3d(
         models,
         key=SHAPE,

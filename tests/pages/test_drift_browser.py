@@ -114,7 +114,7 @@ def test_a_narrow_heading_takes_two_lines_and_cuts_nothing(browser: Browser, ser
         assert smiles is not None and back is not None and on is not None
         assert abs(back["y"] - on["y"]) < 2 and smiles["y"] + smiles["height"] <= back["y"]
         failed = seen.page.locator(".st-key-failed button p").first
-        expect(failed).to_contain_text("(atom 0)")
+        expect(failed).to_contain_text("(atom 1)")
         assert failed.evaluate("words => words.scrollWidth <= words.clientWidth + 1")
         assert failed.evaluate("words => getComputedStyle(words).whiteSpace") == "normal"
         lines = failed.evaluate(LINE_STARTS)

@@ -252,7 +252,8 @@ ANSWERS: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("answer", "error"), ANSWERS)
 def test_what_it_answers_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, error: str) -> None:
-    taken = "sent = sys.stdin.buffer; sent.readline(); sent.read(json.loads(sent.readline())['bytes'])"  # else it breaks
+    # It takes all that is sent; else the sender may find it gone.
+    taken = "sent = sys.stdin.buffer; sent.readline(); sent.read(json.loads(sent.readline())['bytes'])"
     script = f"import json, sys; {taken}; sys.stdout.write({answer!r})"
     monkeypatch.setattr(parent, "_MOST_HEAD", 50_000)
     monkeypatch.setattr(parent, "_COMMAND", [sys.executable, "-c", script])
