@@ -224,6 +224,11 @@ def stored_lp(name: str | None, *, is_former: bool = False) -> LpRecord:
     return LPS.get(ALIASES.get(lp, lp), UNKNOWN_LP)
 
 
+def stored_name(name: str, *, is_former: bool) -> str:
+    """What a person reads of a stored run's LP."""
+    return f"{name} (former rules)" if stored_lp(name, is_former=is_former).name.startswith(FORMER) else name
+
+
 def full_name(name: str) -> str:
     """The LP's own name for any that it goes by, with its cleanup."""
     lp, cleanup = split_cleanup(name)

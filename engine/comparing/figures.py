@@ -24,6 +24,7 @@ from engine.errors import StoreError
 from engine.figures.statistics import Interval, quotient, wilson
 from engine.inspection.lp_cost import RunCost, cost_of_run
 from engine.inspection.runs import facts_of
+from engine.lp_records import stored_name
 from engine.store.entries import Entry, is_profiled, model_name, run_value
 from engine.store.schema import RUNS, STEPS
 from engine.store.store import Store
@@ -89,7 +90,11 @@ class RunFigures:
     @property
     def name(self) -> str:
         """What a person calls it."""
-        return " · ".join(part for part in (self.model, self.lp, self.label) if part) or self.run_id
+        return " · ".join(part for part in (self.model, self.lp_words, self.label) if part) or self.run_id
+
+    @property
+    def lp_words(self) -> str:
+        return stored_name(self.lp, is_former=not self.descriptors)
 
     @property
     def model(self) -> str:

@@ -33,7 +33,7 @@ def models_by_lp(store: Store, entries: Sequence[Entry]) -> tuple[list[OneApart]
     runs: dict[tuple[str, str, str], RunFigures] = {}
     for run in map(RunFigures, entries):
         if run.model and run.lp:
-            runs.setdefault((run.origin, run.model, run.lp), run)
+            runs.setdefault((run.origin, run.model, run.lp_words), run)
     models = [*dict.fromkeys(model for _, model, _ in runs)]
     runs = dict(sorted(runs.items(), key=lambda item: models.index(item[0][1])))
 
@@ -43,7 +43,7 @@ def models_by_lp(store: Store, entries: Sequence[Entry]) -> tuple[list[OneApart]
         return OneApart(getattr(test, within), getattr(control, differs), getattr(test, differs), control, compared)
 
     on_over_off = [
-        apart(runs[origin, model, OFF], run, "model", "lp")
+        apart(runs[origin, model, OFF], run, "model", "lp_words")
         for (origin, model, lp), run in runs.items()
         if lp != OFF and (origin, model, OFF) in runs
     ]
@@ -51,7 +51,7 @@ def models_by_lp(store: Store, entries: Sequence[Entry]) -> tuple[list[OneApart]
     for (origin, _, lp), run in runs.items():
         first.setdefault((origin, lp), run)
     over_first = [
-        apart(first[origin, lp], run, "lp", "model")
+        apart(first[origin, lp], run, "lp_words", "model")
         for (origin, _, lp), run in runs.items()
         if run is not first[origin, lp]
     ]

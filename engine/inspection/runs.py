@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 
 from engine.errors import shown
-from engine.lp_records import FORMER, UNKNOWN_LP, LpRecord, split_cleanup, stored_lp
+from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name
 from engine.records import Descriptors, NumberFormat
 from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
@@ -58,7 +58,7 @@ class RunFacts:
 
     @property
     def lp_words(self) -> str:
-        return f"{self.lp} (former rules)" if self.lp_record.name.startswith(FORMER) else self.lp
+        return stored_name(self.lp, is_former=self.is_former)
 
     @property
     def is_hypothetical(self) -> bool:

@@ -22,7 +22,7 @@ def run_row(entry: Entry) -> dict[str, Any]:
     not_numeric = run.junk_letters_share if run.junk_nonnumeric_share is None else run.junk_nonnumeric_share
     return {
         "model": run.model,
-        "lp": run.lp,
+        "lp": run.lp_words,
         "usable": per_cent(run.usable_rate),
         "s": run.wall_s_a_sample,
         "run": entry.id,

@@ -37,7 +37,7 @@ def run_name(run: RunFigures) -> str:
     A label only where nothing names it.
     """
     origin = "" if run.origin == "measured" else run.origin
-    parts = (run.model or run.label or run.run_id, run.lp, origin, "profiled" if run.is_profiled else "")
+    parts = (run.model or run.label or run.run_id, run.lp_words, origin, "profiled" if run.is_profiled else "")
     return " · ".join(part for part in parts if part)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from engine.comparing.models_by_lp import models_by_lp
@@ -27,3 +29,11 @@ def test_both_comparisons_are_there_though_the_runs_have_one_control() -> None:
     for pair in (*within_models, *within_lps):
         control, test = pair.control.entry.row, pair.test.figures.entry.row
         assert pair.test.ratio("wall_s_a_sample").ratio == pytest.approx(test["wall_s"] / control["wall_s"])
+
+
+def test_a_run_under_former_rules_is_no_run_under_the_groups_own() -> None:
+    """Two runs that name the same LP were one row where one was stored before that LP had the group's rules."""
+    rules, control = (DEMO_STORE.entry(demo_run("qwen", lp)) for lp in ("group-v4.3", "none"))
+    former = replace(rules, row=dict(rules.row) | {"descriptors": None, "lp": "position-allowlist"})
+    within_models, _ = models_by_lp(DEMO_STORE, [control, rules, former])
+    assert [pair.test_name for pair in within_models] == ["group-v4.3", "position-allowlist (former rules)"]
