@@ -42,9 +42,9 @@ def open_file(path: Path) -> BinaryIO:
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
 
 
-def open_regular(path: Path) -> BufferedReader:
+def open_regular(path: Path | str, known: os.stat_result | None = None) -> BufferedReader:
     """The same for a reader with words of its own: OSError for what cannot be read or is no regular file."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    if not stat.S_ISREG((known or Path(path).stat()).st_mode):
         raise OSError(errno.EINVAL, "it is no plain file", str(path))
     return BufferedReader(_PlainFile(path, "rb", opener=_without_waiting))
 
@@ -73,8 +73,8 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def read_regular(path: Path) -> bytes:
-    with open_regular(path) as file:
+def read_regular(path: Path | str, known: os.stat_result | None = None) -> bytes:
+    with open_regular(path, known) as file:
         return file.read()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import gc
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,8 +71,9 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     """All columns of an entry, in JSON's types; without ``kind``, of a run."""
     from engine.store.schema import RUN
 
-    row = dict.fromkeys((kind or RUN).main.by_name) | dict(entry.row)
-    return {name: value.isoformat() if isinstance(value, date) else value for name, value in row.items()}
+    table = (kind or RUN).main
+    row: dict[str, Any] = dict.fromkeys(table.by_name) | dict(entry.row)
+    return row | {name: row[name].isoformat() for name in table.moments if row[name] is not None}
 
 
 def show_runs(entries: Iterable[Entry], *, is_json: bool) -> None:

@@ -92,10 +92,12 @@ class Table:
     key: tuple[str, ...] = ()  # whole numbers; no two rows of a file have the same
     by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
     required: tuple[Column, ...] = field(init=False, repr=False, compare=False)
+    moments: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
         object.__setattr__(self, "required", tuple(column for column in self.columns if column.required))
+        object.__setattr__(self, "moments", tuple(column.name for column in self.columns if column.type == MOMENT))
 
     @property
     def names(self) -> tuple[str, ...]:

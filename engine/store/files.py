@@ -108,12 +108,12 @@ class LocalFiles:
         return found
 
     def read(self, name: str, most: int = sys.maxsize) -> bytes:
-        path = self.within(name, to_read=True)
-        found = path.lstat()
+        path = self._checked(name, True)
+        found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
-            raise OSError(errno.ELOOP, "it is a link", str(path))
+            raise OSError(errno.ELOOP, "it is a link", path)
         check_size(name, found.st_size, most)
-        return read_regular(path)
+        return read_regular(path, found)
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -162,17 +162,21 @@ class LocalFiles:
     def within(self, name: str, *, to_read: bool = False) -> Path:
         """The file or folder; an error where a folder on the way to it is a link: nothing outside the store is listed,
         written or removed. An entry (``runs/run_id=x``) may be one, to be read."""
+        return Path(self._checked(name, to_read))
+
+    def _checked(self, name: str, to_read: bool) -> str:
+        """The same as text, since a listing may ask for 100,000 of them."""
         path = self.where
         for depth, folder in enumerate(filter(None, name.split("/")[:-1]), start=1):
             path = f"{path}/{folder}"
-            if not (to_read and depth == ENTRY_DEPTH and "=" in folder) and os.path.islink(path):  # noqa: PTH114 - of 100,000 runs
+            if not (to_read and depth == ENTRY_DEPTH and "=" in folder) and os.path.islink(path):  # noqa: PTH114
                 raise StoreFolderError(
                     f"{path} is a link, where the store has a folder", "Remove it, or make a link of the whole store"
                 )
-        return self.root / name.rstrip("/")
+        return f"{self.where}/{name.rstrip('/')}".rstrip("/")
 
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
-        path = self.within(f"{name}/", to_read=True)
+        path = self._checked(f"{name}/", True)
         try:
             with os.scandir(path) as found:
                 return [entry for entry in found if not entry.name.startswith(".")]
