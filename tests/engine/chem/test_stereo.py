@@ -21,7 +21,7 @@ from engine.errors import GraphMismatchError
 from tests.support import ROOT, sized
 
 PARTS = 4  # of the large property, so that processes can share them
-MOLECULES, CONFORMERS = sized(80, 2_000), 10
+MOLECULES, CONFORMERS = sized(80, 800), 10
 """Molecules that differ from their mirror image, and right conformers of each, which are to be judged at least."""
 
 

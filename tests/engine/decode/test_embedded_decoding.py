@@ -18,8 +18,9 @@ from tests.support import sized
 
 MODELS = ("demo-qwen", "demo-llama")
 MORE = ("demo-qwen-l3", "demo-llama:early")
+WRITTEN = [lp for lp in LPS if lp not in ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0")]  # tables like v4.3's
 CASES = sized(
-    [("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, name) for lp in LPS for name in ("greedy", "qwen3")]
+    [("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, name) for lp in WRITTEN for name in ("greedy", "qwen3")]
 )
 
 

@@ -227,7 +227,7 @@ def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama"])
 def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path) -> None:
     model = load_model(load_registry().find(alias), "cpu", "float32")
-    wanted, path, rows = sized(60, 2_000), tmp_path / "a.jsonl.gz", sized(2, 32)
+    wanted, path, rows = sized(60, 1_000), tmp_path / "a.jsonl.gz", sized(2, 32)
     some = [parse_smiles(one.smiles) for one in load_held_out()]
     with LogFile(path, LoggedColumns(64)) as log:
         for number, lp in enumerate(("none", "exact", "group-v2.1")):

@@ -34,14 +34,14 @@ PARAMETERS = [
 @pytest.mark.parametrize("parameters", PARAMETERS[: sized(1, 3)], ids=lambda given: given.placeholder or "own")
 def test_the_tables_allow_what_the_row_loop_allows(tokenizer_name: str, name: str, parameters: LpParameters) -> None:
     tokenizer = load_tokenizer(tokenizer_name)
-    molecules = [parse_smiles(entry.smiles) for entry in load_molecule_set(sized(2, 6), tag="small")]
+    molecules = [parse_smiles(entry.smiles) for entry in load_molecule_set(sized(2, 4), tag="small")]
     made = build_constraint(name, tokenizer, ROWS[tokenizer_name], parameters)
     loop = RowLoop(name, tokenizer, ROWS[tokenizer_name], molecules, parameters)
     tables = Tables.of(made.automaton, [made.compile(molecule) for molecule in molecules])
     generator = torch.Generator().manual_seed(0)
     favoured = torch.tensor(tokenizer.encode("0123456789.,") + tokenizer.encode("1,-1"))
     state, written = tables.start(), torch.zeros((len(molecules), 0), dtype=torch.int64)
-    for _ in range(sized(30, 150)):
+    for _ in range(sized(30, 60)):
         mask = tables.mask(state)
         expected = loop(written.tolist(), torch.zeros(mask.shape)) == 0
         assert torch.equal(mask, expected)
