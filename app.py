@@ -3,6 +3,7 @@
 Streamlit loads this file twice: once as the server's ``app``, and as ``__main__`` for each visitor.
 """
 
+import atexit
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,9 @@ from engine.folders import keep_private
 from pages._shared.frame import FAVICON, NAME
 from pages._shared.listing import PageFile, page_files
 from pages._shared.origins import OwnOrigin
+
+_ENDING = threading.Event()
+MOST_ENDING_S = 5.0
 
 
 def _entry(page: PageFile) -> partial[st.Page]:
@@ -42,14 +46,24 @@ def _show() -> None:
 def _warm() -> None:
     from pages._shared.warming import warm  # imports what the server can start without
 
-    warm()
+    for _ in warm():
+        if _ENDING.is_set():
+            return
+
+
+def _end(warming: threading.Thread) -> None:
+    """A thread that Python ends inside of a library written in C++ aborts the process."""
+    _ENDING.set()
+    warming.join(MOST_ENDING_S)
 
 
 @asynccontextmanager
 async def _opened(_: st.App) -> AsyncIterator[None]:
     """The browser opens with the app, as ``streamlit run`` does it for a script alone; meanwhile the pages' parts
     become ready."""
-    threading.Thread(target=_warm, name="driftscope-warm", daemon=True).start()
+    warming = threading.Thread(target=_warm, name="driftscope-warm", daemon=True)
+    warming.start()
+    atexit.register(_end, warming)
     if not st.get_option("server.headless"):
         cli_util.open_browser(server_util.get_url(st.get_option("server.address") or "localhost"))
     yield

@@ -7,6 +7,7 @@ Without it the reader who opens a tab first waits for them, a second and more.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -23,17 +24,21 @@ from pages._shared.listing import FOLDER
 from pages._shared.theme import LIGHT
 
 
-def warm() -> None:
-    """What fails here fails again, and is told, where a page needs it."""
+def warm() -> Iterator[None]:
+    """Step by step, none longer than a second. What fails here fails again, and is told, where a page needs it."""
     for path in sorted(FOLDER.glob("_*/**/*.py")):
         with suppress(ImportError, SyntaxError):
             parts = path.relative_to(FOLDER.parent).with_suffix("").parts
             importlib.import_module(".".join(parts).removesuffix(".__init__"))
+        yield
     _draw()
+    yield
     for name in BUILT_IN:
         with suppress(DriftscopeError):
             vocabulary_of(tokenizer := load_tokenizer(name))
+            yield
             build_constraint("exact", tokenizer, tokenizer.vocab_size)
+        yield
     with suppress(DriftscopeError):
         _look_at_logs()
 

@@ -24,7 +24,8 @@ def import_all() -> None:
         importlib.import_module(name)
     from pages._shared.warming import warm  # a server finds it done, and begins with none of it
 
-    warm()
+    for _ in warm():
+        pass
     logging.disable(logging.NOTSET)
 
 

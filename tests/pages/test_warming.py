@@ -26,7 +26,8 @@ from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._logits.logs import default_choice
 from pages._shared.warming import warm
 
-warm()
+for _ in warm():
+    pass
 misses = vocabulary_of.cache_info().misses
 for name in BUILT_IN:
     vocabulary_of(load_tokenizer(name))
@@ -63,3 +64,20 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with ThreadPoolExecutor(1) as pool:  # a thread of browser tests may have a loop that runs
         pool.submit(asyncio.run, start()).result()
+
+
+def test_a_server_that_ends_ends_its_warming_first() -> None:
+    """Python ended the thread in the middle of an import, and the process aborted."""
+    ending = (
+        "import sys, threading, time\n"
+        "import app\n"
+        "class Warming:\n"
+        "    warm = staticmethod(lambda: (time.sleep(0.01) for _ in iter(int, 1)))\n"
+        "sys.modules['pages._shared.warming'] = Warming\n"
+        "warming = threading.Thread(target=app._warm, daemon=True)\n"
+        "warming.start()\n"
+        "app._end(warming)\n"
+        "print(warming.is_alive())\n"
+    )
+    answer = subprocess.run([sys.executable, "-c", ending], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert answer.stdout.split()[-1] == "False"
