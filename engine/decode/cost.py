@@ -53,7 +53,7 @@ MACHINES = {
     machine.name: machine
     for machine in (
         Machine(
-            "epyc-1", "measured by bench.sizes", 2.9e10, {"float32": 2.4e11, "bfloat16": 4.8e11}, 9e10, 1.5e8, 3e-6
+            "epyc-1", "measured by bench.sizes", 1.5e10, {"float32": 1.1e11, "bfloat16": 2.2e11}, 7.6e10, 2.5e9, 4.4e-6
         ),
         Machine(
             "xeon-1", "measured by bench.sizes", 1.8e10, {"float32": 1.5e11, "bfloat16": 8.6e10}, 1.2e11, 4.1e8, 4.3e-6

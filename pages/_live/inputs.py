@@ -190,7 +190,7 @@ def _lane_options(number: int, lp: str) -> tuple[BackendName, str, Descriptors |
         st.caption(f"{info.name}: {info.help}.")
     about = (
         "fast: this project's loop, 4 times as fast with the exact LP as without one at the demo's size (2.4 M "
-        "weights in the layers), 1.4 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
+        "weights in the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
     )
     backend = one_of("Backend", BACKENDS, f"backend{number}", help=about)
     has_placeholder = info is not None and bool(info.placeholder)
