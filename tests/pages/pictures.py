@@ -59,7 +59,7 @@ PICTURES = {
         ready="Lanes side by side",
         button="Generate",
     ),
-    "drift": one_molecule("demo-llama-final-group-v2.1", 13, atom=5),
+    "drift": one_molecule("demo-llama-final-group-v2.1", 13, atom=6),
     "verdict": one_molecule("demo-qwen-final-exact", 34, atom=10),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
