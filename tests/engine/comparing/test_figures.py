@@ -69,7 +69,7 @@ def test_nothing_is_nought_that_nobody_said(store: Store) -> None:
     known = {name for name in (*RUNS.names, *CONFORMERS, *properties) if getattr(found, name) not in (None, "")}
     assert known == {
         *("run_id", "origin", "created_at", "model_alias", "lp", "samples"),
-        *("name", "model", "has_samples", "is_profiled"),
+        *("name", "model", "lp_words", "has_samples", "is_profiled"),
     }
 
 
