@@ -53,7 +53,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     from engine.chem.molecule_sets import load_run_set
     from engine.evidence.lost_third.coverage import texts_by_molecule
-    from engine.evidence.lost_third.documents import save
+    from engine.evidence.lost_third.documents import rounded, save
     from engine.evidence.lost_third.lanes import LANES, LaneSize
     from engine.models.registry import load_registry
 
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
             note(f"{lane.words}: others are writing it; call again when they are done")
             continue
         texts[lane.key], runs[lane.key] = texts_by_molecule(store, entry), entry.id
-    document = _document(args, runs, texts, molecules, (narrow, wide))
+    document = rounded(_document(args, runs, texts, molecules, (narrow, wide)))
     note(f"Kept in {save(document, store.home)}: the Evidence page shows it.")
     if args.json:
         emit_json(document)

@@ -24,7 +24,7 @@ Document = dict[str, Any]
 def save(document: Mapping[str, Any], home: Files) -> str:
     """The place that it was written to; an older one of the same model is replaced."""
     name = f"{FOLDER}/{str(document['model']).replace(':', '-')}.json"
-    home.write(name, json.dumps(_rounded(document), allow_nan=False).encode() + b"\n")
+    home.write(name, json.dumps(document, allow_nan=False).encode() + b"\n")
     return home.path(name)
 
 
@@ -65,12 +65,12 @@ def lane_of(document: Mapping[str, Any], key: str, molecules: int | None = None)
     return max(lanes, key=lambda lane: lane["molecules"], default=None)
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """With six decimals: curves are long."""
     if isinstance(value, Mapping):
-        return {name: _rounded(part) for name, part in value.items()}
+        return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(part) for part in value]
+        return [rounded(part) for part in value]
     return round(value, 6) if isinstance(value, float) else value
 
 
