@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Small models gain nothing from a second thread, and threads that wait for each other on a busy machine lose much.
     # Before torch is imported; xdist's workers and the processes that tests start inherit it.
     os.environ["OMP_NUM_THREADS"] = "1"
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a script's background; the commands that tests interrupt
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it
     os.environ.setdefault(DEBUG, "1")  # what nobody foresaw fails a test, and is no sentence
     if config.option.markexpr == "soak":
         os.environ[SOAK] = "1"  # before collection, since `sized` is called while modules are imported
