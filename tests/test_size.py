@@ -1,0 +1,151 @@
+"""How many lines the product has: each budget in ``size_budgets.json`` only goes down.
+
+``python -m tests.test_size`` prints the figures, and ``--lower`` writes those that have gone down.
+
+A line counts unless it is only a ``#`` or ``//`` comment; every tracked text file counts, whatever its suffix.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+IN_COLUMNS = {".py", ".js", ".css", ".sql"}
+COMMENTS = {".css": "(?!)", ".html": "(?!)", ".js": r"\s*//"}  # by suffix; elsewhere a line with # alone
+MOST_COLUMNS, MOST_MEAN_BYTES = 120, 54
+BUDGETS = Path(__file__).with_name("size_budgets.json")
+WIDE = "lines over 120 columns"
+PRODUCT = ("app.py", "pages/*", "engine/*")
+GLOBS: dict[str, tuple[str, ...]] = {
+    # A glob that begins with ! takes files away again.
+    "product": PRODUCT,
+    WIDE: (*PRODUCT, "tools/*"),
+    "pages": ("app.py", "pages/*"),
+    "tests": ("tests/*",),
+    "tools": (
+        "tools/*",
+        "bench/*",
+        "engine/training/*",
+        "engine/evidence/lost_third/*",
+        "engine/logits/llama_cpp/*",
+        "engine/cli/train.py",
+        "engine/cli/lost_third.py",
+    ),
+    "Compare": (
+        "pages/compare.py",
+        "pages/_compare/*",
+        "!*/advice*",
+        "engine/comparing/*",
+        "engine/store/sql/*",
+        "engine/cli/runs.py",
+        "engine/cli/sql.py",
+        "engine/cli/evaluate.py",
+        "pages/_shared/sql_*",
+        "pages/_shared/components/sql_editor*",
+        "pages/_shared/managing/*",
+        "engine/questions/compare_*",
+    ),
+    "Profiles": (
+        "pages/profiles.py",
+        "pages/_profiles/*",
+        "engine/profile/*",
+        "engine/cli/trace.py",
+        "engine/cli/profile_options.py",
+        "pages/_shared/components/timeline_*",
+        "engine/traces/*",
+        "engine/questions/profiles_*",
+    ),
+    "Logit health": (
+        "pages/logits.py",
+        "pages/_logits/*",
+        "engine/logits/*",
+        "!engine/logits/llama_cpp/*",
+        "engine/cli/logits.py",
+        "engine/cli/log_logits.py",
+        "engine/questions/logits_*",
+    ),
+    "Evidence": (
+        "pages/evidence.py",
+        "pages/_evidence/*",
+        "engine/evidence/*",
+        "!engine/evidence/advice/*",
+        "!engine/evidence/lost_third/*",
+        "!engine/evidence/advisor.py",
+        "engine/cli/claims.py",
+        "pages/_shared/components/claims_list*",
+        "engine/questions/evidence_*",
+    ),
+    "claims": ("data/claims/*",),
+    "Advice": (
+        "pages/_compare/advice*",
+        "engine/evidence/advice/*",
+        "engine/evidence/advisor.py",
+        "engine/cli/advise.py",
+        "engine/questions/*advice*",
+    ),
+    "cost prediction": ("engine/decode/cost*", "engine/cli/cost.py"),
+    "cost in nats, effect of forcing": (
+        "engine/inspection/effect*",
+        "engine/inspection/lp_cost*",
+        "engine/inspection/disagreement.py",
+        "engine/cli/cost_of_lp.py",
+        "pages/_drift/*lp*",
+        "engine/questions/drift_lp*",
+    ),
+    "words": ("engine/*words*", "pages/*words*"),
+    "command line": ("engine/cli/*", "engine/__main__.py"),
+}
+
+
+def tracked() -> list[Path]:
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    paths = [ROOT / name for name in names.split("\0") if name]
+    # One may be deleted and not yet committed; a picture or an archive has NUL bytes, text has none.
+    return [path for path in paths if path.is_file() and b"\0" not in path.read_bytes()]
+
+
+def is_of(path: Path, globs: tuple[str, ...]) -> bool:
+    name = path.relative_to(ROOT).as_posix()
+    takes = [glob[1:] for glob in globs if glob.startswith("!")]
+    return any(fnmatch(name, glob) for glob in globs) and not any(fnmatch(name, glob) for glob in takes)
+
+
+def lines(path: Path) -> list[str]:
+    comment = COMMENTS.get(path.suffix, r"\s*#")
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if not re.match(comment, line)]
+
+
+def counted(what: str) -> int:
+    files = [path for path in tracked() if is_of(path, GLOBS[what])]
+    if what == WIDE:
+        return sum(len(line) > MOST_COLUMNS for path in files if path.suffix in IN_COLUMNS for line in lines(path))
+    return sum(len(lines(path)) for path in files)
+
+
+@pytest.mark.parametrize("what", GLOBS)
+def test_lines_keep_within_their_budget(what: str) -> None:
+    assert counted(what) <= json.loads(BUDGETS.read_text())[what]
+
+
+def test_lines_are_no_denser() -> None:
+    files = [path for path in tracked() if is_of(path, GLOBS[WIDE])]
+    sizes = [len(line.encode()) for path in files for line in lines(path) if line.strip()]
+    assert sum(sizes) / len(sizes) < MOST_MEAN_BYTES
+
+
+if __name__ == "__main__":
+    budgets = json.loads(BUDGETS.read_text()) if BUDGETS.exists() else {}
+    now = {what: counted(what) for what in GLOBS}
+    for what, figure in now.items():
+        print(f"{figure:7,} of {budgets.get(what, figure):7,}  {what}")
+    if "--lower" in sys.argv:
+        lowered = {what: min(figure, budgets.get(what, figure)) for what, figure in now.items()}
+        BUDGETS.write_text(json.dumps(lowered, indent=2) + "\n")
