@@ -218,7 +218,7 @@ def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) 
         else:
             st.toast("Saved", icon=":material/save:")
 
-    with st.container(horizontal=True, vertical_alignment="bottom", key="tags"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
         tags = st.multiselect(
             "Tags", known, key="tags-of-ticked", accept_new_options=True, format_func=visible_text, width=320,
             placeholder="choose or type", help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
