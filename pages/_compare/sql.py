@@ -29,14 +29,14 @@ from engine.figures.words import counted
 from engine.store.entries import Entry
 from engine.store.schema import KINDS
 from engine.store.sql.failures import is_unreadable
-from engine.store.sql.guard import STOPPED, Console, SqlAnswer
+from engine.store.sql.guard import Console, SqlAnswer
 from engine.store.sql.process import Limits
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
 from pages._compare.runs import RunSelection
 from pages._shared.charts.text import safe
 from pages._shared.choices import by_name, one_of
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown, shown_errors
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
@@ -86,15 +86,16 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         st.caption("".join(f"`{part}`" if place % 2 else escape_markdown(part) for place, part in parts))
     one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
     if text not in st.session_state.get(ASKED, ()):
-        _drop(None)
+        _drop()
         words = "Press *Run*: it came with the address." if text else "Write a SELECT, or open a query."
         st.info(words, icon=":material/database:")
     else:
-        running = _running(store, text, chosen.ids if chosen else ())
-        if running.done.wait(QUICK_S):
-            _answer(running, {entry.id: entry for entry in store.found().entries})
-        else:
-            _progress(running)
+        with shown_errors("SQL"):
+            running = _running(store, text, chosen.ids if chosen else ())
+            if running.done.wait(QUICK_S):
+                _answer(running, {entry.id: entry for entry in store.found().entries})
+            else:
+                _progress(running)
 
 
 def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> None:
@@ -110,7 +111,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
                 st.query_params.pop(name, None)
         st.query_params[SQL] = SAVED + query.key if query else "" if is_long else text
-        _drop(None)
+        _drop()
 
     def run() -> None:
         text = st.session_state[TEXT]
@@ -184,88 +185,64 @@ def _columns() -> pa.Table:
 
 @dataclass(slots=True, eq=False)
 class Statement:
-    """One statement under way, with the runs that its names stand for; ``done`` is set when it has an answer or an
-    error."""
+    """One statement under way, with the runs that its names stand for, until ``done`` is set."""
 
     sql: str
     runs: tuple[str, ...]
+    console: Console | None = None  # None where nothing runs
     began: float = field(default_factory=time.monotonic)
     done: threading.Event = field(default_factory=threading.Event)
-    is_stopped: bool = False
     answer: SqlAnswer | None = None
     error: DriftscopeError | None = None
     left_out: tuple[str, ...] = ()  # entries with damaged files
 
-
-class SqlSession:
-    """A browser session's console: kept while the store's entries are the same, since a new one takes half a second."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Lock()  # held by the statement that runs
-        self._console: Console | None = None
-        self._version: object = None
-
-    def run(self, store: Store, statement: Statement) -> None:
-        names: dict[str, object] = {"tests": statement.runs[1:], "runs": statement.runs}
-        names |= {"control": statement.runs[0]} if statement.runs else {}
-        with self._turn:
+    def run(self, store: Store, console: Console) -> None:
+        """In a thread of its own; statements of one console wait for each other."""
+        names: dict[str, object] = {"tests": self.runs[1:], "runs": self.runs}
+        names |= {"control": self.runs[0]} if self.runs else {}
+        try:
             try:
-                found = [entry for kind in KINDS for entry in store.found(kind).entries]
-                version = (store.home.where, hash(tuple((entry.key, str(entry.row)) for entry in found)))
-                if self._console is None or self._version != version:
-                    self.close()
-                    self._console, self._version = store.console(LIMITS), version
-                console = self._console
-                if statement.is_stopped:
-                    raise SqlError(STOPPED)
-                try:
-                    statement.answer = console.query(statement.sql, names)
-                except SqlError as error:
-                    if not is_unreadable(error):
-                        raise
-                    whole, statement.left_out = store.console_without_damage(LIMITS)
-                    with whole:
-                        statement.answer = whole.query(statement.sql, names)
-            except DriftscopeError as error:
-                statement.error = SqlError(STOPPED) if statement.is_stopped else error
-            finally:
-                statement.done.set()
+                self.answer = console.query(self.sql, names)
+            except SqlError as error:
+                if not is_unreadable(error):
+                    raise
+                self.console, self.left_out = store.console_without_damage(LIMITS)
+                with self.console as whole:
+                    self.answer = whole.query(self.sql, names)
+        except DriftscopeError as error:
+            self.error = error
+        finally:
+            self.done.set()
 
-    def close(self) -> None:
-        """End the console's process, and with it the statement that it runs."""
-        console, self._console = self._console, None
-        if console is not None:
-            console.close()
+    def stop(self) -> None:
+        if self.console is not None and not self.done.is_set():
+            self.console.cancel()
 
 
-@st.cache_resource(scope="session", on_release=SqlSession.close, show_spinner=False)
-def session() -> SqlSession:
-    """Streamlit releases it when the browser leaves."""
-    return SqlSession()
+@st.cache_resource(scope="session", max_entries=1, on_release=Console.close, show_spinner=False)
+def console_of(version: int, _store: Store) -> Console:
+    """Kept while the store's entries are the same, since a new one takes half a second; Streamlit closes it then, and
+    when the browser leaves."""
+    return _store.console(LIMITS)
 
 
 def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
-    """The statement of this session; started where it or its runs are others than before."""
+    """The statement of this session; started where it or its runs are others than before, which is stopped."""
     runs = runs if re.search(r"\$(control|tests|runs)\b", sql) else ()
     running: Statement | None = st.session_state.get(RUNNING)
     if running is None or (running.sql, running.runs) != (sql, runs):
-        running = Statement(sql, runs)
-        _drop(running)
-        threading.Thread(target=session().run, args=(store, running), name="sql", daemon=True).start()
+        _drop()
+        entries = [entry for kind in KINDS for entry in store.found(kind).entries]
+        console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
+        running = st.session_state[RUNNING] = Statement(sql, runs, console)
+        threading.Thread(target=running.run, args=(store, console), name="sql", daemon=True).start()
     return running
 
 
-def _drop(successor: Statement | None) -> None:
-    """Another statement follows, or none: the former is stopped."""
-    former: Statement | None = st.session_state.get(RUNNING)
-    st.session_state[RUNNING] = successor
-    if former is not None and not former.done.is_set():
-        _stop(former)
-
-
-def _stop(statement: Statement) -> None:
-    statement.is_stopped = True
-    session().close()
+def _drop() -> None:
+    """Another statement follows, or the same once more, or none."""
+    if (former := st.session_state.pop(RUNNING, None)) is not None:
+        former.stop()
 
 
 @st.fragment(run_every=TICK_S)
@@ -277,7 +254,7 @@ def _progress(statement: Statement) -> None:
     words = f"Running for {seconds:.0f} s, of at most {LIMITS.seconds:g} s"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(min(1.0, seconds / LIMITS.seconds), words)
-        st.button("Stop", key="sql_stop", icon=":material/stop_circle:", on_click=_stop, args=(statement,))
+        st.button("Stop", key="sql_stop", icon=":material/stop_circle:", on_click=statement.stop)
 
 
 # --- its answer -------------------------------------------------------------------------------------------------------

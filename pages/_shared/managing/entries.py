@@ -70,12 +70,14 @@ def show(managed: Managed, store: Store, control: str | None, *, is_unfinished: 
 def _table(managed: Managed, store: Store, control: str | None, is_unfinished: bool) -> None:
     noun, kind = managed.noun, managed.kind
     begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if kind is RUN else {}
+    store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
     entries = {} if is_unfinished else {entry.id: entry for entry in reversed(store.found(kind).entries)}
     if not entries and not begun:
         words = "No run is unfinished." if is_unfinished else f"The store holds no {noun} yet."
         st.info(words, icon=":material/inbox:")
         return
-    rows = {id_: _row(managed, run.row, id_, _state(run)) for id_, run in begun.items()}
+    # The moment of an unfinished run is still text.
+    rows = {id_: _row(managed, {**run.row, "created_at": None}, id_, _state(run)) for id_, run in begun.items()}
     for id_, entry in entries.items():
         rows[id_] = _row(managed, entry.row, id_, "" if entry.files is store.home else "read-only")
     own_ids = [id_ for id_, entry in entries.items() if entry.files is store.home]
@@ -129,7 +131,7 @@ def _table(managed: Managed, store: Store, control: str | None, is_unfinished: b
 def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict[str, Any]:
     cells = {name: row.get(name) for name in managed.columns}
     cells = {name: visible_text(value)[:400] if isinstance(value, str) else value for name, value in cells.items()}
-    return {managed.noun: id_, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()], "state": state}
+    return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
 
 
 def _state(run: Unfinished) -> str:
@@ -198,7 +200,8 @@ def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> Non
             else:
                 st.toast("Saved", icon=":material/save:")
                 st.rerun()
-    values = {column: row[column.name] for column in managed.kind.main if row.get(column.name) is not None}
+    known = [column for column in managed.kind.main if column.name not in ("findings", "rules")]  # JSON for programs
+    values = {column: row[column.name] for column in known if row.get(column.name) is not None}
     facts = {
         "column": [column.name for column in values],
         "value": [visible_text(f"{v:,.4g}" if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
