@@ -26,12 +26,16 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import profiles_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import option_input, show_import
+from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
 from pages._shared.table_files import file_button
 from pages._shared.words import visible_text
 
 MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS, MOST_TRACES = 24, 4_096, 100_000, 1_000, 16, 5
+FIELDS = (
+    ("Label", "import_label", "--label", "a name of your own"),
+    ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
+)
 ABOUT_FILES = (
     "Report files in the JSON format of the reports’ runner, also as `.gz`. Texts are checked again; the files’ own "
     "figures are kept as reported. The same file is imported once, whatever its name."
@@ -47,22 +51,11 @@ def show(store: Store, chosen: RunSelection | None) -> None:
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
         "Unfinished": partial(entries.show, RUNS, store, control, is_unfinished=True),
-        "Import": partial(show_import, "import", ("json", "gz"), example, ABOUT_FILES, ("import",), _import_options),
+        "Import": partial(show_import, "import", ("json", "gz"), example, ABOUT_FILES, ("import",), FIELDS),
         "Several runs": partial(entries.show, RUNS, store, control),
         "References": partial(entries.show, REFERENCE_SETS, store, None),
     }
     entries.switch(views, {"Several runs": "Runs"}, store)
-
-
-def _import_options() -> list[str]:
-    left, right = st.columns(2)
-    with left:
-        label = option_input("Label", "import_label", "--label")
-    with right:
-        help_ = "qwen3, llama3, or a folder on the machine where the app runs; tokens are counted with it."
-        return label + option_input(
-            "Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name", help_
-        )
 
 
 def _plan_options() -> tuple[list[str], Plan]:

@@ -18,7 +18,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import option_input, show_import
+from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
 from pages._shared.managing.tasks import TaskKind, brought, open_button
 from pages._shared.words import visible_text
@@ -30,7 +30,7 @@ ABOUT_FILES = (
     "and reported; a truncated file is imported up to there. A file is imported once, whatever its name."
 )
 FROM_ENTRIES = "what the entries say"
-OPTIONS = (
+FIELDS = (
     ("Engine", "log_engine", "--engine", FROM_ENTRIES),
     ("Model", "log_model", "--model", FROM_ENTRIES),
     ("Precision", "log_precision", "--precision", f"{FROM_ENTRIES}, such as Q4_K_M"),
@@ -43,20 +43,11 @@ def show(store: Store, chosen: LogSelection | None) -> None:
     tasks.show(store, LOGS)
     types, example = ("jsonl", "ndjson", "json", "log", "txt", "gz"), "/data/logs/*.jsonl.gz"
     views: dict[str, Callable[[], None]] = {
-        "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), _import_options),
+        "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
         "Record": RECORD.show,
         "One log": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
     }
     entries.switch(views, {"One log": "Logs"}, store)
-
-
-def _import_options() -> list[str]:
-    """In pairs, so that they have room on a narrow window too."""
-    words = []
-    for spot, option in zip([*st.columns(2), *st.columns(2)], OPTIONS, strict=True):
-        with spot:
-            words += option_input(*option)
-    return words
 
 
 def _values() -> tuple[list[str], str]:

@@ -21,7 +21,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address, profiles_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import option_input, show_import
+from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
 from pages._shared.managing.tasks import TaskKind, brought, open_button
 from pages._shared.table_files import file_button
@@ -29,6 +29,7 @@ from pages._shared.words import run_title, visible_text
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
 PROFILE = "--profile"
+FIELDS = (("Label", "trace_label", "--label", "a name of your own"),)
 ABOUT_FILES = (
     "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
     "*name, count, total_ms, avg_ms* made from a trace, separated by tabs or commas."
@@ -40,7 +41,7 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
     types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {
-        "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), options),
+        "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
         "One trace": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
     }
@@ -48,22 +49,12 @@ def show(store: Store, chosen: TraceSelection | None) -> None:
 
 
 def _import_options(store: Store) -> list[str]:
-    left, right = st.columns(2)
-    with left:
-        label = option_input("Label", "trace_label", "--label")
-    with right:
-        runs = {entry.id: entry for entry in reversed(store.found().entries)}
-        run = by_name(
-            "Belongs to run",
-            runs,
-            "trace_run",
-            "run_of_traces",
-            index=None,
-            format_func=lambda id_: f"{id_} · {visible_text(run_title(RunFigures(runs[id_])))[:90]}",
-            placeholder="none",
-        )
+    runs = {entry.id: entry for entry in reversed(store.found().entries)}
+    run = by_name(
+        "Belongs to run", runs, "trace_run", "run_of_traces", index=None, placeholder="none",
+        format_func=lambda id_: f"{id_} · {visible_text(run_title(RunFigures(runs[id_])))[:90]}",
+    )  # fmt: skip
     words = [f"--run={run}"] if run else []
-    words += label
     flags = []
     with st.container(horizontal=True, key="trace-options"):
         for name, text, help_ in (

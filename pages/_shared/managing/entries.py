@@ -47,12 +47,19 @@ class Managed:
 
 def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], store: Store) -> None:
     """The part of the section that the address names, else the first; ``labels`` where a button says it otherwise."""
-    named = st.query_params.get("manage", "")
-    view = st.session_state["managing"] = named if named in views else next(iter(views))
+    named, first = st.query_params.get("manage", ""), next(iter(views))
+    view = st.session_state["managing"] = named if named in views else first
+
+    def put() -> None:
+        """The first needs no address."""
+        st.query_params.pop("manage", None)
+        if (value := st.session_state["managing"]) != first:
+            st.query_params["manage"] = value
+
     st.segmented_control(
         "What to do", list(views), key="managing", required=True, label_visibility="collapsed",
         format_func=lambda name: labels.get(name, name), help=f"Work on {escape_markdown(store.home.where)}",
-        on_change=lambda: st.query_params.update(manage=st.session_state["managing"]),
+        on_change=put,
     )  # fmt: skip
     put_shown(manage=view)
     with shown_errors():

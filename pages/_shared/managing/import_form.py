@@ -20,9 +20,16 @@ MOST_PATHS, MOST_NAMED, MOST_FILES, MOST_TEXT = 4_000, 5, 2_000, 200
 
 
 def show_import(
-    key: str, types: Sequence[str], example: str, lead: str, command: Sequence[str], options: Callable[[], list[str]]
+    key: str,
+    types: Sequence[str],
+    example: str,
+    lead: str,
+    command: Sequence[str],
+    fields: Sequence[tuple[str, str, str, str]],
+    options: Callable[[], list[str]] = list,
 ) -> None:
-    """``key`` begins the names of the widgets; ``options`` draws the fields below the files, and gives their words."""
+    """``key`` begins the names of the widgets. ``fields`` are texts: label, key, the command's option, placeholder;
+    ``options`` draws more, and gives its words."""
     st.markdown(lead)
     uploads: list[Input] = []
     paths: list[str] = []
@@ -37,7 +44,11 @@ def show_import(
         )  # fmt: skip
         uploads = [(one.name, one.getvalue()) for one in given or ()]
     names = [*paths, *(name for name, _ in uploads)]
-    words = [*command, *options(), "--"]
+    words = [*command]
+    for place, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
+        text = place.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
+        words += [f"{option}={value}"] if (value := " ".join((text or "").split())) else []
+    words += [*options(), "--"]
     title = f"Import of {names[0] if len(names) == 1 else f'{len(names)} files'}" if names else ""
     is_pressed = st.button("Import", type="primary", icon=":material/upload_file:", key=f"{key}_go", disabled=not names)
     if is_pressed and tasks.submit(title, [*words, *paths], uploads):
@@ -78,14 +89,3 @@ def _paths(key: str, example: str) -> list[str]:
     named = ", ".join(escape_markdown(path.name) for path in paths[:MOST_NAMED])
     st.caption(f"{counted(len(paths), 'file')}: {named}{more}")
     return [str(path.absolute()) for path in paths]
-
-
-def option_input(
-    label: str, key: str, option: str, placeholder: str = "a name of your own", help_: str = ""
-) -> list[str]:
-    """A text field, and the command's words for it: none where it is empty."""
-    text = st.text_input(
-        label, key=key, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder, help=help_ or None
-    )
-    value = " ".join((text or "").split())
-    return [f"{option}={value}"] if value else []

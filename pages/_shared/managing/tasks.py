@@ -5,7 +5,7 @@ They belong to the server, not to a visitor: other tabs show them too. A page sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import Any
@@ -27,8 +27,7 @@ from pages._shared.words import visible_text
 
 TICK_S = 0.7
 MOST_PARTS, MOST_TOLD, MOST_ENDED = 40, 12, 4  # named one by one; ended tasks in sight, the others are folded away
-_SEEN, _MINE = "tasks seen at their end", "tasks started in this tab"
-SeenTask = tuple[Task, TaskSnapshot]
+_MINE = "tasks started in this tab"
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
@@ -77,34 +76,17 @@ def owner_words(run_ids: Iterable[str]) -> str:
 def show(store: Store, kind: TaskKind | None = None) -> None:
     """Draw these tasks (those that write runs, without a kind), newest first; they are redrawn while one is running."""
     kind = kind or RUNS
-    tasks = _own(kind)
-    if any(not seen.has_ended for _, seen in tasks):
-        _has_news(tasks)  # the page that is drawn now shows what they brought
-        st.fragment(run_every=TICK_S)(_tick)(store, kind)
-    elif tasks:
-        _draw(store, kind, tasks)
+    tasks = [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
+    is_busy = any(not seen.has_ended for _, seen in tasks)
+    # The page that is drawn now shows what those that have ended brought.
+    ended = {task.number for task, seen in tasks if seen.has_ended}
+    (st.fragment(run_every=TICK_S)(_draw) if is_busy else _draw)(store, kind, ended)
 
 
-def _tick(store: Store, kind: TaskKind) -> None:
-    tasks = _own(kind)
-    if _has_news(tasks) or all(seen.has_ended for _, seen in tasks):
-        st.rerun()  # there is something new, or the ticking ends
-    _draw(store, kind, tasks)
-
-
-def _own(kind: TaskKind) -> list[SeenTask]:
-    return [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
-
-
-def _has_news(tasks: Iterable[SeenTask]) -> bool:
-    """Whether a task has ended since the last time."""
-    known: set[int] = st.session_state.setdefault(_SEEN, set())
-    new = {task.number for task, seen in tasks if seen.has_ended} - known
-    known |= new
-    return bool(new)
-
-
-def _draw(store: Store, kind: TaskKind, tasks: Sequence[SeenTask]) -> None:
+def _draw(store: Store, kind: TaskKind, ended: set[int]) -> None:
+    tasks = [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
+    if {task.number for task, seen in tasks if seen.has_ended} - ended:
+        st.rerun()  # the page shows what is new, or the ticking ends
     earlier = [task.number for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:
         if task.number not in earlier:
@@ -281,14 +263,9 @@ def _compare_button(store: Store, task: Task, seen: TaskSnapshot) -> None:
     there = {name.partition("=")[2] for files in store.places for name in files.folders(RUN.folder)}
     runs = {part.run_id: part.lp for part in seen.parts if part.is_in_store and part.run_id in there}
     if runs:
-        control, tests = control_of(runs)
+        control = next((run_id for run_id, lp in runs.items() if lp == "none"), next(iter(runs)))
+        tests = [run_id for run_id in runs if run_id != control][:MOST_TESTS]
         open_button(task, compare_address(control, tests), "The run without an LP is the control" if tests else "")
-
-
-def control_of(runs: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Of runs with their LPs, the first one without an LP, else the first; and as many others as can be compared."""
-    control = next((run_id for run_id, lp in runs.items() if lp == "none"), next(iter(runs)))
-    return control, [run_id for run_id in runs if run_id != control][:MOST_TESTS]
 
 
 RUNS = TaskKind(
