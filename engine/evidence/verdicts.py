@@ -22,7 +22,7 @@ from engine.evidence.checks import CHECKS
 from engine.evidence.checks.finding import VERDICTS, Basis, Source, VerdictName
 from engine.evidence.checks.stored import is_asked, is_trace_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
-from engine.evidence.lost_third.documents import figures, load_all
+from engine.evidence.lost_third import figures, load_all
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles, json_bytes
 from engine.store.provenance import git_commit, versions

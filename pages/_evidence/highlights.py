@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from engine.evidence.checks.finding import VERDICTS
-from engine.evidence.lost_third.documents import load_usable
+from engine.evidence.lost_third import load_usable
 from engine.figures.words import percent
 from engine.store.store import Store
 from pages._evidence import charts, lost_third, misread, state

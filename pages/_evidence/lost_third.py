@@ -9,8 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.evidence.lost_third.documents import lane_of, load_usable
-from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, V43
+from engine.evidence.lost_third import EXACT, LANES, NONE, V43, lane_of, load_usable
 from engine.figures.words import listed, percent
 from engine.store.store import Store
 from pages._evidence import lost_third_charts as charts
@@ -155,7 +154,7 @@ def _back_words(documents: Sequence[Mapping[str, Any]]) -> list[str]:
     for document in documents:
         beside = document.get("beside_none") or {}
         parts = [
-            f"{LANES[key].words} {points(change)}{_interval(change)}"
+            f"{LANES[key]} {points(change)}{_interval(change)}"
             for key in (EXACT, "v4.3-fitted", "truncating", "guarded")
             if (change := _cov_r(beside.get(key)))
         ]

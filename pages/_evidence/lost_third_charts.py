@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.evidence.lost_third.documents import lane_of
-from engine.evidence.lost_third.lanes import EXACT, LANES, NONE, REORDERED, V43
+from engine.evidence.lost_third import EXACT, LANES, NONE, REORDERED, V43, lane_of
 from engine.figures.words import listed, percent, points
 from pages._shared.charts.chart import SYMBOLS, Axis, Chart, Marks, RefLine, chart
 from pages._shared.theme import Palette
@@ -54,7 +53,7 @@ def lanes(document: Document, colours: Palette) -> Chart:
         if (lane := lane_of(document, key, None if few is None else few["molecules"])) is not None
     ]
     rows = [
-        {"x": lane["zero"][name], "y": LANES[key].words, "group": title, "colour": colours.series[place]}
+        {"x": lane["zero"][name], "y": LANES[key], "group": title, "colour": colours.series[place]}
         for place, (name, title) in enumerate((("cov_r", "COV-R"), ("cov_p", "COV-P")))
         for key, lane in drawn
         if lane["zero"][name] is not None
@@ -82,7 +81,7 @@ def curves(document: Document, colours: Palette) -> Chart:
         if (lane := lane_of(document, key, None if few is None else few["molecules"])) is not None
     ]
     rows = [
-        {"x": threshold, "y": share, "group": LANES[key].words, "colour": colours.series[place]}
+        {"x": threshold, "y": share, "group": LANES[key], "colour": colours.series[place]}
         for place, (key, lane) in enumerate(drawn)
         for threshold, share in zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
         if share is not None

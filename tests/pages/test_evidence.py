@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 from engine.errors import FileFormatError
 from engine.evidence import verdicts
 from engine.evidence.claims import load_claims
-from engine.evidence.lost_third.documents import load_all
+from engine.evidence.lost_third import load_all
 from engine.evidence.verdicts import Judgement
 from engine.inspection.misread import misread_by_run
 from engine.paths import ROOT

@@ -14,7 +14,7 @@ import pytest
 
 from engine.evidence.checks.finding import VERDICTS
 from engine.evidence.claims import REPORTS, load_claims
-from engine.evidence.lost_third.documents import load_all
+from engine.evidence.lost_third import load_all
 from engine.evidence.verdicts import FLAT, load
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
