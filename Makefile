@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -61,7 +61,6 @@ help:
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
 	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
 	@echo "make bench    every benchmark in tools/bench/"
-	@echo "make hta      an environment for HolisticTraceAnalysis, which tools/bench/traces.py times if it is there"
 	@echo "make demo     rebuild the demo store in data/demo/"
 	@echo "make claims   check the reports' claims again and save the verdicts in data/claims/"
 	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
@@ -184,11 +183,6 @@ demo-parity: $(PARITY) $(PREPARED)
 	@$(PY) -m tools.llama_cpp $(DEMO_BESIDE) --setting f32 --setting q4_K_M --first --values 8 \
 	  --late 2 --without-ours --label "ships with the project" --store data/demo
 	@rm -rf data/demo/staging
-
-hta: $(RUN)
-	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "hta")')" && \
-	  $(PY) -m venv --clear "$$folder" && \
-	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check -r tools/bench/requirements-hta.txt
 
 clean:
 	rm -rf .venv static .hypothesis .mypy_cache .pytest_cache .ruff_cache

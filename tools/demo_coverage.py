@@ -28,8 +28,7 @@ def publish_coverage(store: Store) -> list[Entry]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    about = __doc__ or ""
-    return publish_into("tools.demo_coverage", about, publish_coverage, "runs evaluated", arguments)
+    return publish_into("tools.demo_coverage", __doc__ or "", publish_coverage, "runs evaluated", arguments)
 
 
 if __name__ == "__main__":

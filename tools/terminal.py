@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import platform
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from engine.errors import DriftscopeError
@@ -39,8 +41,8 @@ def run_tool(action: Callable[[], None]) -> int:
     before = signal.signal(signal.SIGTERM, stop)
     try:
         action()
-    except DriftscopeError as error:
-        sys.stderr.write(f"driftscope: {error}\n")
+    except (DriftscopeError, OSError) as error:
+        sys.stderr.write(f"driftscope: {' '.join(str(error).split())}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("driftscope: stopped; the same command resumes from here\n")
@@ -54,6 +56,13 @@ def run_tool(action: Callable[[], None]) -> int:
 
 def emit_json(document: object) -> None:
     sys.stdout.write(f"{json.dumps(document, allow_nan=False)}\n")
+
+
+def processor() -> str:
+    file = Path("/proc/cpuinfo")
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 class Progress:

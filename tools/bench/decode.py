@@ -1,67 +1,55 @@
 """How fast answers are written: the fast backend beside plain ``generate``, with and without LPs, of equal work.
 
-``python -m tools.bench.decode`` prints Markdown tables of medians with their spread, all of one run. The sides of a
-batch take turns, so that a busy machine slows all alike. What was asked for stands in the column *asked*. Nothing here
-is a test: the machine decides. The whole takes up to half an hour on 2 cores; most of it is ``generate``'s own sampler,
-which sorts the vocabulary at every token.
+``python -m tools.bench.decode`` prints Markdown tables of medians with their spread, all of one run. Every side writes,
+for each molecule, as many tokens as the exact LP's answer has with the same seed (where nothing would end an answer
+there, the end token is blocked). What is timed is decoding alone: prompts, programs and grammars are ready. What was
+asked for is in the column *asked*. Nothing here is a test: the machine decides. The whole takes up to half an hour on 2
+cores; most of it is ``generate``'s own sampler, which sorts the vocabulary at every token.
 
-    --quick          8 molecules, one round, a part of each answer: whether it runs, no more
+    --quick          8 molecules, one round, a tenth of each answer: whether it runs, no more
     --share 0.3      the sides with generate's own sampler write this part of each answer on the large batch
-    --only NAME      sides and sections whose name has this in it, several times; extra sides run only so.
-                     ``--only none --only position`` is what an LP gains: no LP, a position LP, the exact one, and
-                     ``generate`` without an LP
+    --only NAME      only sides whose name contains this; may be repeated
     --model NAME     one embedded model alone
-    --json FILE      every repeat
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import copy
+import functools
+import importlib.util
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList
 
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
-from engine.decode.cost import body_weights
+from engine.decode.fast import FastBackend
+from engine.decode.head import LiveHead
+from engine.decode.hf import HfBackend
+from engine.decode.requests import default_limit, requests_for
+from engine.decode.steps import Counters, Request
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
+from engine.lp.driver import State
+from engine.models.loading import load_model
 from engine.models.registry import load_registry
-from engine.models.summary import body_sizes
 from engine.records import Molecule
-from tools.bench import _decode_parts as parts
-from tools.bench._decode_sides import (
-    EXACT,
-    FREE,
-    HF_EXACT,
-    HF_KEYED,
-    HF_OWN,
-    LLGUIDANCE,
-    POSITION,
-    PRESET,
-    SIDES,
-    XGRAMMAR,
-    Desk,
-    Effort,
-    Run,
-    Side,
-    missing,
-    natural,
-    round_robin,
-)
-from tools.bench._decode_table import Row, Spread, Table, asked, figure
-from tools.bench._machine import machine, pin
+from tools.bench._measure import figure, machine, note, over, pin, show, spread
+from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, POSITION, SAMPLING, Run, Side, timed
 
 MODELS = ("demo-qwen:final", "demo-llama:final")
-BATCHES = (1, 32)
-MOLECULES, SINGLE = 32, 3
-LEAST_ATOMS, MOST_ATOMS = 10, 18
-STEPS = 400
-QUICK_MOLECULES, QUICK_SHARE = 8, 0.1
-CORES = 2
-SECTIONS = ("step", "masks", "compile")
-PARTS = ("prefill", "layers", "head", "sampling", "constraint", "rest")
+BATCHES, MOLECULES, SINGLE = (1, 32), 32, 3
+ATOMS = range(10, 19)
+XGRAMMAR, LLGUIDANCE = Side("peer", "xgrammar", "generate"), Side("peer", "llguidance", "generate")
+ROUNDS = {FREE: 3, POSITION: 3, HF_OWN: 2, HF_KEYED: 2, HF_EXACT: 2, XGRAMMAR: 2, LLGUIDANCE: 2}
+"""How often each side is timed; the exact LP's before each of them."""
+WARM_TOKENS = 6
 FLOORS: dict[tuple[Side, Side], dict[int, float]] = {
     (EXACT, HF_OWN): {1: 8, 32: 18},
     (EXACT, HF_KEYED): {1: 8, 32: 18},
@@ -74,230 +62,174 @@ FLOORS: dict[tuple[Side, Side], dict[int, float]] = {
     (FREE, HF_OWN): {1: 2, 32: 2},
     (FREE, HF_KEYED): {1: 2, 32: 2},
 }
-NATURAL = (FREE, HF_KEYED)
-"""The sides that are also timed at their natural length. They draw alike, so their lengths are the same."""
-STEP_MS = {32: 0.5, 128: 1.0}
-ROWLOOP_TIMES, COMPILE_MS = 10, 0.3
-
-Timings = Mapping[Side, Sequence[Run]]
 
 
-def molecules(count: int) -> list[Molecule]:
-    """The first of the held-out set that are large enough."""
-    fitting = [one for one in load_held_out() if LEAST_ATOMS <= one.atoms <= MOST_ATOMS]
-    return [parse_smiles(one.smiles) for one in fitting[:count]]
+class Desk:
+    """A model on the CPU in single precision, its molecules, and how long the exact LP's answers are."""
 
+    def __init__(self, model: str, molecules: Sequence[Molecule]) -> None:
+        self.loaded = load_model(load_registry().find(model), "cpu", "float32")
+        self.molecules = list(molecules)
+        self.end = self.loaded.tokenizer.end_id or 0
+        limits = [default_limit(molecule.heavy_atoms) for molecule in self.molecules]
+        self.lengths = self.time(EXACT, 32, limits)[0].lengths
 
-def rates(model: str, batch: int, timings: Timings) -> list[Row]:
-    """Molecules a second are those of whole answers, whatever part of them a side has written."""
-    exact = timings[EXACT][0]
-    rows: list[Row] = []
-    for side, runs in timings.items():
-        tokens = _tokens_a_second(runs)
-        rate = figure(tokens.median * len(exact.lengths) / exact.tokens)
-        rows.append((model, str(batch), side.name, *tokens.cells(), rate, str(len(runs)), f"{runs[0].tokens:,}"))
-    return rows
+    def time(self, side: Side, batch: int, limits: Sequence[int]) -> tuple[Run, float]:
+        """Answers to the first molecules, one for each limit; and the seconds in the output head."""
+        loaded = self.loaded
+        constraint = self.constraint("none" if side.backend == "peer" else side.lp)
+        molecules = self.molecules[: len(limits)]
+        requests = requests_for(molecules, constraint, loaded.tokenizer, positions=loaded.positions, limits=limits)
+        if side.backend == "peer":
+            return self._peer(side, batch, requests), 0.0
+        with timed_head() as head:
+            return timed(side, self.backend(side), requests, batch), head[0]
 
+    @functools.cache  # noqa: B019 - a desk lives as long as its model is timed
+    def constraint(self, lp: str) -> Constraint:
+        loaded = self.loaded
+        parameters = LpParameters(form=loaded.entry.numbers, never_end=lp != "exact")
+        return build_constraint(lp, loaded.tokenizer, loaded.vocab_rows, parameters)
 
-def ratios(model: str, batch: int, timings: Timings) -> list[Row]:
-    rows: list[Row] = []
-    wanted = [*FLOORS, *((EXACT, side) for side in timings if side.is_extra)]
-    for one, other in wanted:
-        if one in timings and other in timings:
-            found = _tokens_a_second(timings[one]).over(_tokens_a_second(timings[other]))
-            floor = asked(FLOORS.get((one, other), {}).get(batch), "x", at_least=True)
-            rows.append((model, str(batch), f"{one.name} / {other.name}", *found.cells(), floor))
-    return rows
+    @functools.cache  # noqa: B019
+    def backend(self, side: Side) -> FastBackend | HfBackend:
+        return side.made(self.loaded.model, self.constraint(side.lp), self.end, self.loaded.tokenizer.vocab_size)
 
+    def _peer(self, side: Side, batch: int, requests: Sequence[Request]) -> Run:
+        """Straight through ``generate``, with the library's processor."""
+        from tests.engine.lp.grammars import AnswerGrammar
+        from tools.bench._peers import peer_processor
 
-def _tokens_a_second(runs: Sequence[Run]) -> Spread:
-    return Spread.of([run.tokens_a_second for run in runs])
-
-
-def naturals(model: str, batch: int, runs: Timings) -> list[Row]:
-    rows: list[Row] = []
-    for side, (run,) in runs.items():
-        mean, rate = run.tokens / len(run.lengths), figure(run.tokens_a_second)
-        cut = f"{run.at_limit / len(run.lengths):.0%}"
-        rows.append((model, str(batch), side.name, rate, figure(run.molecules_a_second), f"{mean:.0f}", cut))
-    return rows
-
-
-def shares(model: str, batch: int, timings: Timings) -> list[Row]:
-    """Of the run in the middle, by its time."""
-    rows: list[Row] = []
-    for side, runs in timings.items():
-        found = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2].parts
-        if found is not None:
-            cells = [f"{found[part] / found['all']:.1%}" for part in PARTS]
-            rows.append((model, str(batch), side.name, figure(found["all"] / found["passes"] * 1e3), *cells))
-    return rows
-
-
-def steps_table(quick: bool) -> list[Row]:
-    steps = STEPS // 10 if quick else STEPS
-    rows: list[Row] = []
-    for batch, most in STEP_MS.items():
-        part = parts.constraint_step(molecules(batch), batch, steps)
-        rows.append((part.name, *part.ms.cells(), asked(most, "ms", at_least=False)))
-    for batch in STEP_MS:
-        part = parts.full_mask(molecules(batch), batch, steps // 10)
-        rows.append((part.name, *part.ms.cells(), ""))
-    return rows
-
-
-def masks_table(quick: bool) -> list[Row]:
-    chosen = molecules(32)
-    found = parts.masks(chosen, 32, 24 if quick else parts.shortest_answer(chosen))
-    rows: list[Row] = [(part.name, *part.ms.cells(), "") for part in found]
-    *ours, theirs = found
-    for part, floor in zip(ours, (ROWLOOP_TIMES, None, None, None), strict=True):
-        ratio = theirs.ms.over(part.ms)
-        rows.append((f"the loop / {part.name.partition(': ')[2]}", *ratio.cells(), asked(floor, "x", at_least=True)))
-    return rows
-
-
-def compile_table(quick: bool) -> list[Row]:
-    rows: list[Row] = []
-    for part in parts.compilations(2 if quick else 9):
-        floor = COMPILE_MS if part.name.endswith(", again") else None
-        cells = (part.note, "") if part.note else part.ms.cells()
-        rows.append((part.name, *cells, asked(floor, "ms", at_least=False)))
-    return rows
-
-
-def header(args: argparse.Namespace, count: int) -> str:
-    said = machine(("torch", "transformers", "numpy", "xgrammar", "llguidance"))
-    entries = [load_registry().find(model) for model in MODELS]
-    sizes = ", ".join(
-        f"{entry.name}: {body_weights(body_sizes(entry)) / 1e6:.1f} M weights in layers" for entry in entries
-    )
-    which = "all other sides write" if args.quick else "generate's own sampler on the large batch writes"
-    slow = "" if args.share >= 1 else f"; {which} the first {args.share:.0%} of them alone, which favours them"
-    return (
-        f"{said} {sizes}. Single precision, preset {PRESET}. The first {count} molecules of data/held_out.tsv with "
-        f"{LEAST_ATOMS} to {MOST_ATOMS} heavy atoms; at batch 1 the first {1 if args.quick else SINGLE}, "
-        f"at batch 32 {count}. Every side "
-        f"writes as many tokens for each molecule as the exact LP takes{slow}.\n"
-    )
-
-
-def chosen_sides(only: Sequence[str]) -> list[Side]:
-    """The exact LP's side always, to compare with."""
-    if not only:
-        return [side for side in SIDES if not side.is_extra]
-    found = [side for side in SIDES if any(name in side.name for name in only)]
-    return [EXACT, *(side for side in found if side != EXACT)] if found else []
-
-
-class Report:
-    """Tables as they are made, and every repeat for the JSON file."""
-
-    def __init__(self) -> None:
-        self.runs: list[dict[str, Any]] = []
-        self.tables: list[Table] = []
-
-    def add(self, title: str, head: str, rows: Sequence[Row]) -> None:
-        if rows:
-            self.tables.append(Table(title, tuple(head.split(" | ")), tuple(rows)))
-
-    def keep(self, model: str, batch: int, kind: str, timings: Timings) -> None:
-        for side, runs in timings.items():
-            self.runs += [
-                {
-                    "model": model,
-                    "batch": batch,
-                    "side": side.name,
-                    "kind": kind,
-                    "seconds": run.seconds,
-                    "tokens": run.tokens,
-                    "molecules": len(run.lengths),
-                    "at_limit": run.at_limit,
-                    "parts": run.parts,
-                }
-                for run in runs
+        loaded, seconds, lengths = self.loaded, 0.0, list[int]()
+        alone: Any = copy.copy(loaded.model)  # the same weights
+        alone.generation_config = GenerationConfig()  # what is left open would come from the model's own
+        for start in range(0, len(requests), batch):
+            rows = requests[start : start + batch]
+            limits, width = [row.limit for row in rows], max(len(row.prompt) for row in rows)
+            grammars = [
+                AnswerGrammar.of(self.molecules[row.sample], loaded.entry.numbers, loaded.tokenizer) for row in rows
             ]
-
-    def as_json(self, said: str) -> str:
-        tables = [{"title": table.title, "head": table.head, "rows": table.rows} for table in self.tables]
-        return json.dumps({"machine": said, "tables": tables, "runs": self.runs}, indent=1)
-
-
-def bench_sides(report: Report, models: Sequence[str], sides: Sequence[Side], effort: Effort, count: int) -> None:
-    told: list[list[Row]] = [[] for _ in range(4)]
-    absent = {side.name: why for side in sides if (why := missing(side)) is not None}
-    there = [side for side in sides if side.name not in absent]
-    for model in models:
-        desk = Desk(model, molecules(count))
-        for batch in BATCHES:
-            now = [side for side in there if batch in side.batches]
-            timings = round_robin(desk, now, batch, effort, _note)
-            free = {side: [natural(desk, side, batch, effort)] for side in now if side in NATURAL}
-            report.keep(model, batch, "equal work", timings)
-            report.keep(model, batch, "natural length", free)
-            made = (rates, ratios, shares)
-            for place, make in enumerate(made):
-                told[place] += make(model, batch, timings)
-            told[3] += naturals(model, batch, free)
-        told[0] += [(model, "32", name, why, "", "", "", "") for name, why in absent.items()]
-    report.add("Ratios of tokens a second", "model | batch | what | times | least .. most | asked", told[1])
-    head = "model | batch | side | tokens/s | least .. most | molecules/s | rounds | tokens"
-    report.add("Equal work", head, told[0])
-    head = "model | batch | side | tokens/s | molecules/s | tokens an answer | at the limit"
-    report.add("Natural length: the model's own end, the end token allowed, default limit", head, told[3])
-    report.add("Parts of a pass", f"model | batch | side | ms a pass | {' | '.join(PARTS)}", told[2])
+            processor = peer_processor(side.lp, loaded.entry.tokenizer, grammars, loaded.vocab_rows, limits)
+            ids = torch.tensor([[self.end] * (width - len(row.prompt)) + list(row.prompt) for row in rows])
+            mask = torch.tensor([[0] * (width - len(row.prompt)) + [1] * len(row.prompt) for row in rows])
+            config = GenerationConfig(
+                max_new_tokens=max(limits),
+                pad_token_id=self.end,
+                eos_token_id=self.end,
+                do_sample=True,
+                temperature=SAMPLING.temperature,
+                top_k=SAMPLING.top_k,
+                top_p=SAMPLING.top_p,
+            )
+            torch.manual_seed(0)
+            began = time.perf_counter()
+            with torch.inference_mode():
+                found = alone.generate(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    generation_config=config,
+                    logits_processor=LogitsProcessorList([processor]),
+                )
+            seconds += time.perf_counter() - began
+            answers = found[:, width:].tolist()
+            lengths += [row.index(self.end) + 1 if self.end in row else len(row) for row in answers]
+        return Run(seconds, tuple(lengths), Counters(), 0)
 
 
-def bench_parts(report: Report, wanted: Sequence[str], quick: bool) -> None:
-    head = "what | ms | least .. most | asked"
-    if "step" in wanted:
-        report.add(f"One step of a constraint at V = {parts.ROWS:,}", head, steps_table(quick))
-    if "masks" in wanted:
-        head_masks = "what | ms or times | least .. most | asked"
-        report.add("Masks alone, beside the reports' loop over rows", head_masks, masks_table(quick))
-    if "compile" in wanted:
-        title = f"Compiling a molecule of {parts.COMPILED_ATOMS} heavy atoms, {parts.TOKENIZER}"
-        report.add(title, head, compile_table(quick))
+@contextmanager
+def timed_head() -> Iterator[list[float]]:
+    """The output head of the fast backend counts its own time meanwhile: the one item of the list, in seconds."""
+    spent, real = [0.0], LiveHead.__call__
+
+    def counting(head: LiveHead, hidden: Tensor, state: State, here: Tensor) -> Tensor:
+        began = time.perf_counter()
+        found = real(head, hidden, state, here)
+        spent[0] += time.perf_counter() - began
+        return found
+
+    with mock.patch.object(LiveHead, "__call__", counting):
+        yield spent
 
 
-def _note(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+def parts(run: Run, head_s: float) -> tuple[str, ...]:
+    """Milliseconds of a pass, and its parts' shares."""
+    counters = run.counters
+    seconds = {
+        "prefill": counters.prefill_s,
+        "layers": counters.forward_s - counters.prefill_s - head_s,
+        "head": head_s,
+        "sampling": counters.sampling_s,
+        "constraint": counters.constraint_s,
+    }
+    seconds["rest"] = counters.decode_s - sum(seconds.values())
+    shares = (f"{part / counters.decode_s:.1%}" for part in seconds.values())
+    return figure(counters.decode_s / counters.forward_passes * 1e3), *shares
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The benchmark of decoding.")
-    parser.add_argument("--quick", action="store_true", help="8 molecules, one round, a part of each answer")
-    parser.add_argument("--share", type=float, default=1.0, help="of each answer, for generate's own sampler")
-    parser.add_argument("--model", choices=MODELS, help="this embedded model alone")
-    parser.add_argument("--only", action="append", default=[], help="sides and sections with this in their name")
-    parser.add_argument("--json", type=Path, help="write every repeat here")
-    args = parser.parse_args()
-    if args.quick:
-        args.share = QUICK_SHARE
-    if not 0 < args.share <= 1:
-        parser.error("--share is more than 0 and at most 1")
-    return args
+def round_robin(
+    desk: Desk, sides: Sequence[Side], batch: int, args: argparse.Namespace
+) -> dict[Side, list[tuple[Run, float]]]:
+    """Every side in turn, in both directions, and the exact LP's side before each: noise hits all alike."""
+    single = 1 if args.quick else SINGLE
+    lengths = desk.lengths[:single] if batch == 1 else desk.lengths
+    for side in (EXACT, *sides):
+        desk.time(side, batch, [WARM_TOKENS] * min(batch, len(desk.molecules)))
+    found: dict[Side, list[tuple[Run, float]]] = {side: [] for side in (EXACT, *sides)}
+    for number in range(1 if args.quick else max((ROUNDS[side] for side in sides), default=1)):
+        turn = [side for side in sides if number < ROUNDS[side]]
+        for side in turn if number % 2 == 0 else reversed(turn):
+            is_slow = side.draws == "generate" and batch > 1
+            share = args.share if is_slow or args.quick else 1.0
+            found[EXACT].append(desk.time(EXACT, batch, lengths))
+            cut = [max(WARM_TOKENS, round(length * share)) for length in lengths]
+            found[side].append(desk.time(side, batch, cut))
+            note(f"batch {batch}, round {number + 1}: {side.name}, {found[side][-1][0].seconds:.1f} s")
+    return found
 
 
 def main() -> None:
-    args = arguments()
-    pin(CORES)
-    count = QUICK_MOLECULES if args.quick else MOLECULES
-    effort = Effort(1, args.share, args.share, 1) if args.quick else Effort(SINGLE, args.share)
-    said, report = header(args, count), Report()
-    sides = chosen_sides(args.only)
-    sections = [name for name in SECTIONS if not args.only or any(only in name for only in args.only)]
-    if not sides and not sections:
-        known = "; ".join((*SECTIONS, *(side.name for side in SIDES)))
-        sys.exit(f"nothing has {' or '.join(args.only)} in its name; known are: {known}")
-    if sides:
-        bench_sides(report, [args.model] if args.model else MODELS, sides, effort, count)
-    bench_parts(report, sections, args.quick)
-    print(said)
-    for table in report.tables:
-        print(table.markdown())
-    if args.json is not None:
-        args.json.write_text(report.as_json(said), encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--only", action="append", default=[""])
+    args = parser.parse_args()
+    args.share = 0.1 if args.quick else args.share
+    names = args.only[1:] or args.only
+    pin(1 if args.quick else 2)
+    fitting = [one for one in load_held_out() if one.atoms in ATOMS][: 8 if args.quick else MOLECULES]
+    molecules = [parse_smiles(one.smiles) for one in fitting]
+    sides = [side for side in ROUNDS if any(name in side.name for name in names)]
+    absent = [side.lp for side in sides if side.backend == "peer" and importlib.util.find_spec(side.lp) is None]
+    print(
+        f"{machine('torch', 'transformers', 'numpy', 'xgrammar', 'llguidance')} Single precision, preset qwen3. "
+        f"The first {len(molecules)} molecules of data/held_out.tsv with {ATOMS[0]} to {ATOMS[-1]} heavy atoms; at "
+        f"batch 1 the first {1 if args.quick else SINGLE}. generate's own sampler on the large batch writes "
+        f"{args.share:.0%} of each answer.\n"
+    )
+    ratios, rates, shares = list[tuple[str, ...]](), list[tuple[str, ...]](), list[tuple[str, ...]]()
+    for model in [args.model] if args.model else MODELS:
+        desk = Desk(model, molecules)
+        for batch in BATCHES:
+            there = [side for side in sides if side.lp not in absent and (side.backend != "peer" or batch > 1)]
+            found = round_robin(desk, there, batch, args)
+            speeds = {side: [run.tokens_per_s for run, _ in runs] for side, runs in found.items()}
+            for (one, other), floors in FLOORS.items():
+                if one in speeds and other in speeds:
+                    floor = f">= {floors[batch]:g}x" if batch in floors else ""
+                    cells = over(speeds[one], speeds[other])
+                    ratios.append((model, str(batch), f"{one.name} / {other.name}", *cells, floor))
+            for side, runs in found.items():
+                tokens = sum(runs[0][0].lengths)
+                rates.append((model, str(batch), side.name, *spread(speeds[side]), str(len(runs)), f"{tokens:,}"))
+                if side.backend == "fast":
+                    middle = sorted(runs, key=lambda run: run[0].seconds)[len(runs) // 2]
+                    shares.append((model, str(batch), side.name, *parts(*middle)))
+    rates += [("", "32", name, "is not installed", "", "", "") for name in absent]
+    show("Ratios of tokens per second", "model|batch|what|times|least .. most|asked", ratios)
+    show("Equal work", "model|batch|side|tokens/s|least .. most|rounds|tokens", rates)
+    head = "model|batch|side|ms per pass|prefill|layers|head|sampling|constraint|rest"
+    show("Parts of a pass", head, shares)
 
 
 if __name__ == "__main__":

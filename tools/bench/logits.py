@@ -5,18 +5,13 @@ entries damaged) and removes them in the end. The table has one pass over each: 
 Nothing here is a test.
 
     --entries N --width N   the size: lines, and values of each
-    --keep DIR              write the logs there, and keep them
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +19,16 @@ import numpy as np
 from engine.logits.health import health
 from engine.logits.ingest import add_file
 from engine.store.store import Store
-from tools.bench._decode_table import Row, Table, asked, figure
-from tools.bench._machine import machine, pin
+from tools.bench._measure import figure, machine, peak_mb, pin, show
 
-CORES, SEED, LINES = 2, 0, 10_000
-HIT = 0.2
-MOST_S = 30.0
+LINES, HIT, MOST_S = 10_000, 0.2, 30.0
 HEAD = '{"checkpoint":"logits","team":"llama.cpp","token_idx":%d,"dtype":"f32","shape":"[151936]","values":['
 TAIL = '],"ts":"2025-10-07T20:40:00Z","source":"bench"}\n'
 
 
 def write(path: Path, entries: int, width: int, *, is_damaged: bool) -> None:
     """Texts of 1,000 tokens each."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
         for start in range(0, entries, LINES):
             rows = rng.normal(2, 3, (min(LINES, entries - start), width)).astype(np.float32)
@@ -48,52 +40,42 @@ def write(path: Path, entries: int, width: int, *, is_damaged: bool) -> None:
                 file.write(HEAD % ((start + place) % 1_000) + ",".join(f"{value:.9g}" for value in row) + TAIL)
 
 
-def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: bool) -> list[Row]:
+def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: bool) -> list[tuple[str, ...]]:
     path, store = folder / f"{name}.jsonl", Store.open(folder / "store")
-    if not path.exists():
-        write(path, entries, width, is_damaged=is_damaged)
+    write(path, entries, width, is_damaged=is_damaged)
     began = time.perf_counter()
     (log,) = add_file(store, path)
     read_s = time.perf_counter() - began
     entry = log.entry
-    assert log.is_new, "the store had it already"
     began = time.perf_counter()
     found = health(store, entry)
     ask_s = time.perf_counter() - began
     kept = sum(part.bytes for part in entry.parts.values())
     size = f"{entries:,} x {width}, {name}"
-    limit = asked(MOST_S, "s", at_least=False) if (entries, width) == (1_000_000, 10) else ""
+    limit = f"<= {MOST_S:g} s" if (entries, width) == (1_000_000, 10) else ""
     return [
         (f"read into the store: {size}", figure(read_s), "s", limit),
-        ("entries a second", f"{entries / read_s:,.0f}", "", ""),
+        ("entries per second", f"{entries / read_s:,.0f}", "", ""),
         ("file", figure(path.stat().st_size / 2**20), "MB", ""),
         ("in the store", figure(kept / 2**20), "MB", ""),
         (f"its health ({found.damaged_share:.0%} damaged)", figure(ask_s), "s", ""),
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.bench.logits", description=(__doc__ or "").split("\n")[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How long a logit log takes into the store.")
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--width", type=int, default=10)
-    parser.add_argument("--keep", type=Path)
-    args = parser.parse_args(arguments)
-    pin(CORES)
-    print(machine(("numpy", "pyarrow", "msgspec", "duckdb")))
-    folder = args.keep or Path(tempfile.mkdtemp(prefix="driftscope-logits-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
-    try:
+    args = parser.parse_args()
+    pin(2)
+    print(machine("numpy", "pyarrow", "msgspec", "duckdb"))
+    rows: list[tuple[str, ...]] = []
+    with tempfile.TemporaryDirectory(prefix="driftscope-logits-") as folder:
         for name in ("clean", "damaged"):
-            rows += measured(folder, name, args.entries, args.width, is_damaged=name == "damaged")
-    finally:
-        if args.keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rows.append(("peak memory of the process", figure(peak), "MB", ""))
-    print(Table("Logit logs", ("what", "took", "", "asked"), tuple(rows)).markdown())
-    return 0
+            rows += measured(Path(folder), name, args.entries, args.width, is_damaged=name == "damaged")
+    rows.append(("peak memory of the process", figure(peak_mb()), "MB", ""))
+    show("Logit logs", "what|took||asked", rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
@@ -32,34 +28,20 @@ from engine.comparing.rmsd_matrices import given_references, texts_job
 from engine.errors import DriftscopeError
 from engine.file_jobs import run_jobs
 from engine.records import WIDEST
-from tools.bench._machine import machine, pin
+from tools.bench._measure import children_s, machine, pin
 
 HEAVY_ATOMS = range(20, 31)
 WORKERS = 2
 WHOLE = 200_000
 NOISE_ANG = 0.3
-Matrices = list[NDArray[np.float64]]
 
 
-@dataclass(frozen=True, slots=True)
-class Ensemble:
-    """A molecule's references and samples, without hydrogens."""
+def ensembles(count: int, references: int, copies: int = 1) -> list[tuple[str, Chem.Mol, Chem.Mol]]:
+    """SMILES, references and samples, without hydrogens.
 
-    smiles: str
-    references: Chem.Mol
-    samples: Chem.Mol
-
-    @property
-    def pairs(self) -> int:
-        return int(self.references.GetNumConformers() * self.samples.GetNumConformers())
-
-    def texts(self) -> list[str]:
-        return [encode(self.samples, WIDEST, conformer=one.GetId()).text for one in self.samples.GetConformers()]
-
-
-def ensembles(count: int, references: int, copies: int = 1) -> list[Ensemble]:
-    """``copies`` times as many conformers, all but the first of each with noise."""
-    made: list[Ensemble] = []
+    ``copies`` times as many conformers, all but the first of each with noise.
+    """
+    made: list[tuple[str, Chem.Mol, Chem.Mol]] = []
     rng = np.random.default_rng(0)
     for entry in load_molecule_set():
         molecule = parse_smiles(entry.smiles)
@@ -75,58 +57,47 @@ def ensembles(count: int, references: int, copies: int = 1) -> list[Ensemble]:
             for positions in [one.GetPositions() for one in side.GetConformers()]:
                 for _ in range(copies - 1):
                     add_conformer(side, positions + rng.normal(0, NOISE_ANG, positions.shape))
-        made.append(Ensemble(molecule.smiles, *map(Chem.RemoveAllHs, sides)))
+        made.append((molecule.smiles, *map(Chem.RemoveAllHs, sides)))
         if len(made) == count:
             break
     return made
 
 
-def by_loop(some: Sequence[Ensemble]) -> Matrices:
-    return [
+def compare(count: int, references: int, copies: int = 1) -> str:
+    some = ensembles(count, references // copies, copies)
+    begin = time.perf_counter()
+    loop = [
         np.array(
             [
                 [
-                    rdMolAlign.GetBestRMS(one.samples, one.references, sample.GetId(), reference.GetId())
-                    for sample in one.samples.GetConformers()
+                    rdMolAlign.GetBestRMS(drawn, known, sample.GetId(), reference.GetId())
+                    for sample in drawn.GetConformers()
                 ]
-                for reference in one.references.GetConformers()
+                for reference in known.GetConformers()
             ]
         )
-        for one in some
+        for _, known, drawn in some
     ]
-
-
-def by_jobs(some: Sequence[Ensemble], workers: int) -> tuple[Matrices, int, float, float]:
-    """Matrices, how many of them are not complete, seconds, and CPU seconds of the processes."""
-    jobs = [texts_job(one.smiles, given_references(one.references), one.texts()) for one in some]
-    begin, before_s = time.perf_counter(), _children_s()
-    with closing(run_jobs(jobs, workers)) as finished:
+    loop_s = time.perf_counter() - begin
+    jobs = []
+    for smiles, known, drawn in some:
+        texts = [encode(drawn, WIDEST, conformer=one.GetId()).text for one in drawn.GetConformers()]
+        jobs.append(texts_job(smiles, given_references(known), texts))
+    begin, cpu = time.perf_counter(), children_s()
+    with closing(run_jobs(jobs, WORKERS)) as finished:
         done = list(finished)
-    seconds = time.perf_counter() - begin
+    here_s, here_cpu_s = time.perf_counter() - begin, children_s() - cpu
     incomplete = sum(not job.meta["complete"] for job in done)
-    return [read_arrays(job.path)[1]["rmsd"] for job in done], incomplete, seconds, _children_s() - before_s
-
-
-def _children_s() -> float:
-    """CPU of the processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
-
-
-def compare(count: int, references: int, copies: int = 1) -> str:
-    some = ensembles(count, references // copies, copies)
-    pairs, samples = sum(one.pairs for one in some), sum(int(one.samples.GetNumConformers()) for one in some)
-    begin, cpu = time.perf_counter(), time.process_time()
-    loop = by_loop(some)
-    loop_s, loop_cpu_s = time.perf_counter() - begin, time.process_time() - cpu
-    here, incomplete, here_s, here_cpu_s = by_jobs(some, WORKERS)
+    here = [read_arrays(job.path)[1]["rmsd"] for job in done]
     worst = max(float(np.abs(one - other).max()) for one, other in zip(loop, here, strict=True))
+    samples = sum(matrix.shape[1] for matrix in loop)
     whole_min, cpu_min, loop_min = (value * WHOLE / samples / 60 for value in (here_s, here_cpu_s, loop_s))
     return (
-        f"{len(some)} molecules, {2 * references} samples for {references} references: {pairs:,} pairs\n"
-        f"  loop of GetBestRMS, one process: {loop_s:.1f} s, CPU {loop_cpu_s:.1f} s\n"
+        f"{len(some)} molecules, {2 * references} samples for {references} references: "
+        f"{sum(matrix.size for matrix in loop):,} pairs\n"
+        f"  loop of GetBestRMS, one process: {loop_s:.1f} s\n"
         f"  here, {WORKERS} processes: {here_s:.1f} s, CPU with their start {here_cpu_s:.1f} s\n"
-        f"  {loop_s / here_s:.1f} times as fast, {loop_cpu_s / here_cpu_s:.1f} times less CPU; "
+        f"  {loop_s / here_s:.1f} times as fast, {loop_s / here_cpu_s:.1f} times less CPU; "
         f"largest difference {worst:.1e} Å; {incomplete} molecules incomplete\n"
         f"  {WHOLE:,} samples at this rate: {whole_min:.1f} min here (CPU {cpu_min:.1f}), {loop_min:.0f} by the loop"
     )
@@ -138,7 +109,7 @@ def main() -> None:
     parser.add_argument("--part", type=int, default=20, help="molecules for K = 100")
     args = parser.parse_args()
     pin(WORKERS)
-    print(machine(("rdkit", "numpy")))
+    print(machine("rdkit", "numpy"))
     with tempfile.TemporaryDirectory() as cache:
         os.environ["DRIFTSCOPE_CACHE"] = cache  # nothing is there already
         print(compare(args.molecules, 10))

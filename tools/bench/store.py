@@ -5,7 +5,6 @@ GB, and removes it in the end. Every question is asked several times in turn of 
 table has medians and their spread. What was asked for stands in the column *asked*. Nothing here is a test.
 
     --runs N --samples N --blocks N   the size: runs, samples a run, blocks a sample
-    --keep DIR                        write the store there, or take the one that is there, and keep it
 """
 
 from __future__ import annotations
@@ -13,13 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,17 +27,15 @@ from engine.store.groups import write_part
 from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES, VERSION
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect
-from tools.bench._decode_table import Row, Spread, Table, asked
-from tools.bench._machine import machine, pin
+from tools.bench._measure import in_turn, machine, note, pin, show, spread
 
-CORES, REPEATS, SEED = 2, 5, 0
+REPEATS, SEED = 5, 0
 MODELS = ("demo-qwen", "demo-qwen-l3", "demo-llama")
 LPS = {"none": 0.93, "group-v2.1": 0.71, "truncating": 0.9, "exact": 0.97}
 """With the share of samples that pass."""
 KINDS_OF = {"none": ("letters", "extra_digit"), "group-v2.1": ("cut", "letters")}
 TOKENS_A_BLOCK = 16
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
-ASKED = {"open": 0.3, "compare": 1.0}
 
 COMPARE = """
 SELECT model_alias, lp, count(*) AS samples, avg(passed::INT) AS pass_rate, sum(samples.tokens) AS tokens,
@@ -57,33 +49,21 @@ FROM (SELECT run_id, unnest(kinds) AS kind FROM blocks) JOIN runs USING (run_id)
 ONE_RUN = "SELECT * FROM samples WHERE run_id = $id ORDER BY sample_id"
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    runs: int
-    samples: int
-    blocks: int
-
-
-# --- the store ----------------------------------------------------------------------------------------------------
-
-
-def build(place: Path, size: Size) -> None:
+def build(place: Path, runs: int, samples: int, blocks: int) -> None:
     """Each LP's rows are made once; a run has them under its own id, with passes and seconds of its own."""
-    files, rng = LocalFiles(place), np.random.default_rng(SEED)
-    rows = {lp: (_samples(lp, size), _blocks(lp, size)) for lp in LPS}
-    pairs = [(model, lp) for model in MODELS for lp in LPS]
-    for number in range(size.runs):
+    files, rng, pairs = LocalFiles(place), np.random.default_rng(SEED), [(m, lp) for m in MODELS for lp in LPS]
+    rows = {lp: rows_of(lp, samples, blocks) for lp in LPS}
+    for number in range(runs):
         model, lp = pairs[number % len(pairs)]
         run_id = f"{number:05d}-{model}-{lp}"
-        folder, (samples, blocks) = entry_folder(RUN, run_id), rows[lp]
-        passed = rng.random(size.samples) < LPS[lp]
-        own = {"run_id": pa.repeat(run_id, size.samples), "passed": pa.array(passed)}
-        own["decode_s"] = pa.array(rng.gamma(4.0, 0.05, size.samples))
+        folder, (of_samples, of_blocks) = entry_folder(RUN, run_id), rows[lp]
+        passed = rng.random(samples) < LPS[lp]
+        own = {"run_id": pa.repeat(run_id, samples), "passed": pa.array(passed)}
+        own["decode_s"] = pa.array(rng.gamma(4.0, 0.05, samples))
+        ids = {"run_id": pa.repeat(run_id, len(of_blocks))}
         parts = {
-            SAMPLES.name: write_part(files, folder, "samples.parquet", _with(samples, own)),
-            BLOCKS.name: write_part(
-                files, folder, "blocks.parquet", _with(blocks, {"run_id": pa.repeat(run_id, len(blocks))})
-            ),
+            SAMPLES.name: write_part(files, folder, "samples.parquet", _with(of_samples, own)),
+            BLOCKS.name: write_part(files, folder, "blocks.parquet", _with(of_blocks, ids)),
         }
         row = {
             "run_id": run_id,
@@ -92,9 +72,9 @@ def build(place: Path, size: Size) -> None:
             "model_alias": model,
             "model_step": "final",
             "lp": lp,
-            "samples": size.samples,
+            "samples": samples,
             "passes": int(passed.sum()),
-            "tokens": size.samples * size.blocks * TOKENS_A_BLOCK,
+            "tokens": samples * blocks * TOKENS_A_BLOCK,
             "wall_s": float(number),
             "versions": json.dumps({"python": "3.11", "torch": "2.13"}),
         }
@@ -102,8 +82,7 @@ def build(place: Path, size: Size) -> None:
         sheet = {"schema": VERSION, "kind": RUN.folder, "row": row, "tables": tables}
         files.write(f"{folder}/{RUN.sheet}", json.dumps(sheet).encode())
         if number % 50 == 49:
-            sys.stderr.write(f"\r{number + 1:,} of {size.runs:,} runs written")
-    sys.stderr.write("\n")
+            note(f"{number + 1:,} of {runs:,} runs written")
 
 
 def _with(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
@@ -113,70 +92,57 @@ def _with(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     return rows
 
 
-def _numbers(rng: random.Random) -> str:
-    return ",".join(f"{rng.uniform(-9, 9):.4f}" for _ in range(3))
+def rows_of(lp: str, samples: int, blocks: int) -> tuple[pa.Table, pa.Table]:
+    """Samples and blocks of a run under this LP."""
+    rng, ids, tokens = random.Random(SEED), np.random.default_rng(SEED), blocks * TOKENS_A_BLOCK
+    wrong = KINDS_OF.get(lp, ("unverified",))
+
+    def numbers() -> str:
+        return ",".join(f"{rng.uniform(-9, 9):.4f}" for _ in range(3))
+
+    of_samples = [
+        {
+            "run_id": "",
+            "sample_id": number,
+            "generation": 0,
+            "smiles": "C" * blocks,
+            "text": "[CONFORMER]" + "".join(f"[C]<{numbers()}>" for _ in range(blocks)),
+            "token_ids": ids.integers(0, 100_000, tokens),
+            "forced": ids.random(tokens) < 0.3,
+            "stop_reason": "end",
+            "passed": True,
+            "clean": lp == "exact",
+            "issues": [],
+            "tokens": tokens,
+            "blocks": blocks,
+        }
+        for number in range(samples)
+    ]
+    of_blocks = [
+        {
+            "run_id": "",
+            "sample_id": number // blocks,
+            "block": number % blocks,
+            "atom": number % blocks,
+            "element": "C",
+            "text": numbers(),
+            **{axis: rng.uniform(-9, 9) for axis in "xyz"},
+            "template_free": TOKENS_A_BLOCK,
+            "needed": TOKENS_A_BLOCK,
+            "drift": 0,
+            "kinds": [rng.choice(wrong)] if rng.random() < 0.1 else ["exact"],
+            "junk_text": "",
+        }
+        for number in range(samples * blocks)
+    ]
+    return SAMPLES.rows(of_samples), BLOCKS.rows(of_blocks)
 
 
-def _samples(lp: str, size: Size) -> pa.Table:
-    rng, ids = random.Random(SEED), np.random.default_rng(SEED)
-    tokens = size.blocks * TOKENS_A_BLOCK
-    return SAMPLES.rows(
-        [
-            {
-                "run_id": "",
-                "sample_id": number,
-                "generation": 0,
-                "smiles": "C" * size.blocks,
-                "text": "[CONFORMER]" + "".join(f"[C]<{_numbers(rng)}>" for _ in range(size.blocks)),
-                "token_ids": ids.integers(0, 100_000, tokens),
-                "forced": ids.random(tokens) < 0.3,
-                "stop_reason": "end",
-                "passed": True,
-                "clean": lp == "exact",
-                "issues": [],
-                "tokens": tokens,
-                "blocks": size.blocks,
-            }
-            for number in range(size.samples)
-        ]
-    )
-
-
-def _blocks(lp: str, size: Size) -> pa.Table:
-    rng, wrong = random.Random(SEED), KINDS_OF.get(lp, ("unverified",))
-    return BLOCKS.rows(
-        [
-            {
-                "run_id": "",
-                "sample_id": number // size.blocks,
-                "block": number % size.blocks,
-                "atom": number % size.blocks,
-                "element": "C",
-                "text": _numbers(rng),
-                "x": rng.uniform(-9, 9),
-                "y": rng.uniform(-9, 9),
-                "z": rng.uniform(-9, 9),
-                "template_free": TOKENS_A_BLOCK,
-                "needed": TOKENS_A_BLOCK,
-                "drift": 0,
-                "kinds": [rng.choice(wrong)] if rng.random() < 0.1 else ["exact"],
-                "junk_text": "",
-            }
-            for number in range(size.samples * size.blocks)
-        ]
-    )
-
-
-# --- the questions ------------------------------------------------------------------------------------------------
-
-
-def questions(place: Path) -> Iterator[tuple[str, Callable[[], object], float | None]]:
-    """What it is called, what it does, and the seconds that were asked for."""
+def measure(place: Path) -> None:
     store = Store.open(place)
-    found = [(kind, store.found(kind).entries) for kind in KINDS]
     entries = store.found().entries
+    connection = connect([(kind, store.found(kind).entries) for kind in KINDS])
     middle = entries[len(entries) // 2]
-    connection = connect(found)
 
     def opened() -> None:
         fresh = Store.open(place)
@@ -189,72 +155,38 @@ def questions(place: Path) -> Iterator[tuple[str, Callable[[], object], float | 
     def asking(sql: str, **given: Any) -> Callable[[], object]:
         return lambda: connection.sql(sql, params=given or None).to_arrow_table()
 
-    yield "open the store: every run's sheet, and the views", opened, ASKED["open"]
-    yield "compare: pass rate, tokens and seconds by model and LP", asking(COMPARE), ASKED["compare"]
-    yield "the same with opening, as a command does", lambda: Store.open(place).rows(COMPARE), None
-    yield "block kinds by LP", asking(BY_KIND), None
-    yield "one run's samples, by its files", of_one, None
-    yield "one run's samples, by asking all", asking(ONE_RUN, id=middle.id), None
-    yield "verify: every byte of every file", lambda: [damaged_parts(entry) for entry in entries], None
-
-
-def measured(place: Path) -> list[Row]:
-    every = list(questions(place))
-    seconds: dict[str, list[float]] = {name: [] for name, _, _ in every}
-    for repeat in range(REPEATS + 1):
-        for name, work, _ in every:
-            if repeat == REPEATS and name.startswith("verify"):
-                continue
-            begin = time.perf_counter()
-            work()
-            if repeat:
-                seconds[name].append(time.perf_counter() - begin)
-        sys.stderr.write(f"\rround {repeat} of {REPEATS}")
-    sys.stderr.write("\n")
-    return [
-        (name, *Spread.of(seconds[name]).cells(), "" if limit is None else asked(limit, "s", at_least=False))
-        for name, _, limit in every
-    ]
-
-
-def title(place: Path) -> str:
-    entries = Store.open(place).found().entries
+    asked = {
+        "open the store: every run's sheet, and the views": "<= 0.3 s",
+        "compare: pass rate, tokens and seconds by model and LP": "<= 1 s",
+    }
+    seconds = in_turn(
+        dict(zip(asked, (opened, asking(COMPARE)), strict=True))
+        | {
+            "the same with opening, as a command does": lambda: Store.open(place).rows(COMPARE),
+            "block kinds by LP": asking(BY_KIND),
+            "one run's samples, by its files": of_one,
+            "one run's samples, by asking all": asking(ONE_RUN, id=middle.id),
+            "verify: every byte of every file": lambda: [damaged_parts(entry) for entry in entries],
+        },
+        REPEATS,
+    )
     rows = {table.name: sum(entry.parts[table.name].rows for entry in entries) for table in (SAMPLES, BLOCKS)}
     total = sum(part.bytes for entry in entries for part in entry.parts.values())
-    return f"{len(entries):,} runs, {rows['samples']:,} samples, {rows['blocks']:,} blocks in {total / 1e9:.2f} GB"
-
-
-@contextmanager
-def folder(keep: Path | None) -> Iterator[Path]:
-    if keep is not None:
-        yield keep
-        return
-    place = Path(tempfile.mkdtemp(prefix="driftscope-bench-"))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place)
-
-
-def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The benchmark of the store.")
-    for name, default in {"runs": 1_000, "samples": 1_000, "blocks": 25}.items():
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="write the store there, or take it from there")
-    args = parser.parse_args(argv)
-    if min(args.runs, args.samples, args.blocks) < 1:
-        parser.error("--runs, --samples and --blocks are at least 1")
-    return args
+    title = f"{len(entries):,} runs, {rows['samples']:,} samples, {rows['blocks']:,} blocks in {total / 1e9:.2f} GB"
+    told = [(name, *spread(found), asked.get(name, "")) for name, found in seconds.items()]
+    show(title, "what|s|least .. most|asked", told)
 
 
 def main() -> None:
-    args = arguments()
-    pin(CORES)
-    print(f"{machine(('duckdb', 'pyarrow'))}\n")
-    with folder(args.keep) as place:
-        if not (place / RUN.folder).is_dir():
-            build(place, Size(args.runs, args.samples, args.blocks))
-        print(Table(title(place), ("what", "s", "least .. most", "asked"), tuple(measured(place))).markdown())
+    parser = argparse.ArgumentParser(description="The benchmark of the store.")
+    for name, default in {"runs": 1_000, "samples": 1_000, "blocks": 25}.items():
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N")
+    args = parser.parse_args()
+    pin(2)
+    print(f"{machine('duckdb', 'pyarrow')}\n")
+    with tempfile.TemporaryDirectory(prefix="driftscope-bench-") as folder:
+        build(Path(folder), args.runs, args.samples, args.blocks)
+        measure(Path(folder))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from engine.errors import ModelError, shown
 from engine.models.loading import LoadedModel
-from tools.llama_cpp.packages import gguf
+from tools.llama_cpp import package
 
 Floats = NDArray[np.float32]
 Facts = Mapping[str, str | int | float]
@@ -49,7 +49,7 @@ LAYER = {
     "mlp.up_proj.weight": "ffn_up.weight",
     "mlp.down_proj.weight": "ffn_down.weight",
 }
-_IN_LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)")
+IN_LAYER = re.compile(r"model\.layers\.(\d+)\.(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +64,16 @@ class Rope:
 def write_gguf(loaded: LoadedModel, path: Path) -> None:
     """The whole model; what is there already is written over."""
     config = loaded.model.config
-    writer = gguf().GGUFWriter(str(path), str(config.model_type))
+    writer = package("gguf").GGUFWriter(str(path), str(config.model_type))
     for key, value in facts(config, loaded.entry.name).items():
         add = {str: writer.add_string, int: writer.add_uint32, float: writer.add_float32}[type(value)]
         add(key, value)
     for name, values in tensors(config, loaded.model.state_dict(), loaded.entry.name):
         writer.add_tensor(name, values)
-    try:
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-    except OSError as error:
-        raise ModelError(f"{shown(path, 200)} cannot be written: {error.strerror}", "Make room there") from error
-    finally:
-        writer.close()
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def facts(config: Any, name: str) -> Facts:
@@ -115,17 +111,19 @@ def tensors(config: Any, state: Mapping[str, Tensor], name: str) -> Iterator[tup
         if key == OUTPUT and config.tie_word_embeddings:
             continue
         values = value.detach().to("cpu", torch.float32).numpy()
-        if family == "llama" and (heads := _heads_that_turn(key, config)):
-            values = turned_in_pairs(values, heads)
-        yield gguf_name(key, name), np.ascontiguousarray(values)
-
-
-def gguf_name(key: str, name: str) -> str:
-    if key in TOP:
-        return TOP[key]
-    if (inner := _IN_LAYER.fullmatch(key)) and inner[2] in LAYER:
-        return f"blk.{inner[1]}.{LAYER[inner[2]]}"
-    raise ModelError(f"{name} has the weights {shown(key)}, for which there is no name here", "Convert it elsewhere")
+        if family == "llama" and key.endswith("self_attn.q_proj.weight"):
+            values = turned_in_pairs(values, int(config.num_attention_heads))
+        elif family == "llama" and key.endswith("self_attn.k_proj.weight"):
+            values = turned_in_pairs(values, int(config.num_key_value_heads))
+        inner = IN_LAYER.fullmatch(key)
+        if key in TOP:
+            theirs = TOP[key]
+        elif inner and inner[2] in LAYER:
+            theirs = f"blk.{inner[1]}.{LAYER[inner[2]]}"
+        else:
+            what = f"{name} has the weights {shown(key)}, for which there is no name here"
+            raise ModelError(what, "Convert it elsewhere")
+        yield theirs, np.ascontiguousarray(values)
 
 
 def turned_in_pairs(rows: Floats, heads: int) -> Floats:
@@ -150,27 +148,15 @@ def rope_of(config: Any, name: str) -> Rope:
     if kind == "linear":
         return Rope(theta, linear=float(rope["factor"]))
     if kind == "llama3":
-        return Rope(theta, factors=_llama3_factors(theta, head_width(config), rope))
+        # What divides each frequency: 1 for short waves, ``factor`` for long ones, some in between.
+        factor, low, high = (float(rope[key]) for key in ("factor", "low_freq_factor", "high_freq_factor"))
+        width, factors = head_width(config), []
+        for even in range(0, width, 2):  # turns in the context of the first training
+            turns = float(rope["original_max_position_embeddings"]) * theta ** (-even / width) / (2 * math.pi)
+            share = min(1.0, max(0.0, (turns - low) / (high - low)))
+            factors.append(1 / ((1 - share) / factor + share))
+        return Rope(theta, factors=tuple(factors))
     raise ModelError(f"{name} scales its rope by {shown(kind)}", "Known are default, linear and llama3")
-
-
-def _llama3_factors(theta: float, width: int, rope: Mapping[str, Any]) -> tuple[float, ...]:
-    """By what each frequency is divided: short waves by nothing, long ones by ``factor``, some in between."""
-    factor, low, high = (float(rope[key]) for key in ("factor", "low_freq_factor", "high_freq_factor"))
-    first_context = float(rope["original_max_position_embeddings"])
-    found = []
-    for even in range(0, width, 2):
-        turns = first_context * theta ** (-even / width) / (2 * math.pi)  # in the context of the first training
-        share = min(1.0, max(0.0, (turns - low) / (high - low)))
-        found.append(1 / ((1 - share) / factor + share))
-    return tuple(found)
-
-
-def _heads_that_turn(key: str, config: Any) -> int:
-    """Of a weight whose rows the rope turns; 0 for all others."""
-    if key.endswith("self_attn.q_proj.weight"):
-        return int(config.num_attention_heads)
-    return int(config.num_key_value_heads) if key.endswith("self_attn.k_proj.weight") else 0
 
 
 def _family(config: Any, name: str) -> str:

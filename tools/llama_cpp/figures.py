@@ -7,7 +7,7 @@ test's distribution from the control's (KL, in nat, at temperature 1). The contr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,11 +116,3 @@ def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> t
         f"{own.first:,}" if own.first is not None else NONE,
         f"{own.passed} of {own.texts}" if written else NONE,
     )
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines of a Markdown table."""
-    yield f"| {' | '.join(head)} |"
-    yield f"|{' --- |' + ' ---: |' * (len(head) - 1)}"
-    for cells in rows:
-        yield f"| {' | '.join(cells)} |"

@@ -16,7 +16,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.errors import DriftscopeError, ModelError
+from engine.errors import ModelError
 from tools.llama_cpp.session import WHOLE, LlamaSetting, Session, Weights
 
 Way = Literal["at the step", "after the next call", "after the buffer grew", "after the context was freed"]
@@ -60,13 +60,19 @@ def read_late(gguf: Path, request: LateRequest, aside: Path) -> Mapping[Way, Val
         return {way: found[way] for way in WAYS}
 
 
-def shown_late(weights: Weights, request: LateRequest) -> dict[Way, Values]:
+def read_memory(address: int, count: int) -> Values:
+    """Numbers of this process at an address; NaN where it has no memory."""
+    memory = os.open(_MEMORY, os.O_RDONLY)
+    try:
+        return np.frombuffer(os.pread(memory, 4 * count, address), dtype=np.float32).copy()
+    except OSError:
+        return np.full(count, np.nan, dtype=np.float32)
+    finally:
+        os.close(memory)
+
+
+def row(way: Way, weights: Weights, request: LateRequest, step: int) -> Values:
     """Each token has its own context, as in an engine that makes one per request."""
-    steps = range(len(request.answer))
-    return {way: np.array([_row(way, weights, request, step) for step in steps]) for way in WAYS}
-
-
-def _row(way: Way, weights: Weights, request: LateRequest, step: int) -> Values:
     positions = len(request.prompt) + len(request.answer) + ROOM
     with Session(weights, PLAIN, positions=positions, threads=1) as session:
         session.feed([*request.prompt, *request.answer[:step]])
@@ -82,29 +88,9 @@ def _row(way: Way, weights: Weights, request: LateRequest, step: int) -> Values:
     return read_memory(address, request.values)
 
 
-def read_memory(address: int, count: int) -> Values:
-    """Numbers of this process at an address; NaN where it has no memory."""
-    memory = os.open(_MEMORY, os.O_RDONLY)
-    try:
-        return np.frombuffer(os.pread(memory, 4 * count, address), dtype=np.float32).copy()
-    except OSError:
-        return np.full(count, np.nan, dtype=np.float32)
-    finally:
-        os.close(memory)
-
-
-def main(arguments: Sequence[str]) -> int:
-    sheet = json.load(sys.stdin)
-    request = LateRequest(tuple(sheet["prompt"]), tuple(sheet["answer"]), int(sheet["values"]))
-    try:
-        with Weights(Path(arguments[0])) as weights:
-            rows = shown_late(weights, request)
-    except DriftscopeError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    np.savez(arguments[1], allow_pickle=False, **dict(rows))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sheet = json.load(sys.stdin)
+    asked = LateRequest(tuple(sheet["prompt"]), tuple(sheet["answer"]), int(sheet["values"]))
+    with Weights(Path(sys.argv[1])) as weights:
+        rows = {way: np.array([row(way, weights, asked, step) for step in range(len(asked.answer))]) for way in WAYS}
+    np.savez(sys.argv[2], allow_pickle=False, **dict(rows))

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import torch
 
+from engine.chem.enriched import skeleton_of
+from engine.chem.smiles import parse_smiles
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan
+from engine.decode.presets import preset
+from engine.decode.requests import default_limit
+from engine.decode.steps import Choice, StopReason
 from engine.logits.recorder import LogFile, LoggedColumns, names_of_line
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
@@ -19,7 +27,6 @@ from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, Rows
 from tools.llama_cpp.late import LateRequest, Values, read_late
 from tools.llama_cpp.session import LlamaSetting, Session, Weights, quantised
-from tools.llama_cpp.texts import ReferenceAnswer, Writer, ids_to_log
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +36,88 @@ LATE_TOKENS, LATE_VALUES = 24, 10
 """Of a text, and of each of its rows: as many as the reports' logs have."""
 SPARE = 8
 """Positions of a context beyond what is written."""
+
+
+PLAN = Plan("none", sampling=preset("greedy"), batch_size=1)
+FIRST_IDS = 10
+"""Always logged, as in the reports' logs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReferenceAnswer:
+    """One answer of ours. ``rows`` [T, V] are those of tokens, before any LP."""
+
+    molecule: Molecule
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    passed: bool
+    limit: int  # most tokens that any engine may write
+    rows: Rows
+
+
+class Writer:
+    """A loaded model that writes one molecule after another, always in the same order."""
+
+    def __init__(self, loaded: LoadedModel, molecules: Sequence[Molecule]) -> None:
+        self.loaded, self.molecules = loaded, list(molecules)
+        self.size = loaded.tokenizer.vocab_size
+        self._generation = Generation(loaded, [], PLAN)
+
+    def text(self, number: int, log: LogFile | None = None) -> ReferenceAnswer:
+        """The answer for one molecule; ``log`` is given its logits at every step."""
+        molecule = self.molecules[number]
+        generation, rows = self._generation.more([molecule], [number]), list[Rows]()
+        log_tap = None if log is None else log.tap(self.loaded, PLAN.sampling, PLAN.seed, lambda _: molecule.smiles)
+
+        def tap(choice: Choice) -> None:
+            rows.append(choice.raw[:, : self.size].to("cpu", torch.float32, copy=True).numpy())
+            if log_tap is not None:
+                log_tap(choice)
+
+        generation.tap = tap
+        (sample,) = generation.run()
+        prompt = generation.requests[0].prompt
+        return ReferenceAnswer(
+            molecule,
+            prompt,
+            sample.token_ids,
+            sample.check.passed,
+            default_limit(molecule.heavy_atoms),
+            np.concatenate(rows),
+        )
+
+    @property
+    def end(self) -> int:
+        end = self.loaded.tokenizer.end_id
+        assert end is not None, "the backend asks for it first"
+        return end
+
+    def passes(self, number: int, answer: Sequence[int]) -> bool:
+        """Whether another engine's answer passes, by the same rule as ours."""
+        reason: StopReason = "end" if answer and answer[-1] == self.end else "length"
+        read = self._generation.reader.read(self.molecules[number], answer, [False] * len(answer), reason)
+        return read.check.passed
+
+    def by_transformers(self, text: ReferenceAnswer) -> Rows:
+        """[T, V] by the model's own code, in one pass over the whole text."""
+        ids = torch.tensor([[*text.prompt, *text.answer[:-1]]], device=self.loaded.device)
+        with torch.inference_mode():
+            rows = self.loaded.model(ids).logits[0, len(text.prompt) - 1 :, : self.size]
+        return np.asarray(rows.float().cpu().numpy())
+
+
+def molecules_of(smiles: Iterable[str]) -> list[Molecule]:
+    molecules = list(map(parse_smiles, smiles))
+    for molecule in molecules:
+        skeleton_of(molecule)  # some have no enriched form, which is an error here
+    return molecules
+
+
+def ids_to_log(answers: Iterable[Sequence[int]], count: int) -> tuple[int, ...]:
+    """The first ids of the vocabulary, and the most common ones of the answers."""
+    seen = Counter(id_ for answer in answers for id_ in answer)
+    common = [id_ for id_, _ in sorted(seen.items(), key=lambda one: (-one[1], one[0])) if id_ >= FIRST_IDS]
+    return tuple(sorted([*range(min(FIRST_IDS, count)), *common[: max(0, count - FIRST_IDS)]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,103 +146,56 @@ class ParityResult:
 def compared(
     loaded: LoadedModel, molecules: Sequence[Molecule], plan: ParityPlan, log_file: Path, aside: Path
 ) -> ParityResult:
-    """Write the log of all engines, and sum up how far they agree. GGUF files stay in the folder ``aside``."""
-    writer = Writer(loaded, molecules)
-    files = gguf_files(loaded, plan, aside)
-    wanted = wanted_values(writer, plan)
-    with LogFile(log_file, wanted) as lines, ExitStack() as stack:
-        weights = {setting: stack.enter_context(Weights(files[setting.name])) for setting in plan.settings}
-        run = _Run(writer, plan, files, weights, lines)
-        for number in range(len(molecules)):
-            run.text(number)
-            log.info("%s: %d of %d texts", loaded.entry.name, number + 1, len(molecules))
-        if plan.late:
-            run.late(aside)
-    return run.result
+    """Write the log of all engines, and sum up how far they agree. GGUF files stay in the folder ``aside``.
 
-
-def wanted_values(writer: Writer, plan: ParityPlan) -> LoggedColumns:
-    """The most common ids are those of answers, which are generated once before."""
-    if plan.first:
-        return LoggedColumns(plan.values)
-    answers = (writer.text(number).answer for number in range(len(writer.molecules)))
-    return LoggedColumns(ids=ids_to_log(answers, plan.values))
-
-
-def gguf_files(loaded: LoadedModel, plan: ParityPlan, aside: Path) -> dict[str, Path]:
-    """By setting's name; those of one file type share a file."""
-    stem = loaded.entry.name.replace(":", "-")
-    found: dict[str, Path] = {}
+    The order of entries is the same in every log.
+    """
+    writer, name = Writer(loaded, molecules), loaded.entry.name
+    stem = name.replace(":", "-")
     whole = aside / f"{stem}.gguf"
     write_gguf(loaded, whole)
-    for setting in plan.settings:
-        path = found[setting.name] = whole if setting.is_whole else aside / f"{stem}-{setting.name}.gguf"
+    files = {one: whole if one.is_whole else aside / f"{stem}-{one.name}.gguf" for one in plan.settings}
+    for setting, path in files.items():
         if not setting.is_whole:
             quantised(whole, path, setting, plan.threads)
-    return found
-
-
-class _Run:
-    """One model's texts, each through every setting; the order of entries is the same in every log."""
-
-    def __init__(
-        self,
-        writer: Writer,
-        plan: ParityPlan,
-        files: Mapping[str, Path],
-        weights: Mapping[LlamaSetting, Weights],
-        lines: LogFile,
-    ) -> None:
-        self.writer, self.plan, self.files, self.weights, self.lines = writer, plan, files, weights, lines
-        self.ids = lines.wanted.ids or None
-        self.columns = lines.wanted.columns(writer.size)
-        sizes = {name: path.stat().st_size for name, path in files.items()}
-        self.result = ParityResult(writer.loaded.entry.name, bytes=sizes)
-
-    def text(self, number: int) -> None:
-        text = self.writer.text(number, self.lines if self.plan.ours else None)
-        self.result.texts += 1
-        self.result.passed += text.passed
-        self.result.tokens += len(text.answer)
-        self.result.agreed[TRANSFORMERS].add(text.rows, self.writer.by_transformers(text))
-        for setting in self.plan.settings:
-            self.result.agreed[setting.name].add(text.rows, self._along(text, setting))
-            self._alone(number, text, setting)
-
-    def _along(self, text: ReferenceAnswer, setting: LlamaSetting) -> Rows:
-        """llama.cpp's rows [T, V] for each of our tokens, logged at the step."""
-        names = names_of_line(ENGINE, self.result.name, setting.name, self.weights[setting].rows)
-        rows = np.empty_like(text.rows)
-        with self._session(text, setting) as session:
-            for place, whole in enumerate(session.along(text.prompt, text.answer)):
-                rows[place] = whole[: self.writer.size]
-                token, source = text.answer[place], text.molecule.smiles
-                self.lines.write(line(names, place, source, whole[self.columns], self.ids, token))
-        return rows
-
-    def _alone(self, number: int, text: ReferenceAnswer, setting: LlamaSetting) -> None:
-        """llama.cpp's own greedy answer."""
-        with self._session(text, setting) as session:
-            answer = session.greedy(text.prompt, text.limit, self.writer.end, self.writer.size)
-        self.result.written[setting.name].add(text.answer, answer, passed=self.writer.passes(number, answer))
-
-    def _session(self, text: ReferenceAnswer, setting: LlamaSetting) -> Session:
-        positions = len(text.prompt) + text.limit + SPARE
-        return Session(self.weights[setting], setting, positions=positions, threads=self.plan.threads)
-
-    def late(self, aside: Path) -> None:
-        """The first text's tokens, read too late, in one process after the other: that text once more each."""
-        text = self.writer.text(0)
-        asked = LateRequest(text.prompt, text.answer[:LATE_TOKENS], min(self.plan.values, LATE_VALUES))
-        whole, rows = next(
-            (self.files[setting.name], self.weights[setting].rows) for setting in self.plan.settings if setting.is_whole
-        )
-        for process in range(self.plan.late):
+    if plan.first:
+        wanted = LoggedColumns(plan.values)
+    else:  # the commonest ids are those of answers, which are generated once before
+        answers = (writer.text(number).answer for number in range(len(molecules)))
+        wanted = LoggedColumns(ids=ids_to_log(answers, plan.values))
+    result = ParityResult(name, bytes={setting.name: path.stat().st_size for setting, path in files.items()})
+    ids, columns = wanted.ids or None, wanted.columns(writer.size)
+    with LogFile(log_file, wanted) as lines, ExitStack() as stack:
+        weights = {setting: stack.enter_context(Weights(path)) for setting, path in files.items()}
+        for number, molecule in enumerate(molecules):
+            text = writer.text(number, lines if plan.ours else None)
+            result.texts += 1
+            result.passed += text.passed
+            result.tokens += len(text.answer)
+            result.agreed[TRANSFORMERS].add(text.rows, writer.by_transformers(text))
+            sizes = {"positions": len(text.prompt) + text.limit + SPARE, "threads": plan.threads}
+            for setting in plan.settings:
+                names = names_of_line(ENGINE, name, setting.name, weights[setting].rows)
+                rows = np.empty_like(text.rows)  # [T, V] for each of our tokens, logged at the step
+                with Session(weights[setting], setting, **sizes) as session:
+                    for place, row in enumerate(session.along(text.prompt, text.answer)):
+                        rows[place] = row[: writer.size]
+                        lines.write(line(names, place, molecule.smiles, row[columns], ids, text.answer[place]))
+                result.agreed[setting.name].add(text.rows, rows)
+                with Session(weights[setting], setting, **sizes) as session:  # its own greedy answer
+                    answer = session.greedy(text.prompt, text.limit, writer.end, writer.size)
+                result.written[setting.name].add(text.answer, answer, passed=writer.passes(number, answer))
+            log.info("%s: %d of %d texts", name, number + 1, len(molecules))
+        # The first text's tokens, read too late, in one process after the other: that text once more each.
+        text = writer.text(0)
+        asked = LateRequest(text.prompt, text.answer[:LATE_TOKENS], min(plan.values, LATE_VALUES))
+        for process in range(plan.late):
             source = f"{text.molecule.smiles} process {process + 1}" if process else text.molecule.smiles
             for way, values in read_late(whole, asked, aside).items():
-                names = names_of_line(f"{ENGINE} read {way}", self.result.name, "f32", rows)
+                names = names_of_line(f"{ENGINE} read {way}", name, "f32", next(iter(weights.values())).rows)
                 for entry in late_lines(names, source, values):
-                    self.lines.write(entry)
+                    lines.write(entry)
+    return result
 
 
 def late_lines(names: Mapping[str, str], source: str, values: Values) -> Iterator[str]:

@@ -6,6 +6,7 @@ Needs no torch. Pointers into llama.cpp's memory leave this module only through 
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import ModelError, shown
-from tools.llama_cpp.packages import llama_cpp
+from tools.llama_cpp import package
 
 Row = NDArray[np.float32]
 
@@ -56,29 +57,23 @@ SETTINGS = (
 )
 
 
-class _ErrorLog:
-    """The last error that llama.cpp logged; its other messages are dropped."""
-
-    def __init__(self, library: Any) -> None:
-        self.last = ""
-        self._callback = library.llama_log_callback(self._take)  # the library keeps no reference
-        library.llama_log_set(self._callback, ctypes.c_void_p(0))
-
-    def _take(self, level: int, text: bytes, _: object) -> None:
-        if level == ERROR:
-            self.last = text.decode("utf-8", "replace").strip()
-
-
-_errors: list[_ErrorLog] = []  # one, once the library has begun
-
-
+@functools.cache
 def library() -> Any:
-    """Its functions, begun once per process."""
-    functions = llama_cpp()
-    if not _errors:
-        _errors.append(_ErrorLog(functions))
-        functions.llama_backend_init()
+    """Its functions, begun once per process; of its messages the last error is kept."""
+    functions = package("llama_cpp")
+
+    def keep(level: int, text: bytes, _: object) -> None:
+        if level == ERROR:
+            last_error[:] = [text.decode("utf-8", "replace").strip()]
+
+    callbacks.append(functions.llama_log_callback(keep))  # the library keeps no reference
+    functions.llama_log_set(callbacks[0], ctypes.c_void_p(0))
+    functions.llama_backend_init()
     return functions
+
+
+callbacks: list[Any] = []
+last_error = [""]
 
 
 def quantised(source: Path, target: Path, setting: LlamaSetting, threads: int) -> None:
@@ -153,19 +148,12 @@ class Session:
         pointer = self.library.llama_get_logits_ith(self.context, place)
         if not pointer:
             raise _failed("llama.cpp has no logits there")
-        return self._copied(pointer)
-
-    def all_logits(self) -> Row:
-        """[V] a copy of the first row that ``llama_get_logits`` points to now."""
-        return self._copied(self.library.llama_get_logits(self.context))
+        return np.array(np.ctypeslib.as_array(pointer, shape=(self.weights.rows,)), dtype=np.float32, copy=True)
 
     def address(self) -> int:
         """The current address of the logits after the last token."""
         pointer = self.library.llama_get_logits_ith(self.context, -1)
         return int(ctypes.cast(pointer, ctypes.c_void_p).value or 0)
-
-    def _copied(self, pointer: Any) -> Row:
-        return np.array(np.ctypeslib.as_array(pointer, shape=(self.weights.rows,)), dtype=np.float32, copy=True)
 
     def along(self, prompt: Sequence[int], answer: Sequence[int]) -> Iterator[Row]:
         """What each token of the answer would have been drawn from, each [V]; tokens come one by one, as in use."""
@@ -195,5 +183,5 @@ class Session:
 
 
 def _failed(what: str) -> ModelError:
-    last = _errors[0].last if _errors else ""
-    return ModelError(f"{what} ({last[:MOST_SAID]})" if last else what, "Look at the file and the version of llama.cpp")
+    last = last_error[0][:MOST_SAID]
+    return ModelError(f"{what} ({last})" if last else what, "Look at the file and the version of llama.cpp")

@@ -42,8 +42,6 @@ from tools.terminal import Progress, ToolParser, emit_json, log, markdown, run_t
 FITTED, THREE = "fitted", "0.000,0.000,0.000"
 COSTED, MOST_COSTED = (EXACT, V43, "v4.3-fitted"), 8
 """Lanes whose log w is computed, over this many of their molecules: a scoring pass takes longer than the lane."""
-CTRL_C = 130
-TITLES = ("COV-R", "COV-P", "MAT-R Å", "MAT-P Å")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,8 @@ def experiment(args: argparse.Namespace) -> None:
     counted = Progress("molecules compared", sum(size.molecules for key in runs for size in sizes[key]))
     workers = args.workers or usable_cores()
     document = {"model": args.model} | summary(runs, texts, costs, molecules, sizes, workers, counted.advance)
-    document = rounded(document)
+    # With six decimals: curves are long.
+    document = json.loads(json.dumps(document), parse_float=lambda text: round(float(text), 6))
     name = f"{FOLDER}/{args.model.replace(':', '-')}.json"  # replaces an older one
     store.home.write(name, json.dumps(document, allow_nan=False).encode() + b"\n")
     log.info("Saved to %s: the Evidence page shows it.", store.home.path(name))
@@ -196,7 +195,7 @@ def command(*words: str) -> str:
     printed = io.StringIO()
     with redirect_stdout(printed if "--json" in words else sys.stderr):
         code = engine(list(words))
-    if code == CTRL_C:
+    if code == 130:  # Ctrl-C
         raise KeyboardInterrupt
     if code:
         raise RunError(f"`{words[0]}` ended with status {code}", "Its message is above; the same command resumes")
@@ -215,15 +214,6 @@ def cost_of(args: argparse.Namespace, run_id: str, size: LaneSize) -> dict[str, 
     return found
 
 
-def rounded(value: Any) -> Any:
-    """With six decimals: curves are long."""
-    if isinstance(value, Mapping):
-        return {name: rounded(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [rounded(part) for part in value]
-    return round(value, 6) if isinstance(value, float) else value
-
-
 def report(document: Mapping[str, Any]) -> list[str]:
     rows = []
     for lane in document["lanes"]:
@@ -231,17 +221,14 @@ def report(document: Mapping[str, Any]) -> list[str]:
         cells = ["-" if value is None else form.format(value) for form, value in figures]
         size = f"{lane['molecules']:,} x {lane['samples_per_molecule']}"
         rows.append((lane["words"], size, f"{lane['parsed'] / max(1, lane['samples']):.1%}", *cells))
-    lines = markdown(("lane", "size", "parsed", *TITLES), rows)
+    lines = markdown(("lane", "size", "parsed", "COV-R", "COV-P", "MAT-R Å", "MAT-P Å"), rows)
     if document["fall"]:
-        steps = [(step["step"], _points(step["cov_r"]), _points(step["cov_p"])) for step in document["fall"]]
+        changes = [("another atom order", "reordered"), ("v4.3, [OH] for [O]", "descriptors")]
+        steps = [(step["step"], step) for step in document["fall"]]
+        steps += [(words, document[name]) for words, name in changes if document[name]]
         lines += ["", "The fall in coverage, in points (molecules without a sample count as 0):", ""]
-        lines += markdown(("step", *TITLES[:2]), steps)
-    if document["reordered"]:
-        change = _points(document["reordered"]["cov_r"])
-        lines += ["", f"Written in another atom order, the exact LP's COV-R changes by {change} points."]
-    if document["descriptors"]:
-        change = _points(document["descriptors"]["cov_r"])
-        lines += ["", f"With descriptors such as [OH] in place of [O], v4.3's COV-R changes by {change} points."]
+        rows = [(words, _points(change["cov_r"]), _points(change["cov_p"])) for words, change in steps]
+        lines += markdown(("step", "COV-R", "COV-P"), rows)
     return lines
 
 

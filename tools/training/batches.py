@@ -88,8 +88,18 @@ class Batches:
         )
         lengths = np.diff(drawn.starts)
         groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
-        for group in self._random.permutation(len(groups)):
-            yield self._padded(ids, weights, numbers, drawn.starts, groups[group])
+        for place in self._random.permutation(len(groups)):
+            group = groups[place]
+            width = -(-int(lengths[group].max()) // ROUND) * ROUND + 1
+            block = np.full((len(group), width), self._live.end, dtype=np.int64)
+            weight = np.zeros((len(group), width), dtype=np.float32)
+            number = np.zeros((len(group), width), dtype=np.bool_)
+            for row, text in enumerate(group):
+                span = slice(int(drawn.starts[text]), int(drawn.starts[text + 1]))
+                for rows, values in ((block, ids), (weight, weights), (number, numbers)):
+                    rows[row, : lengths[text]] = values[span]
+            ids_, weights_, numbers_ = map(torch.from_numpy, (block, weight[:, 1:].copy(), number[:, 1:].copy()))
+            yield TrainBatch(ids_, weights_, numbers_, int(lengths[group].sum()))
 
     def state(self) -> dict[str, object]:
         return cast(dict[str, object], self._random.bit_generator.state)
@@ -106,26 +116,3 @@ class Batches:
                 return
             yield order[max(0, stop - count) : stop]
             stop -= count
-
-    def _padded(
-        self,
-        ids: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        numbers: NDArray[np.bool_],
-        starts: NDArray[np.int64],
-        group: NDArray[np.int64],
-    ) -> TrainBatch:
-        longest = int(np.diff(starts)[group].max())
-        width = -(-longest // ROUND) * ROUND + 1
-        block = np.full((len(group), width), self._live.end, dtype=np.int64)
-        weight = np.zeros((len(group), width), dtype=np.float32)
-        number = np.zeros((len(group), width), dtype=np.bool_)
-        tokens = 0
-        for row, text in enumerate(group):
-            span = slice(int(starts[text]), int(starts[text + 1]))
-            length = span.stop - span.start
-            for rows, values in ((block, ids), (weight, weights), (number, numbers)):
-                rows[row, :length] = values[span]
-            tokens += length
-        weight, number = weight[:, 1:].copy(), number[:, 1:].copy()
-        return TrainBatch(torch.from_numpy(block), torch.from_numpy(weight), torch.from_numpy(number), tokens)

@@ -1,7 +1,7 @@
 """The model card: what a model is, how it was trained and how good it is, for readers, for machines and as pictures.
 
-``write_card`` writes ``NAME.md``, ``NAME.json`` (all its facts and figures), ``NAME.png`` (the training curve) and
-``NAME-bonds.png`` (bond lengths). What this module does not know: how any of the figures is measured.
+``write_card`` writes ``NAME.md``, ``NAME.json`` (all its facts and figures) and ``NAME.svg`` (the training curve). What
+this module does not know: how any of the figures is measured.
 """
 
 from __future__ import annotations
@@ -11,42 +11,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
 from engine.array_files import read_json, write_bytes, write_json
 from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.errors import FileFormatError
-from tools.training.charts import GREY, ORANGE, Bars, histogram_chart
-from tools.training.geometry import BOND_EDGES_ANG
+from tools.terminal import markdown
 from tools.training.quality import ALL, Quality
 from tools.training.training_card import (
     NO_FIGURE,
     TrainingFacts,
-    curve_chart,
-    last_values,
-    number,
-    png,
     read_curves,
-    table,
+    training_curve,
     training_lines,
 )
 
 FAMILIES = {"qwen3": "Qwen3", "llama": "LLaMA"}
 LAST_SECTION = "## What it is not good for"
 """What further tools measure goes before it."""
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, log_path: Path) -> Path:
-    """Write the card's four files; the path of the one to read. The log counts up to the tokens of the facts."""
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"a card's name is made of letters, digits, '.', '_' and '-', got {name!r}")
+    """Write the card's three files; the path of the one to read. The log counts up to the tokens of the facts."""
     curves = read_curves(log_path, facts.tokens)
-    last = last_values(curves)
+    last = {curve: points[-1][1] if points else None for curve, points in curves.items()}
     document = {"name": name, "facts": facts.as_json(), "quality": quality.as_json(), "training": last}
     card = folder / f"{name}.md"
-    write_bytes(folder / f"{name}.png", png(curve_chart(f"Training of {facts.alias}:{facts.step}", curves)))
-    write_bytes(folder / f"{name}-bonds.png", png(bonds_chart(facts, quality)))
+    write_bytes(folder / f"{name}.svg", training_curve(f"Training of {facts.alias}:{facts.step}", curves))
     write_json(folder / f"{name}.json", document)
     write_bytes(card, "\n".join([*_lines(name, facts, quality, last), ""]).encode())
     return card
@@ -65,43 +54,7 @@ def put_section(card: Path, lines: Sequence[str], figures: Mapping[str, Any]) ->
     write_json(card.with_suffix(".json"), {**document, **figures})
 
 
-def bonds_chart(facts: TrainingFacts, quality: Quality) -> Image.Image:
-    bonds = quality.bonds
-    note = f"{bonds.generated.outside:,} generated outside" if bonds.generated.outside else ""
-    return histogram_chart(
-        f"Bond lengths of {facts.alias}:{facts.step}",
-        "bond length, angstrom",
-        "bonds",
-        BOND_EDGES_ANG,
-        [
-            Bars("ETKDGv3 reference", bonds.reference.counts, GREY),
-            Bars("generated", bonds.generated.counts, ORANGE, filled=False),
-        ],
-        note=note if bonds.bonds else "no molecule with readable coordinates",
-    )
-
-
 def _lines(name: str, facts: TrainingFacts, quality: Quality, last: Mapping[str, float | None]) -> Iterable[str]:
-    yield from _what_it_is(facts, quality)
-    rows = quality.vocab_size * facts.shape.width
-    parameters = f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"
-    yield from training_lines(name, facts, last, parameters)
-    yield from _copying(quality)
-    yield from _geometry(name, quality)
-    yield from (
-        LAST_SECTION,
-        "",
-        "- Conformers to work with. Use RDKit: it is better, and faster.",
-        f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",
-        "- Salts and mixtures, metals, isotopes, and elements other than H, C, N, O, S, F, Cl and Br.",
-        "- Energies and populations: ETKDGv3 draws a conformer, not the lowest or the likeliest one.",
-        "- Judging architectures: it differs from research models in size, data and training time.",
-        "",
-    )
-    yield from ("## Commands", "", "Trained, and measured, by", "", "```", facts.command, facts.measure_command, "```")
-
-
-def _what_it_is(facts: TrainingFacts, quality: Quality) -> Iterable[str]:
     yield from (
         f"# {facts.alias}:{facts.step}",
         "",
@@ -116,6 +69,22 @@ def _what_it_is(facts: TrainingFacts, quality: Quality) -> Iterable[str]:
         answer = example.text.partition(CLOSE_TAG)[0] + CLOSE_TAG
         yield from ("Asked for a molecule that it was not trained on, it went on:", "", "```")
         yield from (prompt_of(example.smiles), answer, "```", "")
+    rows = quality.vocab_size * facts.shape.width
+    parameters = f"{quality.parameters:,}; {rows:,} of them are the {quality.vocab_size:,} vocabulary rows"
+    yield from training_lines(name, facts, last, parameters)
+    yield from _copying(quality)
+    yield from _geometry(quality)
+    yield from (
+        LAST_SECTION,
+        "",
+        "- Conformers to work with. Use RDKit: it is better, and faster.",
+        f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",
+        "- Salts and mixtures, metals, isotopes, and elements other than H, C, N, O, S, F, Cl and Br.",
+        "- Energies and populations: ETKDGv3 draws a conformer, not the lowest or the likeliest one.",
+        "- Judging architectures: it differs from research models in size, data and training time.",
+        "",
+    )
+    yield from ("## Commands", "", "Trained, and measured, by", "", "```", facts.command, facts.measure_command, "```")
 
 
 def _copying(quality: Quality) -> Iterable[str]:
@@ -131,7 +100,7 @@ def _copying(quality: Quality) -> Iterable[str]:
     )
     kinds = ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in sorted(figures["kinds"].items()))
     names = ("ended", "parsed", "same_graph", "passed", "decodes", "clean")
-    yield from table(
+    yield from markdown(
         ("heavy atoms", "asked", *(name.replace("_", " ") for name in names)),
         [
             (size, f"{counts['asked']:,}", *(_share(counts[name], counts["asked"]) for name in names))
@@ -157,10 +126,13 @@ def _copying(quality: Quality) -> Iterable[str]:
         )
 
 
-def _geometry(name: str, quality: Quality) -> Iterable[str]:
+def _geometry(quality: Quality) -> Iterable[str]:
     figures = quality.as_json()
-    bonds = figures["bonds"]
     model, etkdg, chain = (figures[key] for key in ("rmsd", "etkdg", "baseline"))
+
+    def spread(one: dict[str, Any]) -> str:
+        return NO_FIGURE if one["mean_ang"] is None else f"{one['mean_ang']:.2f} ({one['median_ang']:.2f})"
+
     yield from (
         "## Are the coordinates any good?",
         "",
@@ -170,32 +142,16 @@ def _geometry(name: str, quality: Quality) -> Iterable[str]:
         "bonds and nothing else (each atom 1.5 angstrom from one that it is bonded to, in a random direction).",
         "",
     )
-    yield from table(
+    yield from markdown(
         ("heavy atoms", "molecules", "model", "another ETKDGv3 conformer", "random chain"),
         [
-            (size, f"{model[size]['molecules']:,}", *(_spread(summary[size]) for summary in (model, etkdg, chain)))
+            (size, f"{model[size]['molecules']:,}", *(spread(summary[size]) for summary in (model, etkdg, chain)))
             for size in model
         ],
         bold=ALL,
     )
-    yield from (
-        "",
-        f"Their {bonds['bonds']:,} bonds are off by {number(bonds['deviation_ang'], 4, ' angstrom')} on average, each "
-        "against its own mean in the references; those of a reference conformer by "
-        f"{number(bonds['reference_deviation_ang'], 4, ' angstrom')}. Outside the picture: "
-        f"{bonds['generated']['below']:,} generated and {bonds['reference']['below']:,} reference bonds that are "
-        f"shorter, {bonds['generated']['above']:,} and {bonds['reference']['above']:,} that are longer.",
-        "",
-        f"![Bond lengths, generated against reference]({name}-bonds.png)",
-        "",
-    )
+    yield ""
 
 
 def _share(count: int, asked: int) -> str:
     return f"{count:,} ({100 * count / asked:.3g} %)" if asked else NO_FIGURE
-
-
-def _spread(summary: dict[str, Any]) -> str:
-    if summary["mean_ang"] is None:
-        return NO_FIGURE
-    return f"{summary['mean_ang']:.2f} ({summary['median_ang']:.2f})"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -30,10 +30,8 @@ from engine.chem.frame import place_in_frame
 from engine.chem.smiles import enriched_descriptors, graph_key, molecule_of, parse_smiles, same_graph
 from engine.chem.stereo import judge_stereo
 from engine.errors import DriftscopeError
-from engine.records import TRIMMED4, Molecule
-from tools.training.held_out import skeleton, skeleton_is_held_out
-from tools.training.molecule_sets import EMBED_SECONDS, draw
-from tools.training.variants import stereoisomers
+from engine.records import TRIMMED4
+from tools.training.molecules import EMBED_SECONDS, draw, skeleton, skeleton_is_held_out, stereoisomers
 
 UNITS_PER_ANG = 10_000
 Numbers = tuple[tuple[str, str, str], ...]
@@ -62,12 +60,23 @@ class ConformerTexts:
 
 
 def texts_of(smiles: str, recipe: TextRecipe) -> list[ConformerTexts]:
-    """The conformers of one molecule, or the ``DriftscopeError`` that says why it has none."""
+    """The conformers of one molecule, or the ``DriftscopeError`` that says why it has none.
+
+    Tried are drawn isomers where stereo is to be stated, then the molecule as it is.
+    """
     flat = parse_smiles(smiles)
+    tried = [flat]
+    if draw("stereo", str(recipe.seed), flat.smiles) / 2**64 < recipe.stereo_share:
+        isomers = stereoisomers(flat.mol, draw("isomer", str(recipe.seed), flat.smiles))
+        tried = [*map(molecule_of, isomers), flat]
     refusals = []
-    for molecule in _isomers(flat, recipe):
+    for molecule in tried:
         try:
-            return _conformers(molecule, recipe)
+            seed = draw("embed", str(recipe.seed), molecule.smiles) % 2**31
+            embedded = reference_conformers(molecule, recipe.conformers, seed=seed, max_seconds=EMBED_SECONDS)
+            alone = [Chem.Mol(embedded, False, conformer.GetId()) for conformer in embedded.GetConformers()]
+            images = (image for mol in alone for image in (mol, _mirrored(mol)) if image is not None)
+            return [_written(place_in_frame(image), recipe) for image in images]
         except DriftscopeError as error:  # not every isomer exists: norbornane's bridgeheads are tied
             refusals.append(error)
     raise refusals[0]
@@ -131,21 +140,6 @@ def numbers_of(xyz: NDArray[np.int32]) -> Numbers:
 def answer_of(conformer: ConformerTexts, text: int) -> str:
     smiles, order = conformer.texts[text]
     return enriched_text(smiles, enriched_descriptors(smiles), numbers_of(conformer.xyz[list(order)]))
-
-
-def _isomers(flat: Molecule, recipe: TextRecipe) -> Iterator[Molecule]:
-    """The molecules to try: drawn isomers where stereo is to be stated, then the molecule as it is."""
-    if draw("stereo", str(recipe.seed), flat.smiles) / 2**64 < recipe.stereo_share:
-        yield from map(molecule_of, stereoisomers(flat.mol, draw("isomer", str(recipe.seed), flat.smiles)))
-    yield flat
-
-
-def _conformers(molecule: Molecule, recipe: TextRecipe) -> list[ConformerTexts]:
-    seed = draw("embed", str(recipe.seed), molecule.smiles) % 2**31
-    embedded = reference_conformers(molecule, recipe.conformers, seed=seed, max_seconds=EMBED_SECONDS)
-    alone = [Chem.Mol(embedded, False, conformer.GetId()) for conformer in embedded.GetConformers()]
-    images = (image for mol in alone for image in (mol, _mirrored(mol)) if image is not None)
-    return [_written(place_in_frame(image), recipe) for image in images]
 
 
 def _mirrored(mol: Chem.Mol) -> Chem.Mol | None:

@@ -8,8 +8,10 @@ states come from the shipped form, in ``quality``; these steer the training.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -17,17 +19,62 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.text.number_ids import NumberIds
 from tools.training.batches import LiveIds
 from tools.training.network import Network
 from tools.training.number_tokens import PROMPT
 from tools.training.packed import PackedCorpus
-from tools.training.structure import Segments, StructureJudge
 
 SIZES = (8, 12, 16)
 """Figures are given for molecules of at most so many atoms, and more than the size before."""
 HAS_RDKIT = find_spec("rdkit") is not None  # a machine that only trains needs none
 SITES = (1, 2, 3)
 """And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
+
+
+Segments = Sequence[Sequence[int]]
+
+
+class StructureJudge:
+    """Is every copied token of an answer right, and is every block a triple of numbers? By its token ids alone.
+
+    Stricter than 'same graph': the atoms must come in the prompt's order, and the structure be cut as the tokenizer
+    cuts it. Digit runs are taken however they are cut, and may be of any length.
+    """
+
+    def __init__(self, numbers: NumberIds) -> None:
+        self._digits = frozenset(id_ for row in numbers.digits for id_ in row)
+        number = (self._digits, frozenset({numbers.point}), self._digits)
+        comma = (frozenset({numbers.comma, numbers.comma_minus}),)
+        self._triple = (*number, *comma, *number, *comma, *number)
+
+    def first_wrong(self, answer: Sequence[int], plain: Segments, signed: Segments) -> int | None:
+        """Position of the first token that is wrong or missing; None where all are right and nothing follows.
+
+        ``answer`` runs from ``[CONFORMER]`` to the end token; ``plain`` and ``signed`` are ``PackedPart.segments``.
+        """
+        place = 0
+        for before_plain, before_signed in zip(plain[:-1], signed[:-1], strict=True):
+            agreed = _agreement(answer, place, before_signed)
+            if agreed < len(before_signed):
+                agreed = max(agreed, _agreement(answer, place, before_plain))
+                if agreed < len(before_plain):
+                    return place + agreed
+            place += agreed
+            for allowed in self._triple:
+                start = place
+                while place < len(answer) and answer[place] in allowed and (place == start or allowed is self._digits):
+                    place += 1
+                if place == start:
+                    return place
+        place += _agreement(answer, place, plain[-1])
+        return None if place == len(answer) and answer[-1] == plain[-1][-1] else place
+
+
+def _agreement(answer: Sequence[int], place: int, segment: Sequence[int]) -> int:
+    """How many tokens of the segment stand at this place."""
+    pairs = zip(answer[place : place + len(segment)], segment, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +155,16 @@ class Examination:
                     if self._judge.first_wrong(answer, prompt.plain, prompt.signed) is not None:
                         continue
                     right[size] += 1
-                    sites, is_right = _stereo("".join(self._pieces[id_] for id_ in answer[:-1]))
-                    if sites:
-                        stereo_judged[min(sites, SITES[-1]) - 1] += 1
-                        stereo_right[min(sites, SITES[-1]) - 1] += is_right
+                    if not HAS_RDKIT:
+                        continue
+                    from engine.chem.enriched import decode
+                    from engine.chem.stereo import judge_stereo
+
+                    mol = decode("".join(self._pieces[id_] for id_ in answer[:-1])).mol
+                    verdict = judge_stereo(mol, mol)
+                    if verdict.sites:
+                        stereo_judged[min(len(verdict.sites), SITES[-1]) - 1] += 1
+                        stereo_right[min(len(verdict.sites), SITES[-1]) - 1] += not verdict.wrong
         network.train(was_training)
         return PassRate(*map(tuple, (right, asked, *((stereo_right, stereo_judged) if HAS_RDKIT else ()))))
 
@@ -141,15 +194,3 @@ class Examination:
             ends = np.flatnonzero(row == end)
             answers.append(self._live.ids[row[: ends[0] + 1] if len(ends) else row].tolist())
         return answers
-
-
-def _stereo(text: str) -> tuple[int, bool]:
-    """Of enriched text how many sites its SMILES specifies, and whether all are right in space; none without RDKit."""
-    if not HAS_RDKIT:
-        return 0, False
-    from engine.chem.enriched import decode
-    from engine.chem.stereo import judge_stereo
-
-    mol = decode(text).mol
-    verdict = judge_stereo(mol, mol)
-    return len(verdict.sites), not verdict.wrong

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from engine.models.loading import model_folder, tokenizer_of
 from engine.models.registry import load_registry
 from engine.models.shipped import unpack
 from engine.paths import cache_folder
-from tools.terminal import Progress, ToolParser, run_tool
+from tools.terminal import ToolParser, run_tool
 from tools.training.card import write_card
 from tools.training.quality import measure
 from tools.training.recipes import recipe_of
@@ -38,14 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--molecules", type=int, help="only the first so many; no card is written then")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--threads", type=int, default=0, help="0: as many as there are cores")
     args = parser.parse_args(argv)
 
     def action() -> None:
-        if args.threads:
-            import torch
-
-            torch.set_num_threads(args.threads)
         entry = load_registry().find(args.model)
         shipped = None if entry.shipped is None else unpack(entry.shipped, entry.sha256)
         log_path = args.log or cache_folder() / "training" / entry.alias / "log.jsonl"
@@ -55,20 +49,17 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"a card tells how its model was trained, and {log_path} or --trained-by is missing",
                 "Give both, or --molecules N to measure without a card",
             )
-        started = time.monotonic()
         smiles = [molecule.smiles for molecule in load_held_out()][: args.molecules]
         folder = model_folder(entry)
-        bar = Progress("molecules", len(smiles))
         quality = measure(
             folder,
             tokenizer_of(entry, folder),
             smiles,
             batch=args.batch,
-            report=lambda done, _: bar.advance(done - bar.done),
             seen_ids=None if shipped is None else shipped.live_ids.tolist(),
             device=args.device,
         )
-        log.info("%s: %.0f s, %s", entry.name, time.monotonic() - started, json.dumps(quality.as_json()["sizes"]))
+        log.info("%s: %s", entry.name, json.dumps(quality.as_json()["sizes"]))
         if shipped is not None and entry.shipped is not None and writes_card:
             recipe = recipe_of(str(shipped.about["alias"]))
             facts = facts_from(shipped.about, recipe, entry.alias, entry.step, args.trained_by)

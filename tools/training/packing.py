@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,16 @@ def pack_corpus(
     (out / MANIFEST).unlink(missing_ok=True)  # while parts change there is no packed corpus
     parts: dict[str, Meta] = {}
     progress = Progress("packed texts", int(source["texts"]))
-    for part in _parts(read_corpus(corpus), part_texts):
+    written, part, texts = read_corpus(corpus), list[ConformerTexts](), 0
+    for conformer in chain(written, [None]):
+        if conformer is not None and (not part or texts + len(conformer.texts) <= part_texts):
+            part.append(conformer)
+            texts += len(conformer.texts)
+            continue
         name = f"part-{len(parts):03d}.arrays"
         parts[name] = _write_part(out / name, part, tokenizers, about, live, checked)
         progress.advance(parts[name]["texts"])
+        part, texts = ([], 0) if conformer is None else ([conformer], len(conformer.texts))
     manifest = {
         "format": PACKED_FORMAT,
         "corpus": {name: value for name, value in source.items() if name != "shards"},
@@ -102,12 +109,17 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     for slot, tokenizer in enumerate(tokenizers):
         prompts = tokenizer.encode_batch([prompt_of(smiles) for smiles, _ in texts])
         known, places = np.unique([id_ for ids in prompts for id_ in ids], return_inverse=True)
-        tables = {
+        tables: Arrays = {
             "known": known.astype(np.uint32),
             "prompts": places.astype(np.uint16 if len(known) <= 1 << 16 else np.uint32),
             "prompt_lengths": np.array([len(ids) for ids in prompts], dtype=np.uint16),
-            **_segment_arrays(tokenizer, list(numbered)),
         }
+        end, signs = [tokenizer.end_id or 0], [f"{text}-" if text.endswith("<") else text for text in numbered]
+        for name, given in (("plain", list(numbered)), ("signed", signs)):
+            encoded = zip(tokenizer.encode_batch(given), numbered, strict=True)
+            ended = [ids if text.endswith("<") else ids + end for ids, text in encoded]
+            tables[name] = np.array([id_ for ids in ended for id_ in ids], dtype=np.uint32)
+            tables[f"{name}_lengths"] = np.array([len(ids) for ids in ended], dtype=np.uint16)
         arrays.update({f"t{slot}.{name}": array for name, array in tables.items()})
     return arrays, list(numbered)
 
@@ -153,19 +165,6 @@ def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
     }
 
 
-def _parts(conformers: Iterable[ConformerTexts], part_texts: int) -> Iterator[list[ConformerTexts]]:
-    part: list[ConformerTexts] = []
-    texts = 0
-    for conformer in conformers:
-        if part and texts + len(conformer.texts) > part_texts:
-            yield part
-            part, texts = [], 0
-        part.append(conformer)
-        texts += len(conformer.texts)
-    if part:
-        yield part
-
-
 def _write_part(
     path: Path,
     part: Sequence[ConformerTexts],
@@ -178,7 +177,16 @@ def _write_part(
     for tokenizer in tokenizers:
         entry = about[tokenizer.name]
         reader = PackedPart(arrays, entry["slot"], NumberIds.from_json(entry["numbers"]), entry["end"])
-        _check(reader, part, tokenizer, entry["end"], checked)
+        # Compare texts spread over the part, token by token.
+        places = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
+        rows = np.unique(np.linspace(0, len(places) - 1, min(checked, len(places)), dtype=np.int64))
+        batch = reader.tokens(rows, MOST_DECIMALS)
+        wanted = tokenizer.encode_batch([full_text(*places[row]) for row in rows])
+        for index, ids in enumerate(wanted):
+            if batch.text(index)[0].tolist() != [*ids, entry["end"]]:
+                conformer, text = places[rows[index]]
+                what = f"{tokenizer!r} cuts the text of {conformer.texts[text][0]} in a way that cannot be packed"
+                raise TokenizerError(what, "Use another tokenizer")
         for name in ("known", "plain", "signed"):
             live[tokenizer.name].update(np.unique(arrays[f"{entry['slot']}.{name}"]).tolist())
     texts = sum(len(conformer.texts) for conformer in part)
@@ -196,35 +204,6 @@ def _write_part(
     }
 
 
-def _check(
-    reader: PackedPart, part: Sequence[ConformerTexts], tokenizer: TextTokenizer, end: int, checked: int
-) -> None:
-    """Compare texts spread over the part, token by token."""
-    places = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
-    rows = np.unique(np.linspace(0, len(places) - 1, min(checked, len(places)), dtype=np.int64))
-    batch = reader.tokens(rows, MOST_DECIMALS)
-    wanted = tokenizer.encode_batch([full_text(*places[row]) for row in rows])
-    for index, ids in enumerate(wanted):
-        if batch.text(index)[0].tolist() != [*ids, end]:
-            conformer, text = places[rows[index]]
-            raise TokenizerError(
-                f"{tokenizer!r} cuts the text of {conformer.texts[text][0]} in a way that cannot be packed",
-                "Use another tokenizer",
-            )
-
-
-def _segment_arrays(tokenizer: TextTokenizer, segments: list[str]) -> Arrays:
-    plain = tokenizer.encode_batch(segments)
-    signed = tokenizer.encode_batch([f"{text}-" if text.endswith("<") else text for text in segments])
-    end = [tokenizer.end_id or 0]
-    arrays: Arrays = {}
-    for name, encoded in (("plain", plain), ("signed", signed)):
-        ended = [ids if text.endswith("<") else ids + end for ids, text in zip(encoded, segments, strict=True)]
-        arrays[name] = np.array([id_ for ids in ended for id_ in ids], dtype=np.uint32)
-        arrays[f"{name}_lengths"] = np.array([len(ids) for ids in ended], dtype=np.uint16)
-    return arrays
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="python -m tools.training.packing", description="Pack a corpus for the training machine.")
     add = parser.add_argument
@@ -232,16 +211,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--out", type=Path, metavar="FOLDER", help="where it goes (packed/ in the cache folder)")
     add("--tokenizers", nargs="+", default=list(BUILT_IN), metavar="T", help="qwen3, llama3 or a folder (both)")
     add("--part-texts", type=int, default=PART_TEXTS, metavar="N", help="texts a file (%(default)s)")
-    add("--check", type=int, default=CHECKED_TEXTS, metavar="N", help="texts a file compared (%(default)s)")
     chosen = parser.parse_args(arguments)
 
     def pack() -> None:
-        if chosen.part_texts < 1 or chosen.check < 1:
-            raise DriftscopeError("--part-texts and --check must be 1 or more", "Leave them out")
         corpus = chosen.corpus or cache_folder() / "corpus"
         out = chosen.out or cache_folder() / "packed"
         tokenizers = [load_tokenizer(name) for name in dict.fromkeys(chosen.tokenizers)]
-        manifest = pack_corpus(corpus, out, tokenizers, chosen.part_texts, chosen.check)
+        manifest = pack_corpus(corpus, out, tokenizers, chosen.part_texts)
         size = sum(part["bytes"] for part in manifest["parts"].values())
         log.info("%s: %s bytes in %s parts", out, f"{size:,}", len(manifest["parts"]))
 

@@ -5,17 +5,16 @@ python -m tools.training.train --model demo-qwen --hours 1
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 
 from engine.errors import DriftscopeError
 from engine.paths import cache_folder
 from tools.terminal import ToolParser, emit_json, run_tool
-from tools.training.recipes import Recipe, recipe_of
-from tools.training.trainer import LOG, Options, Training, TrainingState
+from tools.training.recipes import recipe_of
+from tools.training.trainer import Options, Training
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,30 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         out = args.out or cache_folder() / "training" / recipe.alias
         options = Options(**{field.name: getattr(args, field.name) for field in fields(Options)})
         state = Training(recipe, packed, held_out, out, options).run()
-        card = _card(state, recipe, out)
         if args.json:
             names = ("alias", "tokens", "texts", "steps", "spent_s", "pass_rate")
             emit_json({name: getattr(state, name) for name in names})
         else:
-            print(
-                f"{state.alias}: {state.tokens:,} tokens, {100 * state.pass_rate:.1f} % of the held-out prompts right"
-            )
-            print(f"in {out}{f', card {card}' if card else ''}")
+            print(f"{state.tokens:,} tokens, {state.pass_rate:.1%} of the held-out prompts right, in {out}")
 
     return run_tool(train)
-
-
-def _card(state: TrainingState, recipe: Recipe, out: Path) -> Path | None:
-    """The training's card; None where Pillow is missing, as on a machine that only trains."""
-    try:
-        from tools.training.training_card import facts_from, write_training_card
-    except ImportError as error:
-        sys.stderr.write(f"no card was written: {error}\n")
-        return None
-    if not (out / LOG).is_file():
-        return None
-    command = f"python -m tools.training.train {shlex.join(sys.argv[1:])}"
-    return write_training_card(out, facts_from(asdict(state), recipe, recipe.alias, "checkpoint", command), out / LOG)
 
 
 def _folder(given: Path | None, name: str) -> Path:

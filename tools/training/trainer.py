@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import timeit
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import torch
 
 from engine.errors import DriftscopeError
 from engine.models.devices import pick_device
+from tools.terminal import processor
 from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch
 from tools.training.evaluate import Examination
@@ -118,20 +120,22 @@ class Training:
             log.info("%s is done; give more --hours or --texts to continue", self.recipe.alias)
             return self.state
         self.folder.mkdir(parents=True, exist_ok=True)
-        clock = Clock()
+        lap = time.monotonic()
+        self._last = dict.fromkeys(("save", "examine", "show"), lap)
         recent: list[Losses] = []
         started_steps = self.state.steps
         try:
             while self.share < 1:
                 for batch in self.batches.draw(self.recipe.stage(self.share)):
                     recent.append(self._step(batch, self.state.steps - started_steps))
-                    self.state.spent_s += clock.lap()
+                    now = time.monotonic()
+                    self.state.spent_s, lap = self.state.spent_s + now - lap, now
                     if self.state.steps % LOG_STEPS == 0:
-                        self._log_losses(recent, clock)
+                        self._log_losses(recent)
                         recent = []
-                    if clock.due("save", SAVE_S):
+                    if self._due("save", SAVE_S):
                         self.save()
-                    if clock.due("examine", self.options.examine_s):
+                    if self._due("examine", self.options.examine_s):
                         self.examine()
                     if self.share >= 1:
                         break
@@ -155,6 +159,13 @@ class Training:
     def save(self) -> None:
         self.state.random = self.batches.state()
         checkpoint.save(self.folder / CHECKPOINT, self.network.weights(), asdict(self.state), torch.float32)
+
+    def _due(self, what: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if now - self._last[what] < every_s:
+            return False
+        self._last[what] = now
+        return True
 
     def _step(self, batch: TrainBatch, steps_since_start: int) -> Losses:
         rate = self.recipe.rate(self.share) * min(1.0, (steps_since_start + 1) / WARM_STEPS)
@@ -188,14 +199,14 @@ class Training:
         self.batches.restore(self.state.random)
         log.info("resuming after %.2f M tokens, %.0f s", self.state.tokens / 1e6, self.state.spent_s)
 
-    def _log_losses(self, recent: list[Losses], clock: Clock) -> None:
+    def _log_losses(self, recent: list[Losses]) -> None:
         structure, numbers = (
             float(torch.stack([getattr(losses, name) for losses in recent]).mean()) for name in ("structure", "numbers")
         )
         rate = self.recipe.rate(self.share)
         stage = self.recipe.stage(self.share)
         self._write_log({"structure_nat": structure, "numbers_nat": numbers, "rate": rate, **asdict(stage)})
-        if clock.due("show", 10.0):
+        if self._due("show", 10.0):
             log.info(
                 "%s: %.1f %%, %.2f M tokens, structure %.4f nat, numbers %.3f nat",
                 *(self.recipe.alias, 100 * self.share, self.state.tokens / 1e6, structure, numbers),
@@ -212,54 +223,18 @@ class Training:
             file.write(json.dumps({**place, **entry}) + "\n")
 
 
-class Clock:
-    """Laps, and whether something is due again."""
-
-    def __init__(self) -> None:
-        self._lap = time.monotonic()
-        self._last: dict[str, float] = {}
-
-    def lap(self) -> float:
-        now = time.monotonic()
-        passed, self._lap = now - self._lap, now
-        return passed
-
-    def due(self, what: str, every_s: float) -> bool:
-        now = time.monotonic()
-        if now - self._last.setdefault(what, now) < every_s:
-            return False
-        self._last[what] = now
-        return True
-
-
 def faster_precision(device: torch.device) -> str:
     """``bf16`` on a GPU; on a CPU whichever multiplies faster, measured: some have units for it, some emulate it."""
-    if device.type != "cpu":
-        return "bf16"
-    return min(PRECISIONS, key=lambda name: _matmul_s(PRECISIONS[name]))
+
+    def matmul_s(name: str) -> float:
+        left, right = (torch.ones(size, dtype=PRECISIONS[name]) for size in ((4096, 256), (256, 1024)))
+        return min(timeit.repeat(lambda: torch.mm(left, right), number=1))
+
+    return min(PRECISIONS, key=matmul_s) if device.type == "cpu" else "bf16"
 
 
 def describe(device: torch.device) -> str:
     """For a card: the GPU's name, or the CPU's and the threads in use."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU ({_cpu_name()}), {torch.get_num_threads()} threads"
-
-
-def _matmul_s(dtype: torch.dtype) -> float:
-    left, right = torch.ones(4096, 256, dtype=dtype), torch.ones(256, 1024, dtype=dtype)
-    times = []
-    for _ in range(5):
-        started = time.perf_counter()
-        torch.mm(left, right)
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown"
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else "unknown"
+    return f"CPU ({processor()}), {torch.get_num_threads()} threads"

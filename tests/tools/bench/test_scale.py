@@ -24,7 +24,8 @@ from engine.runner.plan import ModelChoice, RunPlan
 from engine.runner.run import Run, begin
 from engine.store.files import LocalFiles
 from tests.engine.runner.small_runs import content, finished, opened
-from tools.bench.scale import MODEL, StubBackend, stubbed
+from tests.engine.runner.stub_backend import StubBackend, stubbed
+from tools.bench.scale import MODEL
 
 EACH, GROUP = 10, 20
 TOKENS_A_SECOND = 20_000

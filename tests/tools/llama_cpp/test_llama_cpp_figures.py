@@ -11,10 +11,9 @@ import torch
 
 from engine.logits.entries import read_line
 from engine.logits.recorder import names_of_line
-from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row, table
+from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
 from tools.llama_cpp.late import read_memory
-from tools.llama_cpp.running import late_lines, line
-from tools.llama_cpp.texts import ids_to_log
+from tools.llama_cpp.running import ids_to_log, late_lines, line
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +57,6 @@ def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
         "q8_0", "0", "0", "0.0e+00", "100.00%", "0.0e+00", "0.0e+00", "1 of 2", "2", "1 of 2",
     )  # fmt: skip
     assert row("q8_0", agreed, None)[-3:] == ("–", "–", "–")
-    assert list(table(("a", "b"), [("1", "2")])) == ["| a | b |", "| --- | ---: |", "| 1 | 2 |"]
 
 
 def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from engine.chem.molecule_sets import load_molecule_set
 from tools.training import packing
 from tools.training.conformer_texts import TextRecipe
-from tools.training.corpus import Settings, build_corpus
-from tools.training.corpus_plan import MoleculePlan
-from tools.training.moses import read_csv
+from tools.training.corpus import MoleculePlan, Settings, build_corpus
+from tools.training.molecules import read_csv
 
 
 def write_source(path: Path) -> list[str]:

@@ -25,7 +25,7 @@ from tools.training.conformer_texts import (
     numbers_of,
     texts_of,
 )
-from tools.training.held_out import is_held_out
+from tools.training.molecules import is_held_out
 
 FLAT = "CC(O)C=CC(F)c1ccc(Cl)nc1"
 SMILES = [entry.smiles for entry in load_molecule_set(sized(12, 150), tag="fragment")]

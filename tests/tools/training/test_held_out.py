@@ -8,7 +8,7 @@ from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.errors import SmilesError
 from tests.support import sized
-from tools.training.held_out import is_held_out, skeleton, skeleton_is_held_out
+from tools.training.molecules import is_held_out, skeleton, skeleton_is_held_out
 
 FORMS = [
     ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "CC([NH3+])C(=O)[O-]", "[2H]C([2H])([2H])C(N)C(=O)O", "CC(N)C(O)O"],

@@ -29,7 +29,7 @@ ABOUT = {
 def writer(monkeypatch: pytest.MonkeyPatch) -> ReferenceWriter:
     """In place of each model: what is measured is held by test_quality."""
     made = ReferenceWriter(load_tokenizer("qwen3"))
-    monkeypatch.setattr(quality, "load_model", lambda folder, tokenizer: made)
+    monkeypatch.setattr(quality, "load_model", lambda folder: made)
     molecules = [molecule_sets.HeldOutMolecule(smiles, 9) for smiles in SMILES]
     monkeypatch.setattr(measure, "load_held_out", lambda: molecules)
     monkeypatch.setattr(measure, "model_folder", lambda entry: Path("anywhere"))

@@ -8,7 +8,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.molecule_sets import load_molecule_set
-from tools.training.variants import branched, piece_near
+from tools.training.molecules import branched, piece_near
 
 DRUGS = [entry.smiles for entry in load_molecule_set(60, tag="moses")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from engine.models.registry import load_registry
 from tests.small_models import use_small_model
 from tools.training import under_lps
 from tools.training.card import LAST_SECTION as BEHIND
-from tools.training.under_lps import TITLE, Rates, add_to_card, main, measure_lp
+from tools.training.card import put_section
+from tools.training.under_lps import BLOCKS, BlockRates, block_section, main, measure_lp
 
 MOLECULES = [parse_smiles("CC=O"), parse_smiles("CCO")]
-RATES = Rates("exact", 200, 200, 200, 199, 1000, 1, 20, 300, 679, 5)
+RATES = BlockRates("exact", 200, 200, 200, 199, 1000, 1, 20, 300, 679, 5)
 
 
 @pytest.fixture
@@ -43,11 +45,15 @@ def test_a_card_gets_one_section(tmp_path: Path) -> None:
     card.write_text(f"# one\n\ntext\n\n{BEHIND}\n\n- all\n")
     card.with_suffix(".json").write_text('{"name": "one"}')
     for _ in range(2):
-        add_to_card(card, [RATES], "the command")
+        put_section(
+            card,
+            list(block_section([RATES], "the command")),
+            {"lps": {"exact": asdict(RATES)}, "lps_by": "the command"},
+        )
         text = card.read_text()
-        assert text.count(TITLE) == 1
-        assert "| `exact` | 100.0 % | 100.0 % | 99.5 % | 1,000 | 0.1 % | 2.0 % | 30.0 % | 67.9 % |" in text
-        assert text.index("text") < text.index(TITLE) < text.index("the command") < text.index(BEHIND)
+        assert text.count(BLOCKS) == 1
+        assert "| `exact` | 100.0 % | 100.0 % | 99.5 % |  1,000 |   0.1 % |       2.0 % | 30.0 % | 67.9 % |" in text
+        assert text.index("text") < text.index(BLOCKS) < text.index("the command") < text.index(BEHIND)
     document = json.loads(card.with_suffix(".json").read_text())
     assert document["name"] == "one" and document["lps"]["exact"]["cut"] == 300 and document["lps_by"] == "the command"
 
@@ -56,7 +62,7 @@ def test_what_is_no_card_is_left_alone(tmp_path: Path) -> None:
     card = tmp_path / "one.md"
     card.write_text("# one\n")
     with pytest.raises(FileFormatError, match="no card that `measure` has written"):
-        add_to_card(card, [RATES], "x")
+        put_section(card, list(block_section([RATES], "x")), {})
     assert card.read_text() == "# one\n"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.chem.enriched import encode
+from engine.chem.molecule_sets import HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.models.loading import load_model
@@ -15,18 +16,18 @@ from engine.models.registry import load_registry
 from engine.records import TRIMMED4
 from tests.small_models import use_small_model
 from tests.tools.training.corpus_source import write_source
+from tools.training import under_lps
 from tools.training.card import LAST_SECTION, put_section
 from tools.training.conformer_texts import TextRecipe
-from tools.training.corpus import Settings, build_corpus
-from tools.training.corpus_plan import MoleculePlan
-from tools.training.moses import read_csv
-from tools.training.verdict_rates import (
+from tools.training.corpus import MoleculePlan, Settings, build_corpus
+from tools.training.molecules import read_csv
+from tools.training.under_lps import (
     judge_etkdg,
     judge_model,
     main,
     molecules_by_sites,
     rates_of,
-    section,
+    verdict_section,
 )
 
 MOLECULES = [parse_smiles(smiles) for smiles in ("CCO", "C[C@H](N)O", "F/C=C/Cl", "C[C@H](O)[C@H](F)Cl")]
@@ -48,9 +49,10 @@ def test_etkdg_is_right_and_chance_is_a_half_a_site() -> None:
     assert (one.stereo_right, one.sites_asked, one.sites_right, one.usable, one.geometry_right) == (2, 2, 2, 2, 2)
     assert (one.chance, two.chance) == (0.5, 0.25)
     assert one.strain_kcal is not None and three.strain_kcal is None
-    lines = "\n".join(section([none, one, two, three], "the command"))
-    assert "| 0 | ETKDGv3 | 1 | 100 % | - | - | - | 100 % |" in lines
-    assert "| 2 | ETKDGv3 | 1 | 100 % | 100 % | 25 % | 100 % | 100 % |" in lines
+    lines = "\n".join(verdict_section([none, one, two, three], "the command"))
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines.splitlines()]
+    assert ["0", "ETKDGv3", "1", "100 %", "-", "-", "-", "100 %"] in [row[:8] for row in rows]
+    assert ["2", "ETKDGv3", "1", "100 %", "100 %", "25 %", "100 %", "100 %"] in [row[:8] for row in rows]
     assert lines.endswith("Measured by `the command`.")
 
 
@@ -81,6 +83,7 @@ def test_a_model_is_judged_and_its_card_gets_the_section(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_small_model(monkeypatch)
+    monkeypatch.setattr(under_lps, "load_held_out", lambda: [HeldOutMolecule("C", 1)])
     judged = judge_model(load_model(load_registry().find("small"), "cpu"), MOLECULES, "exact", 4)
     assert [molecule.smiles for molecule, _, _ in judged] == [molecule.smiles for molecule in MOLECULES]
     assert all(clean for _, _, clean in judged)
@@ -94,7 +97,7 @@ def test_a_model_is_judged_and_its_card_gets_the_section(
     card.write_text(f"# one\n\n## Under the LPs\n\nkept\n\n{LAST_SECTION}\n\n- all\n")
     card.with_suffix(".json").write_text("{}")
     for _ in range(2):
-        put_section(card, list(section(list(rates_of("small", judged)), "x")), {"verdicts": []})
+        put_section(card, list(verdict_section(list(rates_of("small", judged)), "x")), {"verdicts": []})
     text = card.read_text()
     assert text.count("Are the conformers right?") == 1 and "kept" in text and text.endswith("- all\n")
     assert json.loads(card.with_suffix(".json").read_text()) == {"verdicts": []}
