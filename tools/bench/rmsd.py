@@ -37,10 +37,7 @@ NOISE_ANG = 0.3
 
 
 def ensembles(count: int, references: int, copies: int = 1) -> list[tuple[str, Chem.Mol, Chem.Mol]]:
-    """SMILES, references and samples, without hydrogens.
-
-    ``copies`` times as many conformers, all but the first of each with noise.
-    """
+    """SMILES, references and samples, without hydrogens; ``copies`` of each conformer, all but the first with noise."""
     made: list[tuple[str, Chem.Mol, Chem.Mol]] = []
     rng = np.random.default_rng(0)
     for entry in load_molecule_set():

@@ -297,4 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    from tools.training import corpus
+
+    # By its name: a worker imports what it runs, and knows no __main__ of another process.
+    raise SystemExit(corpus.main())
