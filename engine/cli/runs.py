@@ -105,7 +105,8 @@ def show_run(args: argparse.Namespace) -> int:
     if args.json:
         emit_json([row])
         return 0
-    row |= {name: value for name, value in figures.items() if name.startswith("strain")}
+    if row["strain_kcal"] is not None:  # what its samples say besides
+        row |= {name: value for name, value in figures.items() if name.startswith("strain")}
     width = max(map(len, row))
     for name, value in row.items():
         if value is not None:

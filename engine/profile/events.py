@@ -14,8 +14,9 @@ import math
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -88,7 +89,10 @@ class TraceFile:
         return 0 if self._file.closed else min(self._file.tell(), self.bytes)
 
     def events(self) -> Iterator[Sequence[AnyEvent]]:
-        pieces = self._pieces()
+        with closing(self._pieces()) as pieces:  # its thread ends with it, also where a piece cannot be read
+            yield from self._events(pieces)
+
+    def _events(self, pieces: Iterator[bytes]) -> Iterator[Sequence[AnyEvent]]:
         buffer = self._after_head(pieces)
         for piece in pieces:
             buffer += piece
@@ -116,7 +120,7 @@ class TraceFile:
         for _ in pieces:  # to the end, so that damage is found
             pass
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _pieces(self) -> Generator[bytes, None, None]:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
         reader: Any = _GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
