@@ -107,12 +107,11 @@ def show_run(args: argparse.Namespace) -> int:
         return 0
     if row["strain_kcal"] is not None:  # what its samples say besides
         row |= {name: value for name, value in figures.items() if name.startswith("strain")}
-    width = max(map(len, row))
     for name, value in row.items():
         if value is not None:
             is_whole = isinstance(value, int) and not isinstance(value, bool)
             text = ", ".join(value) if isinstance(value, list) else str(value)
-            write(f"{name:<{width}}  {cell(value) if is_whole else one_line(shortened(text, MOST_SHOWN))}")
+            write(f"{name:<{max(map(len, row))}}  {cell(value) if is_whole else one_line(shortened(text, MOST_SHOWN))}")
     return 0
 
 
