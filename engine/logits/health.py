@@ -117,7 +117,7 @@ def health(store: Store, entry: Entry) -> Health:
         values=entry.parts[LOGIT_VALUES.name].rows,
         **answers["entries"][0],
         **answers["totals"][0],
-        flags=sorted(answers["flags"] or (), key=lambda share: FLAGS.index(share["flag"])),
+        flags=sorted(answers["flags"] or (), key=lambda share: (*FLAGS, share["flag"]).index(share["flag"])),
         positions=sorted(answers["positions"] or (), key=lambda place: (-place["flagged"], place["position"])),
         findings=findings_in(entry),
         rule=rules.report,
