@@ -228,5 +228,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
 
 
 def cards(keys: Sequence[str], store: Store, ids: Sequence[str]) -> None:
+    """Where nothing is chosen, the picker above says how to."""
     for key in keys:
-        card(key, store, ids)
+        if ids or not question_of(key).OF.least:
+            card(key, store, ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -13,7 +13,6 @@ from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._logits.logs import QUERY, LogSelection
 from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
 from pages._shared.managing import entries, tasks
@@ -38,14 +37,13 @@ FIELDS = (
 )
 
 
-def show(store: Store, chosen: LogSelection | None) -> None:
-    """``chosen`` is None where no log is chosen."""
+def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store, LOGS)
     types, example = ("jsonl", "ndjson", "json", "log", "txt", "gz"), "/data/logs/*.jsonl.gz"
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
         "Record": RECORD.show,
-        "One log": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
+        "One log": partial(entries.show, MANAGED, store, next(iter(ids), None)),
     }
     entries.switch(views, {"One log": "Logs"}, store)
 
@@ -111,7 +109,6 @@ MANAGED = Managed(
     parameter="one",
     columns=("label", "origin", "engine", "model", "precision", "entries", "flagged_entries", "file", "created_at"),
     loss="The imported file stays where it is.",
-    leave_out=QUERY.leave_out,
     one=_of_one,
 )
 

@@ -14,7 +14,7 @@ from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._profiles.traces import TraceSelection, model_and_lp, query_of
+from pages._profiles.traces import model_and_lp
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address, profiles_address
@@ -35,14 +35,14 @@ ABOUT_FILES = (
 )
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
+def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store, TRACES)
     types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
+        "One trace": partial(entries.show, MANAGED, store, next(iter(ids), None)),
     }
     entries.switch(views, {"One trace": "Traces"}, store)
 
@@ -130,7 +130,6 @@ MANAGED = Managed(
     parameter="trace",
     columns=("label", "origin", "form", "run_id", "device", "events", "tokens", "created_at"),
     loss="A kept file goes with its trace; the run that it belongs to stays.",
-    leave_out=query_of({}).leave_out,
     one=_of_one,
     remove=remove_trace,
 )

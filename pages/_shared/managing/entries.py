@@ -40,7 +40,6 @@ class Managed:
     parameter: str  # of the address: ids of those that are ticked
     columns: tuple[str, ...]  # of the table, by their names in the store
     loss: str  # what else goes with an entry that is deleted, and what stays
-    leave_out: Callable[[str], object]  # takes a deleted one out of what the page shows
     one: Callable[[Store, Entry], None] = lambda store, entry: None  # buttons for a single one: export, links
     remove: Callable[[Store, str], object] | None = None
 
@@ -171,7 +170,7 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
                     managed.remove(store, id_)
                 else:
                     store.remove(id_, managed.kind)
-                managed.leave_out(id_)
+                leave_address(id_)
         except DriftscopeError as error:
             st.toast(escape_markdown(str(error)), icon=":material/error:")
             return
@@ -185,6 +184,14 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
         what = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
         st.markdown(f"This deletes {what} {managed.loss}{tasks.owner_words(ids)}")
         st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
+
+
+def leave_address(id_: str) -> None:
+    """A deleted entry is no longer shown; the next one is the control then."""
+    for name in ("control", "test", "log", "beside"):
+        values = st.query_params.get_all(name)
+        if (kept := [value for value in values if value not in id_]) != values:
+            st.query_params[name] = kept
 
 
 def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:
