@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 from urllib.parse import quote_plus
 
 import pyarrow as pa
@@ -24,8 +23,9 @@ import streamlit as st
 
 from engine.comparing.measures import has_samples
 from engine.comparing.queries import MOST_NAME, OWN, Query, delete_query, own_queries, ready_queries, save_query
-from engine.errors import DriftscopeError, SqlError, StoreError, nearest, one_line, shown
+from engine.errors import DriftscopeError, SqlError, StoreError, nearest, shown
 from engine.figures.words import counted
+from engine.questions.question import Chart
 from engine.store.entries import Entry
 from engine.store.schema import KINDS
 from engine.store.sql.failures import is_unreadable
@@ -33,14 +33,13 @@ from engine.store.sql.guard import Console, SqlAnswer
 from engine.store.sql.process import Limits
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
-from pages._shared.charts.text import safe
+from pages._kit.chart import alt_of, figure_of
 from pages._shared.choices import by_name, one_of
 from pages._shared.errors import error_markdown, escape_markdown, shown_errors
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
-from pages._shared.theme import palette, plotly_template
 
 LIMITS = Limits(answer_mb=32, written_mb=32)  # an answer is held as long as it is shown, and sent to the browser
 MOST_ADDRESS = 8_000  # characters of a statement in an address: browsers take more, mails and proxies do not
@@ -323,46 +322,31 @@ def _chart(table: pa.Table) -> None:
         st.info("Nothing to draw: a chart takes two rows, and a column of numbers.", icon=":material/bar_chart:")
         return
     first_y = next((name for name in numbers if pa.types.is_floating(kinds[name])), numbers[0])
-    has_few = bool(others) and table.num_rows <= MOST_BARS
-    usual = "line" if others and pa.types.is_temporal(kinds[others[0]]) else "bar" if has_few else "histogram"
-    few = [name for name in kinds if 1 < pc.count_distinct(table[name]).as_py() <= MOST_COLOURS]
+    distinct = {name: pc.count_distinct(table[name]).as_py() for name in kinds}
+    is_over_time = bool(others) and pa.types.is_temporal(kinds[others[0]])
+    usual = "line" if is_over_time else "bar" if others and table.num_rows <= MOST_BARS else "scatter"
+    named = max(others, key=lambda name: (not name.endswith(("_id", "_run")), distinct[name]), default=numbers[0])
+    few = [name for name in kinds if 1 < distinct[name] <= MOST_COLOURS]
     places = st.columns(4)
     with places[0]:
-        kind = by_name("Chart", ("bar", "line", "scatter", "histogram"), "sql_chart", "sql_chart_kind", usual=usual)
+        kind = by_name("Chart", ("bar", "line", "scatter"), "sql_chart", "sql_chart_kind", usual=usual)
     with places[1]:
-        apart = {name: (not name.endswith(("_id", "_run")), pc.count_distinct(table[name]).as_py()) for name in others}
-        first_x = first_y if kind == "histogram" else max(others, key=apart.__getitem__, default=numbers[0])
-        x = by_name("x", [*others, *numbers], "sql_x", "sql_chart_x", usual=first_x) or first_x
+        x = by_name("x", [*others, *numbers], "sql_x", "sql_chart_x", usual=named) or named
     with places[2]:
-        y = by_name("y", numbers, "sql_y", "sql_chart_y", usual=first_y, disabled=kind == "histogram")
+        y = by_name("y", numbers, "sql_y", "sql_chart_y", usual=first_y) or first_y
     with places[3]:
-        colour = by_name("Colour", few, "sql_colour", "sql_chart_colour", index=None, placeholder="one for all")
-
-    import plotly.express as px  # half a second, and only a chart pays it
-
-    y = None if kind == "histogram" else y
-    origin = "origin" if "origin" in kinds and kind != "line" else None  # reported rows have another mark
-    names = dict.fromkeys(name for name in (x, y, colour, origin) if name)
-    # Texts are anybody's, and are escaped for plotly.
-    rows: dict[str, list[Any]] = {
-        name: [safe(value) if isinstance(value, str) else value for value in table[name][:MOST_DRAWN].to_pylist()]
-        for name in names
-    }
-    if kind == "bar":  # rows of one name would lie on each other: each gets a bar of its own
-        seen: Counter[Any] = Counter()
-        for place, group in enumerate(list(zip(rows[x], rows[colour or x], strict=True))):
-            seen[group] += 1
-            rows[x][place] = f"{group[0]} ({seen[group]})" if seen[group] > 1 else str(group[0])
-    if colour:
-        rows[colour] = list(map(str, rows[colour]))
-    more = {"symbol": origin} if kind == "scatter" else {"pattern_shape": origin} if origin else {}
-    more |= {"barmode": "group"} if kind == "bar" else {}
-    labels = {name: safe(name, 40) for name in names}
-    draw = getattr(px, kind or "bar")
-    figure = draw(rows, x=x, y=y, color=colour, labels=labels, template=plotly_template(palette()), **more)
-    figure.update_layout(height=420, margin_t=50 if colour or origin else 16)
+        colour = by_name("Colour", few, "sql_colour", "sql_chart_colour", index=None, placeholder="one for all") or ""
+    rows, seen = table.select(list(kinds)).slice(0, MOST_DRAWN).to_pylist(), Counter[str]()
+    for row in rows:
+        row[x] = row[x].isoformat() if hasattr(row[x], "isoformat") else row[x]
+        seen[name := str(row[x])] += 1  # bars of one name would lie on each other: each row gets one of its own
+        row["bar"] = f"{name} ({seen[name]})" if seen[name] > 1 else name
+    hover = tuple(dict.fromkeys(name for name in (x, y, colour, "origin") if name in kinds))
+    chart = Chart("bars", y, "bar", colour=colour, hover=hover)
+    if kind != "bar":
+        chart = Chart("lines" if kind == "line" else "points", x, y, colour=colour, hover=hover)
     if table.num_rows > MOST_DRAWN:
         st.caption(f"The first {MOST_DRAWN:,} rows are drawn.")
     config = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
-    alt = one_line(f"{y or 'rows'} by {x}, {counted(table.num_rows, 'row')}")
-    st.plotly_chart(figure, theme=None, config=config, key="sql_figure", alt=alt)
+    alt = alt_of("SQL", "", rows, chart)
+    st.plotly_chart(figure_of(chart, rows, {}, [], {}), theme=None, config=config, key="sql_figure", alt=alt)
