@@ -36,6 +36,11 @@ def charts(store: Store, ids: Sequence[str]) -> None:
         cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, ids)
 
 
+def coverage(store: Store, ids: Sequence[str]) -> None:
+    cards(VIEWS["Coverage", ""], store, ids)
+    tasks.show(store)
+
+
 def advice(store: Store, ids: Sequence[str]) -> None:
     """About a model, not about the compared runs, which are hidden meanwhile."""
     st.html("<style>.st-key-compared-runs { display: none; }</style>")
@@ -57,7 +62,7 @@ def advice(store: Store, ids: Sequence[str]) -> None:
 SECTIONS: dict[str, Callable[..., None]] = {
     "Side by side": partial(cards, VIEWS["Side by side", ""]),
     "Charts": charts,
-    "Coverage": partial(cards, VIEWS["Coverage", ""]),
+    "Coverage": coverage,
     "Advice": advice,
     "SQL": sql.show,
     "Manage": manage.show,
