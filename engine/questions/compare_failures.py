@@ -47,7 +47,7 @@ WITH named AS (
 )
 SELECT counted.*, totals."of", sum(samples) OVER (PARTITION BY reason) AS total
 FROM counted JOIN (SELECT run_id, count(*) AS "of" FROM named GROUP BY ALL) AS totals USING (run_id)
-ORDER BY reason = '{FAILED}' DESC, reason = '{UNNAMED}', total DESC, reason
+ORDER BY reason = '{FAILED}' DESC, reason = '{UNNAMED}', total DESC, reason, list_position($runs, run_id)
 """
 
 

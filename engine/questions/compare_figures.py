@@ -99,6 +99,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "runs": rows_table(
             [
                 {
+                    "run": e.id,
                     "name": names[e.id],
                     "model": model_words(e),
                     "origin": e.row["origin"],
@@ -283,7 +284,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
 def answer(tables: Tables, options: Options) -> str:
     """One sentence a test, of the control where it is alone; then notes."""
     rows = {(row["run"], row["measure"]): row for row in tables["main"].to_pylist()}
-    names = {row["run"]: row["name"] for row in rows.values()}
+    names = {row["run"]: row["name"] for row in tables["runs"].to_pylist()}
     control, *tests = names
     lines = [f"{names[run]} {against_words(run, control, names[control], rows)}" for run in tests]
     if not tests:

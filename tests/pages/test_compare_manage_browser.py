@@ -56,7 +56,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         assert download.value.suggested_filename == f"{none}.json.gz"
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete permanently").click()
-        expect(page).to_have_url(re.compile(f"control={exact}"))
+        expect(page).to_have_url(re.compile(f"test={exact}"))
         expect(page).not_to_have_url(re.compile(none))
         assert [entry.id for entry in own_store.found().entries] == [exact]
         expect_harmless(seen)

@@ -64,6 +64,16 @@ def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -
         assert kind != "option" or more.split(":")[0] in {option.name for option in question.OPTIONS}
 
 
+def test_runs_of_which_no_figure_is_known_are_told_so() -> None:
+    found = ask(DEMO_STORE, "compare_figures", ["reported-004-phi3-q4", "reported-004-llama3-q4"])
+    assert not found.tables["main"].num_rows and "has no time to compare" in found.answer
+
+
+def test_failures_stand_in_the_order_of_the_runs() -> None:
+    for ids in ([LLAMA, LLAMA_EXACT], [LLAMA_EXACT, LLAMA]):
+        assert [row["run"] for row in rows("compare_failures", ids)][:2] == ids
+
+
 def test_options_of_a_page_are_told_apart_by_their_names() -> None:
     for views in PAGES.values():
         names = [option.name for keys in views.values() for key in keys for option in question_of(key).OPTIONS]
