@@ -109,6 +109,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
                 st.query_params.pop(name, None)
         st.query_params[SQL] = SAVED + query.key if query else "" if is_long else text
+        st.session_state.pop(FILLED, None)  # the field is filled anew: a browser that draws the form again had it empty
         _drop()
 
     def run() -> None:
