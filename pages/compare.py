@@ -1,19 +1,22 @@
 """The Compare page: stored runs with a control, what their differences are made of, and work on the store itself."""
 
+from collections.abc import Callable, Sequence
+from functools import partial
+
 import streamlit as st
 
 from engine.questions import PAGES, models_of, question_of
 from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import manage, sql
-from pages._compare.runs import RunSelection, chosen_runs
+from pages._compare.runs import RUNS
 from pages._kit.card import cards
 from pages._shared.choices import complain, one_of
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.managing import tasks
-from pages._shared.sections import of_choice, show_open
+from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 
 TITLE = "Compare runs"
@@ -22,30 +25,28 @@ LEAD = "**Test** runs with a **control**: each figure with its ratio to the cont
 VIEWS = PAGES["compare"]
 
 
-def side_by_side(store: Store, chosen: RunSelection) -> None:
-    cards(VIEWS["Side by side", ""], store, chosen.ids)
-
-
-def charts(store: Store, chosen: RunSelection) -> None:
+def charts(store: Store, ids: Sequence[str]) -> None:
     """A link that names a card's option and no question opens that card's question."""
     groups = {group: keys for (view, group), keys in VIEWS.items() if view == "Charts"}
     if "question" not in st.query_params:
         for group, keys in groups.items():
             if any(option.name in st.query_params for key in keys for option in question_of(key).OPTIONS):
                 st.session_state.setdefault("question", group)
-    cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, chosen.ids)
+    if ids:
+        cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, ids)
 
 
-def coverage(store: Store, chosen: RunSelection) -> None:
-    cards(VIEWS["Coverage", ""], store, chosen.ids)
+def coverage(store: Store, ids: Sequence[str]) -> None:
+    cards(VIEWS["Coverage", ""], store, ids)
+    tasks.show(store)
 
 
-def advice(store: Store, chosen: RunSelection | None) -> None:
+def advice(store: Store, ids: Sequence[str]) -> None:
     """About a model, not about the compared runs, which are hidden meanwhile."""
     st.html("<style>.st-key-compared-runs { display: none; }</style>")
     models = models_of(store.found().entries)
     if models:
-        first = "" if chosen is None else model_name(chosen.control.row)
+        first = model_name(store.entry(ids[0]).row) if ids else ""
         names = sorted(models, key=lambda name: name != first)  # the control's first
         complain("model with measured runs", names, "advice_model", names[0])
         about = "Models with measured runs; the control's first"
@@ -58,10 +59,10 @@ def advice(store: Store, chosen: RunSelection | None) -> None:
     tasks.show(store)
 
 
-SECTIONS = {
-    "Side by side": of_choice(side_by_side),
-    "Charts": of_choice(charts),
-    "Coverage": of_choice(coverage),
+SECTIONS: dict[str, Callable[..., None]] = {
+    "Side by side": partial(cards, VIEWS["Side by side", ""]),
+    "Charts": charts,
+    "Coverage": coverage,
     "Advice": advice,
     "SQL": sql.show,
     "Manage": manage.show,
@@ -71,7 +72,7 @@ page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):
-        chosen = chosen_runs(store)
-show_open(SECTIONS, store, chosen)
+        ids = [entry.id for entry in RUNS.show(store.found())]
+show_open(SECTIONS, store, ids)
 charts_ready()
-put_shown(page="compare", runs=chosen.ids if chosen else ())
+put_shown(page="compare", runs=ids)

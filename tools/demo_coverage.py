@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run, jobs_of
 from engine.comparing.measures import has_samples
-from engine.comparing.shipped_matrices import FILE, packed_matrices
+from engine.comparing.rmsd_matrices import FILE, packed_matrices
 from engine.store.entries import Entry
 from engine.store.reported import publish_into
 from engine.store.store import Store
@@ -22,7 +22,7 @@ def publish_coverage(store: Store) -> list[Entry]:
     runs = [entry for entry in store.found().entries if has_samples(entry)]
     for entry in runs:
         evaluate_run(store, entry.id, request)
-    jobs = [job for entry in runs for job in jobs_of(store, entry, request)]
+    jobs = [job for entry in runs for job in jobs_of(store, entry, request, [])]
     store.home.write(FILE, packed_matrices(jobs))
     return runs
 

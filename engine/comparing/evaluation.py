@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -128,13 +128,13 @@ def evaluate_run(
     if not has_samples(entry):
         raise without_samples(entry, "evaluate")
     remove_unused()
-    molecules = molecules_of(store, entry)
-    each = Counter(samples_of(store, entry).smiles.to_pylist())
+    asked = samples_of(store, entry).smiles.to_pylist()
+    molecules = molecules_of({*asked})
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []
     kept: list[int] = []  # of those that have references, whose conformers were found
     references = done = 0
-    with closing(run_jobs(_jobs(store, entry, molecules, each, request, without), workers or usable_cores())) as jobs:
+    with closing(run_jobs(jobs_of(store, entry, request, without), workers or usable_cores())) as jobs:
         for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule
             matrices = list(map(read_matrix, made))
             if len(matrices[0]):
@@ -149,8 +149,11 @@ def evaluate_run(
         raise RunError(
             f"the references have none of the {len(molecules):,} molecules of {entry.id}", "Name references of these"
         )
-    clustered = sides[1] if request.baseline else None
-    baseline = None if clustered is None else _beside(run, clustered, request.rule)
+    clustered, baseline = sides[1] if request.baseline else None, None
+    if clustered is not None:  # over the molecules that the run's figures are over
+        pairs = zip(run.molecules, clustered.molecules, strict=True)
+        others = [other for own, other in pairs if own is not None or request.rule == "zero"]
+        baseline = over_molecules(others, request.rule)
     judged = len(run.molecules)
     not_asked = 0 if request.references is None else request.references.molecule_count - judged
     missing = 0
@@ -159,7 +162,7 @@ def evaluate_run(
     return Evaluation(
         entry=entry,
         request=request,
-        asked=sum(each.values()),
+        asked=len(asked),
         references=references,
         without_references=len(molecules) - judged,
         not_asked=not_asked,
@@ -173,30 +176,13 @@ def evaluate_run(
 
 def is_computed(store: Store, entry: Entry, request: EvaluationRequest) -> bool:
     """Whether all matrices are there, so that ``evaluate_run`` only reads."""
-    return all(job.path.exists() for job in jobs_of(store, entry, request))
+    return all(job.path.exists() for job in jobs_of(store, entry, request, []))
 
 
-def jobs_of(store: Store, entry: Entry, request: EvaluationRequest) -> Iterator[FileJob]:
-    """All that an evaluation of the run rests on."""
-    each = Counter(samples_of(store, entry).smiles.to_pylist())
-    return _jobs(store, entry, molecules_of(store, entry), each, request, [])
-
-
-def _beside(run: Side, clustered: Side, rule: MissingRule) -> SetFigures:
-    """Over the molecules that the run's figures are over."""
-    pairs = zip(run.molecules, clustered.molecules, strict=True)
-    return over_molecules([other for own, other in pairs if own is not None or rule == "zero"], rule)
-
-
-def _jobs(
-    store: Store,
-    entry: Entry,
-    molecules: Sequence[str],
-    each: Counter[str],
-    request: EvaluationRequest,
-    without: list[str],
-) -> Iterator[FileJob]:
+def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: list[str]) -> Iterator[FileJob]:
     """The run's matrix of each molecule, and behind it the baseline's; molecules without references go ``without``."""
+    each = Counter(samples_of(store, entry).smiles.to_pylist())
+    molecules = molecules_of(each)
     for start in range(0, len(molecules), _READ_AT_ONCE):
         chunk = molecules[start : start + _READ_AT_ONCE]
         texts = texts_of(store, entry, chunk)
@@ -210,10 +196,9 @@ def _jobs(
                 yield baseline_job(smiles, references, each[smiles])
 
 
-def molecules_of(store: Store, entry: Entry) -> list[str]:
-    """A run's SMILES, in an order that knows no run: of runs that share molecules, the same ones come first."""
-    found: list[str] = samples_of(store, entry).smiles.unique().to_pylist()
-    return sorted(found, key=lambda smiles: hashlib.sha256(smiles.encode("utf-8", "replace")).digest())
+def molecules_of(smiles: Iterable[str]) -> list[str]:
+    """In an order that knows no run: of runs that share molecules, the same ones come first."""
+    return sorted(smiles, key=lambda one: hashlib.sha256(one.encode("utf-8", "replace")).digest())
 
 
 def texts_of(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:

@@ -5,7 +5,7 @@ A molecule without a single sample has empty rows, or none.
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,18 +39,9 @@ def _matrix(name: str, rows: Any) -> Array:
     lengths = sorted({len(row) for row in rows})
     if len(lengths) > 1:
         raise FileFormatError(f"{shown(name)} has rows of {lengths[0]} and of {lengths[-1]} samples", _FORM)
-    for number, row in enumerate(rows):
-        for value in row:
-            if value is not None and not _is_rmsd(value):
-                raise FileFormatError(f"{shown(name)}, row {number}: {shown(str(value))} is no RMSD", _FORM)
+    for number, value in ((number, value) for number, row in enumerate(rows) for value in row if value is not None):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= sys.float_info.max:  # NaN is neither, and a whole number may be larger
+            raise FileFormatError(f"{shown(name)}, row {number}: {shown(str(value))} is no RMSD", _FORM)
     matrix = np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
     return matrix.reshape(len(rows), lengths[0] if lengths else 0)
-
-
-def _is_rmsd(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value) and value >= 0
-    except OverflowError:  # an integer that no float holds
-        return False

@@ -9,9 +9,7 @@ by itself, which finds less. Time is that of one run on one machine: its interva
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -80,8 +78,6 @@ class PairedRuns:
     shared_molecules: int
     control_alone: int  # answers without a partner
     test_alone: int
-    only_control: tuple[str, ...]  # SMILES that only one of them was asked for
-    only_test: tuple[str, ...]
     measures: tuple[Compared, ...]
     reason: str  # why no measure has an interval; empty where some may
 
@@ -101,30 +97,43 @@ class Pairs:
     test_rows: NDArray[np.int64]
     control_molecule: NDArray[np.int64]  # of every row: one number per molecule, the same in both
     test_molecule: NDArray[np.int64]
-    smiles: pa.Array  # of each number
-
-    def __len__(self) -> int:
-        return len(self.control_rows)
-
-    def only(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[str, ...]:
-        found: list[str] = self.smiles.take(pa.array(np.setdiff1d(one, other))).to_pylist()
-        return tuple(found)
 
 
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
     """Two runs whose samples are at hand."""
     pairs = pairs_of(control, test)
-    measures = _paired(control, test, pairs, seed) if len(pairs) else _unpaired(control, test, pairs, seed)
+    shared, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
+    runs = ((control, pairs.control_molecule, pairs.control_rows), (test, pairs.test_molecule, pairs.test_rows))
+    is_paired = len(shared) > 0
+    sides: list[Sums] = []  # [molecules, measures]
+    if is_paired:
+        of_pairs = [_parts(run, rows) for run, _, rows in runs]
+        is_known = np.isfinite(of_pairs[0][0]) & np.isfinite(of_pairs[1][0])
+        for (values, weights), (run, number, _) in zip(of_pairs, runs, strict=True):
+            paired = sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(shared))
+            rows = np.flatnonzero(np.isin(number, shared))  # pace is over all of the run's answers of these molecules
+            whole = sums_by_molecule(*_parts(run, rows), np.searchsorted(shared, number[rows]), len(shared))
+            parts = ("values", "weights", "answers")
+            sides.append(Sums(*(np.where(_IS_PACE, getattr(whole, part), getattr(paired, part)) for part in parts)))
+    else:
+        for run, number, _ in runs:
+            codes, own = np.unique(number, return_inverse=True)
+            sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
+    one, other = sides
+    drawn = (paired_means if is_paired else unpaired_means)(one, other, seed)
     return PairedRuns(
         control=control.run_id,
         test=test.run_id,
-        shared=len(pairs),
-        shared_molecules=len(np.unique(pairs.control_molecule[pairs.control_rows])),
-        control_alone=len(control) - len(pairs),
-        test_alone=len(test) - len(pairs),
-        only_control=pairs.only(pairs.control_molecule, pairs.test_molecule),
-        only_test=pairs.only(pairs.test_molecule, pairs.control_molecule),
-        measures=measures,
+        shared=len(pairs.control_rows),
+        shared_molecules=len(shared),
+        control_alone=len(control) - len(pairs.control_rows),
+        test_alone=len(test) - len(pairs.control_rows),
+        measures=tuple(
+            _compared(
+                name, one.only(place), other.only(place), (drawn[0][:, place], drawn[1][:, place]), len(shared) > 0
+            )
+            for place, name in enumerate(NAMES)
+        ),
         reason="",
     )
 
@@ -141,44 +150,7 @@ def pairs_of(control: RunSamples, test: RunSamples) -> Pairs:
     size = len(control)
     _, rows, partners = np.intersect1d(key[:size], key[size:], assume_unique=True, return_indices=True)
     order = np.argsort(rows)
-    return Pairs(rows[order], partners[order], number[:size], number[size:], encoded.dictionary)
-
-
-# --- the two ways of drawing ----------------------------------------------------------------------------------------
-
-
-def _paired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:
-    left, right = _parts(control, pairs.control_rows), _parts(test, pairs.test_rows)
-    is_known = np.isfinite(left[0]) & np.isfinite(right[0])
-    codes, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
-    one, other = (
-        _with_pace(
-            sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(codes)), run, numbers, codes
-        )
-        for (values, weights), run, numbers in (
-            (left, control, pairs.control_molecule),
-            (right, test, pairs.test_molecule),
-        )
-    )
-    return compare_sums(NAMES, one, other, paired_means(one, other, seed), "pair")
-
-
-def _with_pace(of_pairs: Sums, run: RunSamples, numbers: NDArray[np.int64], codes: NDArray[np.int64]) -> Sums:
-    """The same, with pace over all of the run's answers of these molecules."""
-    rows = np.flatnonzero(np.isin(numbers, codes))
-    of_all = sums_by_molecule(*_parts(run, rows), np.searchsorted(codes, numbers[rows]), len(codes))
-    parts = ("values", "weights", "answers")
-    return Sums(*(np.where(_IS_PACE, getattr(of_all, part), getattr(of_pairs, part)) for part in parts))
-
-
-def _unpaired(control: RunSamples, test: RunSamples, pairs: Pairs, seed: int) -> tuple[Compared, ...]:
-    one, other = _apart(control, pairs.control_molecule), _apart(test, pairs.test_molecule)
-    return compare_sums(NAMES, one, other, unpaired_means(one, other, seed), "")
-
-
-def _apart(run: RunSamples, numbers: NDArray[np.int64]) -> Sums:
-    codes, molecule = np.unique(numbers, return_inverse=True)
-    return sums_by_molecule(*_parts(run, np.arange(len(run))), molecule, len(codes))
+    return Pairs(rows[order], partners[order], number[:size], number[size:])
 
 
 def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -189,24 +161,14 @@ def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
     return np.where(weights > 0, values, np.nan), weights
 
 
-def compare_sums(
-    names: Sequence[str], control: Sums, test: Sums, drawn: tuple[Array, Array], shared: Literal["pair", "molecule", ""]
-) -> tuple[Compared, ...]:
-    """Each measure of two sides. ``shared`` is what both have of each answer; nothing where each stands by itself."""
-    return tuple(
-        _compared(name, control.only(place), test.only(place), (drawn[0][:, place], drawn[1][:, place]), shared)
-        for place, name in enumerate(names)
-    )
-
-
-def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], shared: str) -> Compared:
+def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], is_paired: bool) -> Compared:
     known = [int(side.answers.sum()) for side in (control, test)]
     molecules = [int((side.answers > 0).sum()) for side in (control, test)]
-    counted = (known[0], molecules[0]) if shared else (sum(known), sum(molecules))
+    counted = (known[0], molecules[0]) if is_paired else (sum(known), sum(molecules))
     one, other = control.mean, test.mean
     if one is None or other is None:
         without = " or the ".join(side for side, count in zip(("control", "test"), known, strict=True) if not count)
-        reason = f"No {shared} has it on both sides." if shared else f"No sample of the {without} has it."
+        reason = "No pair has it on both sides." if is_paired else f"No sample of the {without} has it."
         return Compared(name, *counted, one, other, None, None, reason)
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn

@@ -71,5 +71,5 @@ def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) ->
     ]
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
-        return PairedRuns(control.id, test.id, 0, 0, 0, 0, (), (), nothing, " ".join(without))
+        return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
     return compared(samples_of(store, control), samples_of(store, test), seed)

@@ -2,9 +2,9 @@
 
 A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
-baselines. Files lie in the folder of caches, where those of the demo runs are laid as they are needed
-(``shipped_matrices``); any of them may be deleted, and those that nothing used for some time are, when an evaluation
-begins.
+baselines. Files lie in the folder of caches; any may be deleted, and those that nothing used for some time are, when an
+evaluation begins. Matrices of the demo runs ship in one file: a job whose key it has, takes its matrix from there, and
+those of other texts, other references or another RDKit never are.
 
 Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
 for. Symmetries are tried up to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not
@@ -17,9 +17,12 @@ import base64
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,26 +30,26 @@ import rdkit
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, read_arrays
+from engine.array_files import Arrays, Meta, packed_bytes, read_arrays, write_arrays
 from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.comparing.shipped_matrices import put_shipped
-from engine.errors import DriftscopeError
-from engine.file_jobs import FileJob, FinishedJob
-from engine.paths import cache_folder
+from engine.errors import AssetError, DriftscopeError, FileFormatError
+from engine.file_jobs import FileJob, FinishedJob, run_job
+from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
 from engine.text.readers import decode_with
 
-FOLDER = "rmsd"
-MAX_SECONDS = 30.0
-"""Longest search for a molecule's references by ETKDG."""
-_VERSIONS = {"format": "1", "rdkit": rdkit.__version__}
+log = logging.getLogger(__name__)
+FOLDER, FILE = "rmsd", "rmsd.arrays"
+SHIPPED = DATA / "demo" / FILE
+"""``keys`` [n, 32], ``complete`` [n], ``shapes`` [n, 2] (references, samples), and their ``rmsd`` one after another."""
+MAX_SECONDS = 30.0  # longest search for a molecule's references by ETKDG
 UNUSED_DAYS = 60
-"""Matrices that nothing has read for so long are removed."""
+_VERSIONS = {"format": "1", "rdkit": rdkit.__version__}
 _EXACT = int(Chem.PropertyPickleOptions.CoordsAsDouble)
-
+Matrix = NDArray[np.float64]
 References = Mapping[str, Any]
 """``{"etkdg": count}``, or ``{"conformers": text}`` as ``given_references`` makes it."""
 
@@ -114,26 +117,25 @@ def conformers_of(texts: Iterable[str], references: Chem.Mol, reader: ReaderName
     return [mol for mol in by_smiles.values() if mol is not None]
 
 
-def etkdg_references(smiles: str, count: int, max_seconds: float = MAX_SECONDS) -> Chem.Mol | None:
-    """None where RDKit finds none."""
-    try:
-        return reference_conformers(parse_smiles(smiles), count, max_seconds=max_seconds)
-    except DriftscopeError:
-        return None
-
-
 def _job(make: Callable[[Any], tuple[Meta, Arrays]], payload: Mapping[str, Any]) -> FileJob:
     digest = hashlib.sha256(json.dumps([make.__name__, payload], sort_keys=True).encode()).hexdigest()
     job = FileJob(cache_folder() / FOLDER / digest[:2] / f"{digest}.arrays", make, payload, _VERSIONS)
-    if not job.path.exists():
-        put_shipped(job)
+    if not job.path.exists() and (found := _shipped(SHIPPED).get(job.key)) is not None:
+        with contextlib.suppress(AssetError):  # a folder that takes nothing is named once the matrix is needed
+            write_arrays(job.path, {"complete": found[0], "key": job.key}, {"rmsd": found[1]})
     return job
 
 
 def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[Chem.Mol]]) -> tuple[Meta, Arrays]:
     """What RDKit cannot lay on itself has gaps alone; without references there is nothing to lay it on."""
-    references = _references(payload)
-    if references is None:
+    given = payload["references"]
+    try:
+        references = (
+            reference_conformers(parse_smiles(payload["smiles"]), given["etkdg"], max_seconds=MAX_SECONDS)
+            if "etkdg" in given
+            else Chem.Mol(base64.b64decode(given["conformers"]))
+        )
+    except DriftscopeError:
         return {"complete": True}, {"rmsd": np.empty((0, 0))}
     samples = samples_for(references)
     shape = references.GetNumConformers(), sum(mol.GetNumConformers() for mol in samples)
@@ -146,8 +148,31 @@ def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[C
     return {"complete": metrics.complete}, {"rmsd": metrics.rmsd_ang.T}
 
 
-def _references(payload: Mapping[str, Any]) -> Chem.Mol | None:
-    given = payload["references"]
-    if "etkdg" in given:
-        return etkdg_references(payload["smiles"], given["etkdg"])
-    return Chem.Mol(base64.b64decode(given["conformers"]))
+# --- matrices that ship -----------------------------------------------------------------------------------------------
+
+
+def packed_matrices(jobs: Iterable[FileJob]) -> bytes:
+    """Such a file, of finished jobs; each matrix once."""
+    by_key = {job.key: run_job(job) for job in jobs}
+    matrices = [read_arrays(done.path)[1]["rmsd"] for done in by_key.values()]
+    arrays: Arrays = {
+        "keys": np.frombuffer(b"".join(map(bytes.fromhex, by_key)), np.uint8).reshape(-1, 32),
+        "complete": np.array([done.meta["complete"] for done in by_key.values()], np.uint8),
+        "shapes": np.array([matrix.shape for matrix in matrices], np.int32).reshape(-1, 2),
+        "rmsd": np.concatenate([np.empty(0), *map(np.ravel, matrices)]),
+    }
+    return packed_bytes({}, arrays)
+
+
+@cache
+def _shipped(path: Path) -> dict[str, tuple[bool, Matrix]]:
+    if not path.exists():
+        return {}
+    try:
+        arrays = read_arrays(path)[1]
+    except FileFormatError as error:
+        log.warning("%s", error)
+        return {}
+    ends = np.cumsum(arrays["shapes"].prod(axis=1))[:-1]
+    parts = zip(arrays["keys"], arrays["complete"], arrays["shapes"], np.split(arrays["rmsd"], ends), strict=True)
+    return {key.tobytes().hex(): (bool(complete), rmsd.reshape(shape)) for key, complete, shape, rmsd in parts}

@@ -87,12 +87,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if picked is None
         else [r for r in rows if (r["control"], r["test"]) == (picked["control"], picked["test"])]
     )
-    compared = compare_entries(store, control, test).measure(name)
+    paired = compare_entries(store, control, test)
+    compared = paired.measure(name)
     ratio = None if compared.ratio is None else compared.ratio.value
     overall = {"control": names[control.id], "test": names[test.id], "measure": options["points_by"],
-               "unit": measure.unit, "pairs": len(rows), "shared": len(pairs),
+               "unit": measure.unit, "pairs": len(rows), "shared": paired.shared,
                "above": int((right[known] > left[known]).sum()),
-               "below": int((right[known] < left[known]).sum()), "alone": len(one) + len(other) - 2 * len(pairs),
+               "below": int((right[known] < left[known]).sum()), "alone": paired.control_alone + paired.test_alone,
                "control_mean": compared.control, "test_mean": compared.test, "reason": compared.reason,
                "mark": mark_of(measure, ratio, compared)}  # fmt: skip
     if (gap := compared.difference) is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -20,7 +20,6 @@ from engine.store.reports.exporting import export_report
 from engine.store.schema import RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._compare.runs import QUERY, RunSelection
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.links import profiles_address
@@ -42,11 +41,11 @@ ABOUT_FILES = (
 )
 
 
-def show(store: Store, chosen: RunSelection | None) -> None:
+def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store)
     if st.query_params.get("manage") == "One run":  # as older links have it
         st.query_params["manage"] = "Several runs"
-    control = chosen.control.id if chosen else None
+    control = next(iter(ids), None)
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
@@ -118,7 +117,6 @@ RUNS = Managed(
     parameter="run",
     columns=("label", "model_alias", "model_step", "lp", "samples", "origin", "created_at"),
     loss="An export restores only texts.",
-    leave_out=QUERY.leave_out,
     one=_of_one,
 )
 REFERENCE_SETS = Managed(
@@ -127,5 +125,4 @@ REFERENCE_SETS = Managed(
     parameter="references",
     columns=("label", "origin", "form", "molecules", "conformers", "created_at"),
     loss="Files that it was read from stay where they are.",
-    leave_out=lambda name: None,
 )

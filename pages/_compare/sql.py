@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from urllib.parse import quote_plus
@@ -33,7 +33,6 @@ from engine.store.sql.guard import Console, SqlAnswer
 from engine.store.sql.process import Limits
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
-from pages._compare.runs import RunSelection
 from pages._kit.chart import alt_of, figure_of
 from pages._shared.choices import by_name, one_of
 from pages._shared.errors import error_markdown, escape_markdown, shown_errors
@@ -56,8 +55,8 @@ HELP = (
 
 
 @st.fragment
-def show(store: Store, chosen: RunSelection | None) -> None:
-    """``chosen`` is None where no run is compared: then the names for runs stand for none."""
+def show(store: Store, ids: Sequence[str]) -> None:
+    """``ids`` of the compared runs: the names for runs stand for them."""
     store = store.snapshot()  # runs may have come since the page was drawn
     queries = {query.key: query for query in ready_queries()}
     try:
@@ -90,7 +89,7 @@ def show(store: Store, chosen: RunSelection | None) -> None:
         st.info(words, icon=":material/database:")
     else:
         with shown_errors("SQL"):
-            running = _running(store, text, chosen.ids if chosen else ())
+            running = _running(store, text, tuple(ids))
             if running.done.wait(QUICK_S):
                 _answer(running, {entry.id: entry for entry in store.found().entries})
             else:

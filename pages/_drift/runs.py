@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -15,34 +15,21 @@ from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary
 from pages._drift import state
+from pages._kit.picker import Picker, run_cells, run_columns
 from pages._shared.choices import by_name
-from pages._shared.entry_picker import EntryPicker
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import save_run
-from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
-from pages._shared.selection import Selection, SelectionQuery
 from pages._shared.words import run_title
 
 NAMED, ONE = "runs named so far", "one_run"
-MOST_RUNS, FILTERS_FROM, MANY_SAMPLES = 12, 9, 30
-_EMPTY = """
+MOST_RUNS, MANY_SAMPLES = 12, 30
+EMPTY = """
 Three ways to get one:
 
 - Generate a molecule on the **Live generation** page and press *Inspect* or *Save to store*.
 - From a terminal: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
 - Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
 """
-
-
-@dataclass(frozen=True, slots=True)
-class InspectedRuns(Selection):
-    """Runs of equal standing: no letters."""
-
-    def short_name(self, entry: Entry) -> str:
-        return run_title(entry)
-
-    def name(self, id_: str) -> str:
-        return self.short_name(self.entries[self.ids.index(id_)])
 
 
 def chosen_runs(store: Store) -> list[RunFacts]:
@@ -54,35 +41,24 @@ def chosen_runs(store: Store) -> list[RunFacts]:
     hidden = {entry.id for entry in listing.entries if is_temporary(entry) and entry.id not in named}
     runs = {run.run_id: run for run in runs_with_samples(store) if run.run_id not in hidden}
     entries = tuple(entry for entry in listing.entries if entry.id in runs)
-    picker = EntryPicker(
-        query_of(list(runs.values())),
-        run_row,
-        run_columns(),
-        _EMPTY,
-        origins=("measured", "imported"),
-        choices=RUN_CHOICES,
-        filters_from=FILTERS_FROM,
-        prefix="run_",
-    )
-    chosen = picker.show(replace(listing, entries=entries))
-    if chosen is None:
-        return []
-    for entry in filter(is_temporary, chosen.entries):
+
+    def default(entries: Sequence[Entry]) -> Sequence[Entry]:
+        run_id = default_run(list(runs.values())).run_id
+        return [entry for entry in entries if entry.id == run_id]
+
+    chosen = inspected_picker(default).show(replace(listing, entries=entries))
+    for entry in filter(is_temporary, chosen):
         _save_form(entry)
-    return [runs[id_] for id_ in chosen.ids]
+    return [runs[entry.id] for entry in chosen]
 
 
-def query_of(runs: Sequence[RunFacts]) -> SelectionQuery[InspectedRuns]:
-    """Other runs clear what was chosen inside of the earlier ones."""
-
-    def default(entries: Sequence[Entry]) -> InspectedRuns:
-        run_id = default_run(runs).run_id
-        return InspectedRuns(next(entry for entry in entries if entry.id == run_id))
-
-    inside = (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN)
-    return SelectionQuery(
-        RUN, "run", state.RUN, state.RUN, MOST_RUNS - 1, InspectedRuns, default, " with samples", inside
-    )
+def inspected_picker(default: Callable[[Sequence[Entry]], Sequence[Entry]]) -> Picker:
+    """Runs of equal standing. Others clear what was chosen inside of the earlier ones."""
+    return Picker(
+        RUN, "run", state.RUN, state.RUN, MOST_RUNS, run_cells, run_columns(), default,
+        lambda entries: {entry.id: run_title(entry) for entry in entries}, EMPTY, ("measured", "imported"),
+        "run_", " with samples", (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN),
+    )  # fmt: skip
 
 
 def default_run(runs: Sequence[RunFacts]) -> RunFacts:

@@ -104,7 +104,7 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     return None if callable(option.choices) else st.text_input(label, option.default or "", **bound)
 
 
-def choose(option: Option, label: str, choices: Mapping[Any, str]) -> Any:
+def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons: bool = False) -> Any:
     """By value in the address: Streamlit's own binding would write there what is shown of it. Words count too."""
     named, values = st.query_params.get(option.name), list(choices)
     matches = [value for value, words in choices.items() if named in (str(value), words)]
@@ -116,7 +116,7 @@ def choose(option: Option, label: str, choices: Mapping[Any, str]) -> Any:
     more: Any = {"key": option.name, "format_func": lambda value: choices.get(value, str(value)), "on_change": put,
                  "help": option.help or None}  # fmt: skip
     lengths = [len(words) for words in choices.values()]
-    if len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS:
+    if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
         chosen = st.segmented_control(label, values, required=True, **more)
     else:
         chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)
@@ -228,5 +228,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
 
 
 def cards(keys: Sequence[str], store: Store, ids: Sequence[str]) -> None:
+    """Where nothing is chosen, the picker above says how to."""
     for key in keys:
-        card(key, store, ids)
+        if ids or not question_of(key).OF.least:
+            card(key, store, ids)

@@ -198,13 +198,15 @@ def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
         figure.add_shape(type="line", x0=min(ends), y0=min(ends), x1=max(ends), y1=max(ends), line=line, layer="below")
 
 
-def colour_of(place: int, chart: Chart) -> str:
-    """Of chosen entries the control is neutral, as in the picker's legend, and tests share seven colours in turn."""
+def entry_colour(place: int) -> str:
+    """Of chosen entries the control is neutral, and tests share seven colours in turn."""
     colours = palette()
     hues = [hue for hue in colours.series if hue != colours.neutral]
-    if chart.colour not in ("run", "name"):
-        return hues[place % len(hues)]
-    return colours.neutral if place == 0 else hues[(place - 1) % len(hues)]
+    return hues[(place - 1) % len(hues)] if place else colours.neutral
+
+
+def colour_of(place: int, chart: Chart) -> str:
+    return entry_colour(place if chart.colour in ("run", "name") else place + 1)
 
 
 def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:

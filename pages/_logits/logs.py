@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -15,12 +14,9 @@ from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
-from engine.store.store import Store
-from pages._shared.entry_picker import EntryPicker, origin_column, per_cent, rate_column
-from pages._shared.selection import Selection, SelectionQuery
+from pages._kit.picker import Picker, origin_column, rate_column
 
-FILTERS_FROM = 8
-_EMPTY = """
+EMPTY = """
 Three ways to get a first log:
 
 - Import or record one below, under *Logs*.
@@ -30,14 +26,7 @@ Three ways to get a first log:
 """
 
 
-def chosen_logs(store: Store) -> LogSelection | None:
-    """Draw the table of logs and give those that are shown."""
-    picker = EntryPicker(QUERY, _row, _columns(), _EMPTY, origins=("measured", "imported"), filters_from=FILTERS_FROM)
-    st.session_state.pop("log_picker_default", None)  # the default is the view's
-    return picker.show(store.found(LOGIT_LOG))
-
-
-def _row(entry: Entry) -> dict[str, Any]:
+def _cells(entry: Entry) -> dict[str, Any]:
     row, entries = entry.row, entry.row["entries"]
     flagged, garbage = row.get("flagged_entries"), row.get("garbage_entries")
     cause, certainty = row.get("cause"), str(row.get("certainty"))
@@ -51,8 +40,8 @@ def _row(entry: Entry) -> dict[str, Any]:
         **{name: row.get(name) for name in ("engine", "model", "entries")},
         "precision": precision_name(row.get("precision")),
         "values": row["values_logged"],
-        "flagged": None if flagged is None or not entries else per_cent(flagged / entries),
-        "report": None if garbage is None or not entries else per_cent(garbage / entries),
+        "flagged": None if flagged is None or not entries else flagged / entries,
+        "report": None if garbage is None or not entries else garbage / entries,
         "cause": words,
         **{name: row.get(name) for name in ("file", "origin", "label")},
     }
@@ -75,26 +64,21 @@ def _columns() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class LogSelection(Selection):
-    """A log, and another beside it or none. The first is parity's control."""
-
-    def short_name(self, entry: Entry) -> str:
-        return log_name(entry)
-
-
-def log_name(entry: Entry) -> str:
-    """Engine, model and precision. Anybody's text."""
-    return parity.log_name(entry.row)
+def log_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """Engine, model and precision, and the id where these are the same. Anybody's text."""
+    names = {entry.id: parity.log_name(entry.row) for entry in entries}
+    is_clear = len({*names.values()}) == len(names)
+    return names if is_clear else {id_: f"{name} · {id_}" for id_, name in names.items()}
 
 
-def default_choice(entries: Sequence[Entry]) -> LogSelection | None:
+def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
     """Health opens on the newest damaged log, where there is one: it has something to say."""
-    logs = first_logs(entries)
     damaged = [entry for entry in reversed(entries) if is_damaged(entry) and has_values(entry)]
     if st.query_params.get("view") == "Health" and damaged:
-        logs = (damaged[0],)
-    return LogSelection(logs[0], logs[1:]) if logs else None
+        return damaged[:1]
+    return first_logs(entries)
 
 
-QUERY = SelectionQuery(LOGIT_LOG, "log", "log", "beside", 1, LogSelection, default_choice)
+LOGS = Picker(
+    LOGIT_LOG, "log", "log", "beside", 2, _cells, _columns(), default_choice, log_names, EMPTY, ("measured", "imported")
+)

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
 
 from engine.figures.words import counted
 from engine.lp_records import LPS
-from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._logits.logs import QUERY, LogSelection
 from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
 from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
-from pages._shared.managing.tasks import TaskKind, brought, open_button
 from pages._shared.words import visible_text
 
 FIRST_VALUES, MOST_VALUES, MOST_IDS, MOST_CHARS = 10, 10_000, 1_000, 8_000
@@ -38,14 +35,13 @@ FIELDS = (
 )
 
 
-def show(store: Store, chosen: LogSelection | None) -> None:
-    """``chosen`` is None where no log is chosen."""
-    tasks.show(store, LOGS)
+def show(store: Store, ids: Sequence[str]) -> None:
+    tasks.show(store)
     types, example = ("jsonl", "ndjson", "json", "log", "txt", "gz"), "/data/logs/*.jsonl.gz"
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "logs", types, example, ABOUT_FILES, ("logits", "add"), FIELDS),
         "Record": RECORD.show,
-        "One log": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
+        "One log": partial(entries.show, MANAGED, store, next(iter(ids), None)),
     }
     entries.switch(views, {"One log": "Logs"}, store)
 
@@ -111,32 +107,5 @@ MANAGED = Managed(
     parameter="one",
     columns=("label", "origin", "engine", "model", "precision", "entries", "flagged_entries", "file", "created_at"),
     loss="The imported file stays where it is.",
-    leave_out=QUERY.leave_out,
     one=_of_one,
-)
-
-
-def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
-    logs = brought(store, LOGIT_LOG, seen)
-    if len(logs) == 2:
-        open_button(task, logits_address(logs[0].id, logs[1].id, view="Parity"), "The first log is the control")
-    elif logs:
-        open_button(task, logits_address(logs[0].id, view="Health"), "")
-
-
-def _told(store: Store, seen: TaskSnapshot) -> Iterable[str]:
-    def words(entry: Entry) -> str:
-        return f"{entry.row['entries']:,} entries, {entry.row.get('flagged_entries') or 0:,} flagged"
-
-    return tasks.told(store, LOGIT_LOG, seen, words, "notes")
-
-
-LOGS = TaskKind(
-    "log",
-    "logs",
-    "entries",
-    lambda task: task.words[:1] == ("logits",) or (task.words[:1] == ("run",) and ADD_LOG in task.words),
-    lambda seen: len({log_id for part in seen.parts if part.state == "done" for log_id in part.made_ids}),
-    _link,
-    told=_told,
 )

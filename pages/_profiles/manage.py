@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -10,19 +10,16 @@ import streamlit as st
 from engine.lp_records import LPS
 from engine.profile.ingest import remove_trace
 from engine.profile.trace_file import trace_file_bytes, trace_file_name, trace_file_size
-from engine.runner.background import Task, TaskSnapshot
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._profiles.traces import TraceSelection, model_and_lp, query_of
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
-from pages._shared.links import compare_address, inspector_address, profiles_address
+from pages._shared.links import compare_address, inspector_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
 from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
-from pages._shared.managing.tasks import TaskKind, brought, open_button
 from pages._shared.table_files import file_button
 from pages._shared.words import run_title, visible_text
 
@@ -35,14 +32,14 @@ ABOUT_FILES = (
 )
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
-    tasks.show(store, TRACES)
+def show(store: Store, ids: Sequence[str]) -> None:
+    tasks.show(store)
     types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {
         "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
+        "One trace": partial(entries.show, MANAGED, store, next(iter(ids), None)),
     }
     entries.switch(views, {"One trace": "Traces"}, store)
 
@@ -130,47 +127,6 @@ MANAGED = Managed(
     parameter="trace",
     columns=("label", "origin", "form", "run_id", "device", "events", "tokens", "created_at"),
     loss="A kept file goes with its trace; the run that it belongs to stays.",
-    leave_out=query_of({}).leave_out,
     one=_of_one,
     remove=remove_trace,
-)
-
-
-def is_of_traces(task: Task) -> bool:
-    return task.words[:1] == ("trace",) or (task.words[:1] == ("run",) and PROFILE in task.words)
-
-
-def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
-    traces = brought(store, TRACE, seen)
-    if traces:
-        control, test = pair_of(store, traces)
-        both = "The one without an LP is the control"
-        help_ = both if len(traces) == 2 else "The one without an LP, and the last of the others"
-        open_button(task, profiles_address(control, test), help_ if test else "")
-
-
-def pair_of(store: Store, traces: Sequence[Entry]) -> tuple[str, str | None]:
-    """The control, a trace without an LP where there is one; and the last of the others."""
-    runs = {entry.id: entry.row for entry in store.found().entries}
-    control = next((trace for trace in traces if model_and_lp(trace, runs)[1] == "none"), traces[0])
-    others = [trace.id for trace in traces if trace.id != control.id]
-    return control.id, others[-1] if others else None
-
-
-def _told(store: Store, seen: TaskSnapshot) -> Iterable[str]:
-    def words(entry: Entry) -> str:
-        tokens = f", {entry.row['tokens']:,} tokens" if entry.row.get("tokens") is not None else ""
-        return f"{entry.row.get('events') or 0:,} events{tokens}"
-
-    return tasks.told(store, TRACE, seen, words, "warnings")
-
-
-TRACES = TaskKind(
-    "trace",
-    "traces",
-    "events",
-    is_of_traces,
-    lambda seen: len({id_ for part in seen.parts for id_ in part.made_ids}) or len(seen.run_ids),
-    _link,
-    told=_told,
 )

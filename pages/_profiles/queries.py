@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from engine.comparing.queries import ready_queries
 from engine.store.store import Store
-from pages._profiles.traces import TraceSelection
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.links import sql_address
 
 
-def show(store: Store, chosen: TraceSelection | None) -> None:
+def show(store: Store, ids: Sequence[str]) -> None:
     queries = {query.key: query for query in ready_queries() if "JOIN traces USING" in query.sql}
     first = next(iter(queries))
     key = by_name(

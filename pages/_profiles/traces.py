@@ -1,41 +1,38 @@
-"""The Profiles page's choice of traces: what the table shows of each, and what to know before any figure."""
+"""The Profiles page's choice of traces: a trace, or a control and a test."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from engine.figures.statistics import quotient
-from engine.store.entries import Entry, model_name
-from engine.store.store import Store
+from engine.store.entries import Entry, entry_names, model_name
 from engine.store.trace_schema import TRACE
-from pages._shared.entry_picker import EntryPicker, origin_column, time_column
+from pages._kit.picker import Picker, origin_column, time_column
 from pages._shared.links import compare_address
-from pages._shared.selection import Selection, SelectionQuery
 
-FILTERS_FROM = 9
-_RUN_NAME = r"control=([^&]+)"
-_EMPTY = """
+EMPTY = """
 Three ways to get a first trace:
 
 - Profile two runs: `.venv/bin/python -m engine run --model demo-qwen --lp none --lp exact --sample-size 8 --profile`
 - Import a file of torch's profiler: `.venv/bin/python -m engine trace add trace.json.gz`
 - Import or record one below, under *Traces*.
 """
+Runs = Mapping[str, Mapping[str, Any]]
+"""Rows of runs by their ids, to which traces may belong."""
 
 
-def chosen_traces(store: Store) -> TraceSelection | None:
-    """Draw the table of traces and give those that are shown."""
-    runs = {entry.id: entry.row for entry in store.found().entries}
-    picker = EntryPicker(query_of(runs), partial(_row, runs=runs), _columns(), _EMPTY, filters_from=FILTERS_FROM)
-    return picker.show(store.found(TRACE))
+def trace_picker(runs: Runs) -> Picker:
+    default = partial(default_choice, runs=runs)
+    return Picker(
+        TRACE, "trace", "control", "test", 2, partial(_cells, runs=runs), _columns(), default, entry_names, EMPTY
+    )
 
 
-def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
+def _cells(entry: Entry, runs: Runs) -> dict[str, Any]:
     row = entry.row
     model, lp = model_and_lp(entry, runs)
     run_id, busy, idle = str(row.get("run_id") or ""), row.get("busy_us"), row.get("idle_us")
@@ -47,7 +44,7 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
         "device": row.get("device") or ("CPU" if is_on_cpu else None),
         "span": quotient(row.get("span_us"), 1000),
         "work": quotient(row.get("device_us"), 1000),
-        "idle": None if busy is None or idle is None else quotient(idle, busy + idle, 100),
+        "idle": None if busy is None or idle is None else quotient(idle, busy + idle),
         "tokens": row.get("tokens"),
         "passes": row.get("forward_passes"),
         "events": row.get("events"),
@@ -60,6 +57,7 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
 
 def _columns() -> dict[str, Any]:
     config = st.column_config
+    idle = "Share of the time between a device's first and last work"
     return {
         "label": config.TextColumn("label", width=226, help="Its own name, else the file or the text it comes from"),
         "origin": origin_column(),
@@ -70,32 +68,12 @@ def _columns() -> dict[str, Any]:
         "events": config.NumberColumn("events", width=80, format="localized", help="With a duration"),
         "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
         "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),
-        "idle": config.NumberColumn(
-            "idle", width=62, format="%.1f %%", help="Share of the time between a device's first and last work"
-        ),
+        "idle": config.NumberColumn("idle", width=62, format="percent", help=idle),
         "tokens": config.NumberColumn("tokens", width=70, format="localized", help="That it covers"),
         "passes": config.NumberColumn("passes", width=66, format="localized", help="Forward passes that it covers"),
         "made": time_column(),
-        "run": config.LinkColumn("run", width=200, display_text=_RUN_NAME, help="Opens it in Compare runs"),
+        "run": config.LinkColumn("run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"),
     }
-
-
-Runs = Mapping[str, Mapping[str, Any]]
-"""Rows of runs by their ids."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceSelection(Selection):
-    """A trace alone, or a test beside its control. ``runs`` are those of the store that traces may belong to."""
-
-    runs: Runs = field(default_factory=dict, repr=False, compare=False)
-
-    def short_name(self, entry: Entry) -> str:
-        """Its label, else its run's model and LP, else its source; and its origin unless it was captured here."""
-        row, run = entry.row, " · ".join(filter(None, model_and_lp(entry, self.runs)))
-        name = str(row.get("label") or "") or run or str(row.get("source") or "") or entry.id
-        origin = str(row.get("origin"))
-        return name if origin == "measured" else f"{name} · {origin}"
 
 
 def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
@@ -104,13 +82,7 @@ def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
     return model_name(run), str(run.get("lp") or "")
 
 
-def query_of(runs: Runs) -> SelectionQuery[TraceSelection]:
-    return SelectionQuery(
-        TRACE, "trace", "control", "test", 1, partial(TraceSelection, runs=runs), partial(default_choice, runs=runs)
-    )
-
-
-def default_choice(entries: Sequence[Entry], runs: Runs) -> TraceSelection | None:
+def default_choice(entries: Sequence[Entry], runs: Runs) -> list[Entry]:
     """The newest captured trace of a run without an LP, and beside it the newest of the same model under one.
 
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
@@ -123,6 +95,5 @@ def default_choice(entries: Sequence[Entry], runs: Runs) -> TraceSelection | Non
             its_model, its_lp = model_and_lp(test, runs)
             is_alike = (test.row.get("device_us") is None) == (control.row.get("device_us") is None)
             if its_model == model and its_lp not in ("", "none") and is_alike:
-                return TraceSelection(control, (test,), runs)
-    by_origin = [entry for entry in newest if entry.row.get("origin") != "reported"] or newest
-    return TraceSelection(by_origin[0], (), runs) if by_origin else None
+                return [control, test]
+    return ([entry for entry in newest if entry.row.get("origin") != "reported"] or newest)[:1]

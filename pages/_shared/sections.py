@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.store.store import Store
 from pages._shared.errors import shown_errors
 
 VIEW = "view"
-Chosen = TypeVar("Chosen")
-
-
-def of_choice(show: Callable[[Store, Chosen], None]) -> Callable[[Store, Chosen | None], None]:
-    """A section of what is chosen. Empty where nothing is: the picker above says how to choose."""
-
-    def section(store: Store, chosen: Chosen | None) -> None:
-        if chosen is not None:
-            show(store, chosen)
-
-    return section
 
 
 def is_unfolded(key: str, at_first: bool) -> bool:

@@ -17,25 +17,25 @@ from engine.runner.progress_file import PartProgress
 RUNS_PAGE = """
 from engine.store.store import Store
 from pages._compare import manage
-from pages._compare.runs import QUERY
+from pages._compare.runs import RUNS as PICKER
 from engine.store.schema import RUN as KIND
 """
 TRACES = """
 from engine.store.store import Store
 from pages._profiles import manage, traces
 from engine.store.trace_schema import TRACE as KIND
-QUERY = traces.query_of({entry.id: entry.row for entry in Store.open().found().entries})
+PICKER = traces.trace_picker({entry.id: entry.row for entry in Store.open().found().entries})
 """
 LOGS = """
 from engine.store.store import Store
 from pages._logits import manage
-from pages._logits.logs import QUERY
+from pages._logits.logs import LOGS as PICKER
 from engine.store.schema import LOGIT_LOG as KIND
 """
 DRAWN = """
 store = Store.open()
-chosen, _ = QUERY.read(store.found(KIND))
-manage.show(store, chosen)
+chosen, _ = PICKER.read(store.found(KIND))
+manage.show(store, [entry.id for entry in chosen])
 """
 
 

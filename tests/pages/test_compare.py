@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -12,10 +15,10 @@ from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._compare.runs import QUERY, RunSelection, default_choice
+from pages._compare.runs import RUNS, default_choice
+from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, sql_address
-from pages._shared.theme import DARK, LIGHT
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import OVERRIDE, store_at
 from tests.pages.params import Params
@@ -39,16 +42,21 @@ def _open(**query: str | list[str]) -> AppTest:
     return app.run()
 
 
+def shown(app: AppTest) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(app.session_state["shown"])
+    return found
+
+
 def table(app: AppTest) -> pd.DataFrame:
     found: pd.DataFrame = app.dataframe[0].value
     return found
 
 
-def chosen(
-    monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]
-) -> tuple[RunSelection | None, list[str]]:
+def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[list[str], list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
-    return QUERY.read(store.found())
+    monkeypatch.setattr(st, "session_state", {})
+    found, complaints = RUNS.read(store.found())
+    return [entry.id for entry in found], complaints
 
 
 # --- the page -------------------------------------------------------------------------------------------------------
@@ -59,8 +67,8 @@ def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp(opene
     assert not app.exception and not app.error
     rows = table(app)
     assert len(rows) == len(DEMO_STORE.found().entries)
-    compared = rows[rows["as"].notna()].set_index("as")["lp"].sort_index().to_dict()
-    assert compared == {"A": "none", "B": "group-v2.1", "C": "group-v4.3", "D": "exact", "E": "guarded"}
+    lps = [DEMO_STORE.entry(run).row["lp"] for run in shown(app)["runs"]]
+    assert lps == ["none", "group-v2.1", "group-v4.3", "exact", "guarded"]
     assert app.selectbox(key="control_run").value == NONE
 
 
@@ -101,14 +109,14 @@ def test_another_control_changes_places_with_the_first_one(opened: Open) -> None
 def test_compare_nothing_says_how_to_begin(opened: Open) -> None:
     app = opened()
     app.button(key="nothing").click().run()
-    assert not app.exception and not table(app)["as"].notna().any()
+    assert not app.exception and shown(app)["runs"] == []
     assert "Tick runs in the table" in app.info[0].value
 
 
 def test_hostile_names_are_shown_as_they_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     store = store_at(tmp_path)
     write_run(store, "hostile", [sample_row(0)], label=OVERRIDE, model_alias="<b>x</b>", lp="none", origin="imported")
-    write_run(store, "other", [sample_row(0)], model_alias=f"<i>y</i>{OVERRIDE}", lp="exact")
+    write_run(store, "other", [sample_row(0)], model_alias=f"<i>y</i>{OVERRIDE}", lp="none", origin="imported")
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
     app = _open(control="other", test="hostile")
     assert not app.exception
@@ -128,40 +136,33 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert sql_address("SELECT 1 + 1") == "compare?view=SQL&sql=SELECT+1+%2B+1"
     assert inspector_address("one", 3) == "drift?run=one&sample=3"
     found, complaints = chosen(monkeypatch, DEMO_STORE, control=NONE, test=[EXACT, EXACT, NONE])
-    assert found is not None and found.ids == (NONE, EXACT) and complaints == []
-    QUERY.put([EXACT, NONE, EXACT])
-    again, _ = QUERY.read(DEMO_STORE.found())
-    assert again is not None and again.ids == (EXACT, NONE)
+    assert (found, complaints) == ([NONE, EXACT], [])
+    RUNS.put([EXACT, NONE, EXACT])
+    assert [entry.id for entry in RUNS.read(DEMO_STORE.found())[0]] == [EXACT, NONE]
 
 
 def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(monkeypatch, DEMO_STORE, control="") == (None, [])
-    assert chosen(monkeypatch, DEMO_STORE, control="nobody") == (None, ["There is no run 'nobody'."])
+    assert chosen(monkeypatch, DEMO_STORE, control="") == ([], [])
+    assert chosen(monkeypatch, DEMO_STORE, control="nobody") == ([], ["There is no run 'nobody'."])
     found, _ = chosen(monkeypatch, DEMO_STORE)
-    assert found == default_choice(DEMO_STORE.found().entries)
+    assert found == [entry.id for entry in default_choice(DEMO_STORE.found().entries)]
     found, _ = chosen(monkeypatch, DEMO_STORE, test=[BLOCKLIST])
-    assert found is not None and (found.control.id, found.tests) == (BLOCKLIST, ())
+    assert found == [BLOCKLIST]
 
 
-def test_every_run_has_a_letter_and_a_name_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     for number in range(30):
         write_run(store, f"run-{number:02}", [sample_row(0)], model_alias="same", lp="exact")
-    ids = [entry.id for entry in store.found().entries]
-    found, _ = chosen(monkeypatch, store, control=ids[0], test=ids[1:])
-    assert found is not None
-    letters = [found.letter(id_) for id_ in ids]
-    assert (letters[0], letters[25], letters[26], letters[29]) == ("A", "Z", "AA", "AD")
-    assert len({found.name(id_) for id_ in ids}) == 30
-    for colours in (LIGHT, DARK):
-        hues = [found.colour(id_, colours) for id_ in ids]
-        assert hues[0] == colours.neutral and colours.neutral not in hues[1:] and len(set(hues[1:8])) == 7
+    names = RUNS.names(store.found().entries)
+    assert len({*names.values()}) == 30
+    hues = re.findall("background:(#[0-9a-f]+)", legend(names))
+    assert len(hues) == 30 and hues[0] not in hues[1:] and len(set(hues)) == 8
 
 
 def test_without_a_pair_the_newest_run_stands_alone(tmp_path: Path) -> None:
     store = store_at(tmp_path)
-    assert default_choice(store.found().entries) is None
+    assert default_choice(store.found().entries) == []
     write_run(store, "one", [sample_row(0)], model_alias="a", lp="none", created_at="2026-01-01T00:00:00+00:00")
     write_run(store, "two", [sample_row(0)], model_alias="b", lp="exact", created_at="2026-01-02T00:00:00+00:00")
-    alone = default_choice(store.found().entries)
-    assert alone is not None and alone.ids == ("two",)
+    assert [entry.id for entry in default_choice(store.found().entries)] == ["two"]

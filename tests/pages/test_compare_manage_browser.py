@@ -37,7 +37,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         expect(page.get_by_role("progressbar").first).to_be_visible()
         expect(page.get_by_text(re.compile(r"2 runs in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
         none, exact = [entry.id for entry in own_store.found().entries]
-        compare = page.get_by_role("link", name="Compare them")
+        compare = page.get_by_role("link", name="Compare runs")
         expect(compare).to_have_attribute("href", f"compare?control={none}&test={exact}")
         page.goto(f"{own_server.url}/{compare.get_attribute('href')}")
         seen.settle()
@@ -76,7 +76,7 @@ def test_a_job_of_two_runs_is_stopped_and_resumed_as_a_whole(
         click_row(seen, 0, 0)
         expect(resume).to_be_disabled()
         stop.click()
-        expect(page.get_by_text("0 of 2 runs done, 1 begun, 1 not begun")).to_be_visible(timeout=RUN_LIMIT_MS)
+        expect(page.get_by_text("0 of 2 done, 1 begun, 1 not begun")).to_be_visible(timeout=RUN_LIMIT_MS)
         expect(resume).to_have_count(2)  # of the job, and of the run in the list
         expect(resume.last).to_be_enabled()
         resume.first.click()

@@ -40,7 +40,7 @@ def test_a_stopped_job_is_resumed_as_a_whole(board: Board) -> None:
     file.parent.mkdir()
     file.write_bytes(b"CO")
     app = opened()
-    assert "stopped after 75 s: 1 of 4 runs done, 1 begun, 2 not begun" in words(app)
+    assert "stopped after 75 s: 1 of 4 done, 1 begun, 2 not begun" in words(app)
     app.button("resume-task-1").click().run()
     resumed, anew = board.handed
     assert resumed == ("Resume begun", ["run", "--threads=1", "--resume", "begun"], [], "begun")

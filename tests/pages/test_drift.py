@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,8 +82,7 @@ def blocks(app: AppTest) -> pd.DataFrame:
 
 
 def ticked(app: AppTest) -> set[str]:
-    runs: pd.DataFrame = app.dataframe[0].value
-    return set(runs["run"][runs["as"].notna()])
+    return set(json.loads(app.session_state["shown"])["runs"])
 
 
 def words(app: AppTest) -> str:

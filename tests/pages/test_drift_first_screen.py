@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -44,8 +44,7 @@ def test_the_default_has_many_samples_where_a_run_has(tmp_path: Path, monkeypatc
     for day, (run_id, count) in enumerate((("many", 40), ("single", 1)), 1):
         rows = [sample_row(number, text="[C]<1.0,2.0,3.0>", smiles="C", atoms=1) for number in range(count)]
         write_run(store_at(tmp_path), run_id, rows, created_at=f"2026-01-0{day}T00:00:00+00:00", **damage)
-    runs: pd.DataFrame = opened().dataframe[0].value
-    assert list(runs["run"][runs["as"].notna()]) == ["many"]
+    assert json.loads(opened().session_state["shown"])["runs"] == ["many"]
 
 
 def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> None:
@@ -117,5 +116,5 @@ def test_tokens_and_forced_ones_count_the_end_in_the_badges_and_in_the_strip(dem
 def test_without_a_run_there_is_only_the_choice(demo: None) -> None:
     app = opened(run="")
     assert "Tick runs in the table" in app.info[0].value and not app.exception
-    assert len(app.dataframe) == 1 and app.dataframe[0].value["as"].isna().all()
+    assert len(app.dataframe) == 1 and json.loads(app.session_state["shown"])["runs"] == []
     assert app.expander[0].proto.expanded  # nothing is chosen yet

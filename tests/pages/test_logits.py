@@ -16,7 +16,7 @@ from engine.paths import ROOT
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._logits.logs import QUERY, LogSelection, default_choice
+from pages._logits.logs import LOGS, default_choice
 from tests.engine.logits.logs import clean
 from tests.pages.logit_logs import add, add_all, add_hostile, lose_values, spoil_sheet, spoil_values, store_at
 from tests.pages.params import Params
@@ -53,7 +53,7 @@ def shown(app: AppTest) -> dict[str, Any]:
 
 
 def table(app: AppTest, column: str) -> pd.DataFrame:
-    return next(one.value for one in app.dataframe if column in one.value.columns and "as" not in one.value.columns)
+    return next(one.value for one in app.dataframe if column in one.value.columns and "report" not in one.value.columns)
 
 
 def test_an_empty_store_says_what_to_do(opened: Any, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_first_visit_looks_at_the_newest_log_beside_another_engines(opened: An
     assert shown(app)["logs"] == [logs["clean"].id, logs["theirs"].id]
     picker = app.dataframe[0].value.set_index("log")
     freed = picker.loc[logs["freed"].id]
-    assert (freed["flagged"], freed["report"]) == (50.0, 30.0)
+    assert (freed["flagged"], freed["report"]) == (0.5, 0.3)
     assert freed["cause"] == "use after free (certain)"
     assert picker.loc[logs["clean"].id]["cause"] == "nothing flagged"
     rows = table(app, "by_ours")
@@ -126,20 +126,20 @@ def test_the_address_names_a_log_and_another(made: Made, monkeypatch: pytest.Mon
     store, logs = made
     params = Params()
     monkeypatch.setattr(st, "query_params", params)
-    QUERY.put([logs["clean"].id, logs["freed"].id])
+    LOGS.put([logs["clean"].id, logs["freed"].id])
     assert params == {"log": logs["clean"].id, "beside": [logs["freed"].id]}
     monkeypatch.setattr(st, "query_params", Params(log=logs["freed"].id, beside=logs["freed"].id))
-    assert QUERY.read(store.found(LOGIT_LOG)) == (LogSelection(logs["freed"]), [])
+    assert LOGS.read(store.found(LOGIT_LOG)) == ((logs["freed"],), [])
 
 
 def test_the_default_wants_the_same_model_of_another_engine(tmp_path: Path) -> None:
     said = ({"team": "llama.cpp", "model": "m"}, {"team": "llama.cpp", "model": "n"}, {"team": "ours", "model": "m"})
     store = store_at(tmp_path)
     old, other, newest = (add(store, tmp_path, str(n), clean(8, 4, n), **one) for n, one in enumerate(said))
-    assert default_choice((old, other, newest)) == LogSelection(newest, (old,))
-    assert default_choice((old, other)) == LogSelection(other)
+    assert default_choice((old, other, newest)) == (newest, old)
+    assert default_choice((old, other)) == (other,)
     damaged = replace(old, row={**old.row, "cause": "freed"})
-    assert default_choice((old, damaged, newest)) == LogSelection(newest, (old,))
+    assert default_choice((old, damaged, newest)) == (newest, old)
     ours = replace(old, row={**old.row, "origin": "measured"})
-    assert default_choice((ours, old, newest)) == LogSelection(newest, (ours,))
-    assert default_choice(()) is None
+    assert default_choice((ours, old, newest)) == (newest, ours)
+    assert default_choice(()) == ()

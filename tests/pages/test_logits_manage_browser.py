@@ -49,7 +49,7 @@ def test_two_logs_from_upload_to_parity(browser: Browser, own_server: Server, ow
         page.get_by_test_id("stBaseButton-primary").filter(has_text="Import").click()
         expect(page.get_by_text(re.compile("2 logs, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile("1 line could not be read"))).to_be_visible()
-        link = page.get_by_role("link", name="Compare them")
+        link = page.get_by_role("link", name="Compare logs")
         page.goto(f"{own_server.url}/{link.get_attribute('href')}")
         seen.settle()
         expect(page.get_by_role("tab", name="Parity")).to_have_attribute("aria-selected", "true")
@@ -76,7 +76,7 @@ def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: S
         (entry,) = (one for one in own_store.found(LOGIT_LOG).entries if one.id not in before)
         assert (entry.row["origin"], entry.row["flagged_values"]) == ("measured", 0)
         assert entry.row["values_logged"] == 6 * entry.row["entries"]
-        expect(page.get_by_role("link", name="Open")).to_have_attribute("href", re.compile(entry.id))
+        expect(page.get_by_role("link", name="Open log")).to_have_attribute("href", re.compile(entry.id))
         assert page.evaluate("document.documentElement.scrollWidth") <= 820
         page.goto(f"{own_server.url}{LOGS}&manage=One+log&one={entry.id}")
         seen.settle()

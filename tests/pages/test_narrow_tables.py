@@ -12,7 +12,7 @@ from pages._drift.molecules import FOLD
 
 ROOT = Path(__file__).resolve().parents[2]
 NARROW_PX, TICKS_PX = 700, 38
-FITTING = ("compare", "drift", "evidence", "logits", "profiles")
+FITTING = ("drift",)
 """Pages whose tables show no more columns than fit."""
 
 

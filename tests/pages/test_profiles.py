@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,8 @@ from streamlit.testing.v1 import AppTest
 from engine.profile.reported import publish_reported
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._profiles.traces import TraceSelection, default_choice, query_of
+from pages._profiles.traces import default_choice, trace_picker
 from pages._shared.links import profiles_address
-from pages._shared.theme import DARK, LIGHT
 from tests.pages.params import Params
 from tests.pages.profile_pages import Open, opened, runs, said, store, table
 from tests.pages.profile_traces import HOSTILE, both, captured, hostile, on_gpu, operators
@@ -22,11 +22,11 @@ from tests.pages.profile_traces import HOSTILE, both, captured, hostile, on_gpu,
 __all__ = ["opened", "store"]
 
 
-def chosen(
-    monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]
-) -> tuple[TraceSelection | None, list[str]]:
+def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[list[str], list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
-    return query_of(runs(store)).read(store.found(TRACE))
+    monkeypatch.setattr(st, "session_state", {})
+    found, complaints = trace_picker(runs(store)).read(store.found(TRACE))
+    return [entry.id for entry in found], complaints
 
 
 def test_an_empty_store_says_what_to_do(opened: Open) -> None:
@@ -52,7 +52,7 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
     publish_reported(store)
     app = opened()
     rows = table(app)
-    assert rows[rows["as"].notna()].set_index("as")["trace"].to_dict() == {"A": control.id, "B": test.id}
+    assert json.loads(app.session_state["shown"])["traces"] == [control.id, test.id]
     assert set(rows["origin"]) == {"measured", "imported", "reported"} and rows["trace"].iloc[-1].startswith("reported")
     row = rows.set_index("trace").loc[test.id]
     assert (row["lp"], row["device"], row["tokens"], row["run"]) == (
@@ -76,17 +76,15 @@ def test_every_view_shows_a_hostile_trace_as_text(opened: Open, store: Store, vi
 
 
 def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
-    assert default_choice((), {}) is None
+    assert default_choice((), {}) == []
     publish_reported(store)
-    alone = default_choice(store.found(TRACE).entries, {})
-    assert alone is not None and alone.control.id.startswith("reported") and alone.test is None
+    (alone,) = default_choice(store.found(TRACE).entries, {})
+    assert alone.id.startswith("reported")
     imported = on_gpu(store)
     captured(store, "none", operators(("mm", 1)))
     newest = captured(store, "exact", operators(("mm", 1)), model="another")
-    found = default_choice(store.found(TRACE).entries, runs(store))
-    assert found is not None and found.ids == (newest.id,)
-    found = default_choice([imported, *store.found(TRACE).entries[:2]], {})
-    assert found is not None and found.test is None
+    assert [entry.id for entry in default_choice(store.found(TRACE).entries, runs(store))] == [newest.id]
+    assert len(default_choice([imported, *store.found(TRACE).entries[:2]], {})) == 1
 
 
 def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
@@ -94,21 +92,20 @@ def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
     gpu = on_gpu(store)
     row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
     known = runs(store) | {"run-tiny-exact": {"model_alias": "tiny", "model_step": "final", "lp": "exact"}}
-    found = default_choice([store.found(TRACE).entries[0], replace(gpu, row=row)], known)
-    assert found is not None and found.test is None
+    assert len(default_choice([store.found(TRACE).entries[0], replace(gpu, row=row)], known)) == 1
 
 
 def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     control, test = both(store)
-    assert chosen(monkeypatch, store, control="") == (None, [])
-    assert chosen(monkeypatch, store, control="nobody") == (None, ["There is no trace 'nobody'."])
+    assert chosen(monkeypatch, store, control="") == ([], [])
+    assert chosen(monkeypatch, store, control="nobody") == ([], ["There is no trace 'nobody'."])
     found, complaints = chosen(monkeypatch, store, control="nobody", test=test.id)
-    assert found is not None and found.ids == (test.id,)
+    assert found == [test.id]
     assert complaints == ["There is no trace 'nobody'. The first trace below is the control instead."]
     found, complaints = chosen(monkeypatch, store, control=control.id, test=[test.id, "x"])
-    assert found is not None and found.ids == (control.id, test.id) and len(complaints) == 2
+    assert found == [control.id, test.id] and len(complaints) == 1
     found, _ = chosen(monkeypatch, store, control=control.id, test=[control.id])
-    assert found is not None and found.test is None
+    assert found == [control.id]
 
 
 def test_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -116,23 +113,10 @@ def test_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
     assert profiles_address("a") == "profiles?control=a"
     monkeypatch.setattr(st, "query_params", Params())
-    query_of({}).put([test.id, control.id])
-    found, _ = query_of(runs(store)).read(store.found(TRACE))
-    assert found is not None and found.ids == (test.id, control.id)
-    query_of({}).put([test.id, test.id])
-    found, _ = query_of(runs(store)).read(store.found(TRACE))
-    assert found is not None and found.test is None
-
-
-def test_names_letters_and_colours(store: Store) -> None:
-    control, test = both(store)
-    found = TraceSelection(control, (test,), runs(store))
-    assert [found.name(id_) for id_ in found.ids] == ["A · tiny:final · none", "B · tiny:final · exact"]
-    assert TraceSelection(control, (test,)).name(test.id) == "B · made.json"
-    gpu = on_gpu(store)
-    assert TraceSelection(gpu).name(gpu.id) == "A · a GPU · imported"
-    for colours in (LIGHT, DARK):
-        assert found.colour(control.id, colours) == colours.neutral != found.colour(test.id, colours)
+    picker = trace_picker(runs(store))
+    for ids in ([test.id, control.id], [test.id]):
+        picker.put([*ids, test.id])
+        assert [entry.id for entry in picker.read(store.found(TRACE))[0]] == ids
 
 
 def test_another_control_and_none(opened: Open, store: Store) -> None:
@@ -143,7 +127,7 @@ def test_another_control_and_none(opened: Open, store: Store) -> None:
     assert "by the clock (15.3 µs to 30.5 µs)" in said(app)
     app.button(key="nothing").click().run()
     assert not app.exception and "Tick traces in the table." in said(app)
-    assert not table(app)["as"].notna().any()
+    assert json.loads(app.session_state["shown"])["traces"] == []
 
 
 def test_filters_come_with_many_traces(opened: Open, store: Store) -> None:
@@ -173,13 +157,13 @@ def test_the_table_is_one_line_once_something_is_chosen(store: Store) -> None:
 
     def folded() -> None:
         from engine.store.store import Store
-        from pages._profiles.traces import chosen_traces
+        from engine.store.trace_schema import TRACE
+        from pages._profiles.traces import trace_picker
 
-        found = chosen_traces(Store.open())
-        assert found is not None and len(found.entries) == 2
+        assert len(trace_picker({}).show(Store.open().found(TRACE))) == 1
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
         app = AppTest.from_function(folded, default_timeout=60).run()
     assert not app.exception and app.expander[0].proto.expanded is False
-    assert app.expander[0].label == "Traces: 2 of 2 selected"  # the legend has their names
+    assert app.expander[0].label == "Traces: 1 of 2 selected"  # the legend has their names

@@ -56,24 +56,24 @@ def stays_within(seen: Visit, width: int) -> None:
 @of_soak
 def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/profiles") as seen:
-        expect(legend(seen).last).to_have_text("B · tiny:final · exact")
+        expect(legend(seen).last).to_have_text(re.compile("exact"))
         open_picker(seen)
         click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
-        expect(seen.page.get_by_text("At most 2 traces, so this leaves out A · tiny:final · none.")).to_be_visible()
-        expect(legend(seen).last).to_have_text("B · a GPU · imported")
+        expect(seen.page.get_by_text("At most 2 traces, so this leaves out made")).to_be_visible()
+        expect(legend(seen).last).to_have_text("a GPU · imported")
         expect(seen.page.get_by_text("Not comparable: one is work of a device").first).to_be_visible()
         click_row(seen, 0, 1)
-        expect(legend(seen).first).to_have_text("A · a GPU · imported (control)")
+        expect(legend(seen).first).to_have_text("a GPU · imported (control)")
         click_row(seen, 0, 0)
-        expect(legend(seen).last).to_have_text("B · tiny:final · exact")
+        expect(legend(seen).last).to_have_text(re.compile("exact"))
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
         seen.page.get_by_role("option", name=re.compile("exact")).click()
-        expect(legend(seen).last).to_have_text("B · tiny:final · none")
+        expect(legend(seen).last).to_have_text(re.compile("none"))
         expect(seen.page.get_by_text("by the clock (15.3 µs to 30.5 µs)")).to_be_visible()
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
-        expect(legend(seen).last).to_have_text("B · tiny:final · none")
+        expect(legend(seen).last).to_have_text(re.compile("none"))
         open_picker(seen)
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick traces in the table.")).to_be_visible()

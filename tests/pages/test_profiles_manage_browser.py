@@ -44,7 +44,7 @@ def test_a_run_is_captured_without_and_with_an_lp_and_compared(
         assert list(traces) == ["demo-llama:early, none", "demo-llama:early, exact"]
         none, exact = traces.values()
         assert all(one.row["origin"] == "measured" and one.row["forward_passes"] <= 12 for one in (none, exact))
-        compare = page.get_by_role("link", name="Compare them")
+        compare = page.get_by_role("link", name="Compare traces")
         expect(compare).to_have_attribute("href", f"profiles?control={none.id}&test={exact.id}")
         page.goto(f"{own_server.url}/{compare.get_attribute('href')}")
         seen.settle()

@@ -7,18 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
-from engine.store.entries import StoreListing
-from pages._compare.runs import QUERY as RUNS
-from pages._logits.logs import QUERY as LOGS
-from pages._profiles.traces import query_of
-from pages._shared.selection import SelectionQuery
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.drift_stores import with_demo
-from tests.pages.params import Params
 
 NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 LINKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -96,19 +89,3 @@ def test_what_a_page_opened_with_stays_where_newer_runs_come(
     assert not app.query_params
     again = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120).run()
     assert json.loads(again.session_state["shown"])["runs"] != before["runs"], "who comes now sees the newer ones"
-
-
-@pytest.mark.parametrize("query", [RUNS, LOGS, query_of({})], ids=["runs", "logs", "traces"])
-def test_a_default_is_fixed_by_its_ids(query: SelectionQuery[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "query_params", Params())
-    found = DEMO_STORE.found(query.kind)
-    usual, _ = query.read(found)
-    assert usual is not None
-    before = [entry.id for entry in found.entries][:2]
-    fixed, _ = query.read(found, before)
-    assert fixed is not None and list(fixed.ids) == before
-    less = StoreListing(tuple(entry for entry in found.entries if entry.id != before[1]), ())
-    fixed, _ = query.read(less, before)
-    assert fixed is not None and list(fixed.ids) == before[:1], "the other one was deleted"
-    anew, _ = query.read(found, ["deleted", before[1]])
-    assert anew is not None and anew.ids == usual.ids

@@ -15,12 +15,14 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, listed
 from engine.models.devices import spare_cores
+from engine.questions.question import Option
 from engine.runner.background import task_queue
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
+from pages._kit.card import choose
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import picked_rows, show_rows, table_height
@@ -40,28 +42,14 @@ class Managed:
     parameter: str  # of the address: ids of those that are ticked
     columns: tuple[str, ...]  # of the table, by their names in the store
     loss: str  # what else goes with an entry that is deleted, and what stays
-    leave_out: Callable[[str], object]  # takes a deleted one out of what the page shows
     one: Callable[[Store, Entry], None] = lambda store, entry: None  # buttons for a single one: export, links
     remove: Callable[[Store, str], object] | None = None
 
 
 def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], store: Store) -> None:
     """The part of the section that the address names, else the first; ``labels`` where a button says it otherwise."""
-    named, first = st.query_params.get("manage", ""), next(iter(views))
-    view = st.session_state["managing"] = named if named in views else first
-
-    def put() -> None:
-        """The first needs no address."""
-        st.query_params.pop("manage", None)
-        if (value := st.session_state["managing"]) != first:
-            st.query_params["manage"] = value
-
-    st.segmented_control(
-        "What to do", list(views), key="managing", required=True, label_visibility="collapsed",
-        format_func=lambda name: labels.get(name, name), help=f"Work on {escape_markdown(store.home.where)}",
-        on_change=put,
-    )  # fmt: skip
-    put_shown(manage=view)
+    option = Option("manage", help=f"Work on {escape_markdown(store.home.where)}")
+    view = choose(option, "What to do", {name: labels.get(name, name) for name in views}, as_buttons=True)
     with shown_errors():
         views[view]()
 
@@ -171,7 +159,7 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
                     managed.remove(store, id_)
                 else:
                     store.remove(id_, managed.kind)
-                managed.leave_out(id_)
+                leave_address(id_)
         except DriftscopeError as error:
             st.toast(escape_markdown(str(error)), icon=":material/error:")
             return
@@ -183,8 +171,16 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
         samples = sum(entry.row.get("samples") or 0 for entry in own) if managed.kind is RUN else 0
         of = f" ({counted(samples, 'sample')})" if samples else ""
         what = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
-        st.markdown(f"This deletes {what} {managed.loss}{tasks.owner_words(ids)}")
+        st.markdown(f"This deletes {what} {managed.loss}")
         st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
+
+
+def leave_address(id_: str) -> None:
+    """A deleted entry is no longer shown; the next one is the control then."""
+    for name in ("control", "test", "log", "beside"):
+        values = st.query_params.get_all(name)
+        if (kept := [value for value in values if value not in id_]) != values:
+            st.query_params[name] = kept
 
 
 def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:

@@ -1,12 +1,11 @@
 """Commands that were started from a page: their state, output and results, and how to stop them.
 
-They belong to the server, not to a visitor: other tabs show them too. A page shows those of its own kind.
+They belong to the server, not to a visitor: every page that starts some shows all, also those of other tabs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -15,16 +14,17 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
 from engine.figures.words import counted, duration, percent
-from engine.runner.background import GROUPS, Input, Task, TaskSnapshot, task_queue
-from engine.store.columns import Kind
+from engine.runner.background import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
-from engine.store.schema import RUN
+from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE
 from engine.store.unfinished import unfinished_runs
 from pages._shared.errors import escape_markdown
-from pages._shared.links import MOST_TESTS, compare_address
+from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
 from pages._shared.words import visible_text
 
+Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
 MOST_PARTS, MOST_TOLD, MOST_ENDED = 40, 12, 4  # named one by one; ended tasks in sight, the others are folded away
 _MINE = "tasks started in this tab"
@@ -38,18 +38,8 @@ SYMBOLS: dict[QueueState, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TaskKind:
-    """What a page's tasks produce: the noun, what is counted meanwhile, and how to open it."""
-
-    noun: str
-    nouns: str
-    counted: str
-    is_own: Callable[[Task], bool]
-    count: Callable[[TaskSnapshot], int]
-    link: Callable[[Store, Task, TaskSnapshot], None]
-    told: Callable[[Store, TaskSnapshot], Iterable[str]] = lambda *_: ()  # more of what it brought, as Markdown
-    can_resume: bool = False  # whether a stopped one can be resumed
+KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
+TOLD = {"trace": (("events",), "warnings"), "log": (("entries", "flagged_entries"), "notes")}  # counts, and what is odd
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
@@ -64,67 +54,58 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     return True
 
 
-def owner_words(run_ids: Iterable[str]) -> str:
-    """A sentence where a task of another tab wrote any of these runs, as far as the queue remembers; else nothing."""
-    mine = st.session_state.get(_MINE, ())
-    others = [(task, seen) for task, seen in task_queue().tasks() if task.number not in mine]
-    written = {id_ for task, seen in others for id_ in (task.about, *(part.run_id for part in seen.parts))}
-    count = len({*run_ids} & written)
-    return f" {counted(count, 'of these was', 'of these were')} started in another browser tab." if count else ""
-
-
-def show(store: Store, kind: TaskKind | None = None) -> None:
-    """Draw these tasks (those that write runs, without a kind), newest first; they are redrawn while one is running."""
-    kind = kind or RUNS
-    tasks = [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
+def show(store: Store) -> None:
+    """Draw them, newest first; they are redrawn while one is running."""
+    tasks = task_queue().tasks()
     is_busy = any(not seen.has_ended for _, seen in tasks)
     # The page that is drawn now shows what those that have ended brought.
     ended = {task.number for task, seen in tasks if seen.has_ended}
-    (st.fragment(run_every=TICK_S)(_draw) if is_busy else _draw)(store, kind, ended)
+    (st.fragment(run_every=TICK_S)(_draw) if is_busy else _draw)(store, ended)
 
 
-def _draw(store: Store, kind: TaskKind, ended: set[int]) -> None:
-    tasks = [(task, seen) for task, seen in task_queue().tasks() if kind.is_own(task)]
+def _draw(store: Store, ended: set[int]) -> None:
+    tasks = task_queue().tasks()
     if {task.number for task, seen in tasks if seen.has_ended} - ended:
         st.rerun()  # the page shows what is new, or the ticking ends
-    earlier = [task.number for task, seen in tasks if seen.has_ended][MOST_ENDED:]
+    earlier = [(task, seen) for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:
-        if task.number not in earlier:
-            _task(store, kind, task, seen)
+        if (task, seen) not in earlier:
+            _task(store, task, seen)
     if earlier:
         with st.expander(f"{len(earlier)} earlier"):
-            for task, seen in tasks:
-                if task.number in earlier:
-                    _task(store, kind, task, seen)
+            for task, seen in earlier:
+                _task(store, task, seen)
 
 
-def _task(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
+def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
+    found = brought(store, seen) if seen.has_ended else {}
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             title = f"**{escape_markdown(task.title)}**"
-            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, kind)}", width="stretch")
+            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, found)}", width="stretch")
             with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
                 st.code(task.command, language=None, wrap_lines=True)
                 st.code("\n".join(seen.log), language=None, wrap_lines=True)
-            _buttons(store, kind, task, seen)
+            _buttons(store, task, seen, found)
         if not seen.has_ended and seen.state != "waiting":
-            st.progress(seen.share, text=escape_markdown(progress_words(seen, kind.counted)))
+            st.progress(seen.share, text=escape_markdown(progress_words(seen)))
         if seen.error:
             st.error(escape_markdown(seen.error), icon=":material/error:")
         for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
             there = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else there
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
-        for words in kind.told(store, seen) if seen.has_ended else ():
-            st.caption(words)
+        for noun in TOLD:
+            for words in told(noun, found.get(noun, ())):
+                st.caption(words)
 
 
-def _buttons(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> None:
+def _buttons(store: Store, task: Task, seen: TaskSnapshot, found: Brought) -> None:
     number, is_stopping = task.number, seen.state == "stopping"
     if seen.has_ended:
-        kind.link(store, task, seen)
+        _links(store, task, found)
         is_left = seen.state == "stopped" or (seen.state == "failed" and seen.parts)  # else it would fail again
-        if kind.can_resume and is_left and not task.is_resumed:
+        if is_left and not task.is_resumed:
             unfinished = {run.run_id for run in unfinished_runs(store.home) if run.state != "damaged"}
             rest = rest_of(task, seen, lambda run_id: run_id in unfinished and not task_queue().is_at(run_id))
             if rest and st.button("Resume", key=f"resume-task-{number}", icon=":material/play_arrow:"):
@@ -135,7 +116,7 @@ def _buttons(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> No
             on_click=task_queue().forget, args=(task,),
         )  # fmt: skip
         return
-    help_ = "What is saved stays, and you can resume it" if kind.can_resume else "What is imported already stays"
+    help_ = "What is saved or imported stays, and runs can be resumed"
     look: dict[str, Any] = {"icon": ":material/stop:", "disabled": is_stopping, "help": help_}
     if number in st.session_state.get(_MINE, ()):
         st.button("Stop", key=f"stop-{number}", on_click=task.stop, **look)
@@ -145,7 +126,7 @@ def _buttons(store: Store, kind: TaskKind, task: Task, seen: TaskSnapshot) -> No
         st.button("Stop it for everyone", key=f"stop-{number}", disabled=is_stopping, on_click=task.stop)
 
 
-def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
+def _standing(seen: TaskSnapshot, found: Brought) -> str:
     took = duration(round(seen.seconds))
     match seen.state:
         case "waiting":
@@ -158,28 +139,26 @@ def _standing(seen: TaskSnapshot, kind: TaskKind) -> str:
             return f"failed after {took}"
         case "done":
             states = [part.state for part in seen.parts]
-            words = [counted(kind.count(seen), kind.noun, kind.nouns)]
+            words = [counted(len(entries), noun) for noun, entries in found.items() if entries]
             words += [f"{count} already in the store"] if (count := states.count("there")) else []
             words += [f"{count} left out"] if (count := states.count("failed")) else []
-            return f"{', '.join(words)} in {took}"
+            return f"{', '.join(words) or 'done'} in {took}"
     stopped = "stopped" + (f" after {took}" if seen.seconds else "")
-    if not kind.can_resume:
-        return stopped
     if not seen.parts:
         return f"{stopped}; nothing was begun"
     whole, done = seen.parts[0].parts, sum(part.has_ended for part in seen.parts)
     begun = len(seen.parts) - done
-    return f"{stopped}: {done} of {whole} runs done, {begun} begun, {whole - done - begun} not begun"
+    return f"{stopped}: {done} of {whole} done, {begun} begun, {whole - done - begun} not begun"
 
 
-def progress_words(seen: TaskSnapshot, counted: str = "samples") -> str:
+def progress_words(seen: TaskSnapshot) -> str:
     """What is being done now, as the terminal would have it."""
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
         step = "Loading the model" if seen.parts or seen.log else "Starting Python and the model"
         return f"{step}, {duration(round(seen.seconds))}"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
-    words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} {counted}")
+    words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} read")
     if at.written and at.samples_a_second:
         words.append(f"{at.samples_a_second:,.1f} per second")
     if at.seconds_left is not None:
@@ -227,53 +206,44 @@ def rest_of(
 # --- what it brought --------------------------------------------------------------------------------------------------
 
 
-def brought(store: Store, kind: Kind, seen: TaskSnapshot) -> list[Entry]:
-    """Logs or traces that it read, or found there, in its order; else those of the runs that it wrote."""
-    known = {entry.id: entry for entry in store.found(kind).entries}
-    made = dict.fromkeys(id_ for part in seen.parts if part.is_in_store for id_ in part.made_ids)
-    if made:
-        return [known[id_] for id_ in made if id_ in known]
-    return [entry for entry in known.values() if entry.row.get("run_id") in {*seen.run_ids}]
+def brought(store: Store, seen: TaskSnapshot) -> Brought:
+    """Runs that it wrote; traces and logs that it read or recorded, or that were there already."""
+    made = {id_ for part in seen.parts if part.is_in_store for id_ in part.made_ids}
+    return {
+        noun: [e for e in store.found(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
+        for noun, kind in KINDS.items()
+    }
 
 
-def told(store: Store, kind: Kind, seen: TaskSnapshot, words: Callable[[Entry], str], odd: str) -> Iterator[str]:
-    """What came in, in ``words``, and its warnings, which are in the column ``odd``."""
-    entries = brought(store, kind, seen)
+def told(noun: str, entries: Sequence[Entry]) -> Iterator[str]:
+    """What came in, and its warnings, as Markdown."""
+    counts, odd = TOLD[noun]
     for entry in entries[:MOST_TOLD]:
         row = entry.row
         name = escape_markdown(visible_text(str(row.get("label") or row.get("source") or entry.id))[:80])
-        yield f":material/check: **{name}**: {words(entry)}, as {escape_markdown(entry.id)}"
+        words = ", ".join(f"{row.get(count) or 0:,} {count.replace('_', ' ')}" for count in counts)
+        yield f":material/check: **{name}**: {words}, as {escape_markdown(entry.id)}"
         for line in str(row.get(odd) or "").splitlines()[:5]:
             yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
     if len(entries) > MOST_TOLD:
         yield f"and {len(entries) - MOST_TOLD} more"
-    if seen.state == "done" and seen.run_ids and not entries:
-        yield ":material/info: Nothing was recorded: the runs ended before, or it was deleted."
 
 
-def open_button(task: Task, address: str, help_of_pair: str) -> None:
-    """To what a task brought: one entry, or a control and its tests, where a help says which is which."""
-    st.link_button(
-        "Compare them" if help_of_pair else "Open", address, key=f"compare-{task.number}", type="primary",
-        icon=":material/compare_arrows:", help=help_of_pair or None,
-    )  # fmt: skip
-
-
-def _compare_button(store: Store, task: Task, seen: TaskSnapshot) -> None:
-    there = {name.partition("=")[2] for files in store.places for name in files.folders(RUN.folder)}
-    runs = {part.run_id: part.lp for part in seen.parts if part.is_in_store and part.run_id in there}
-    if runs:
-        control = next((run_id for run_id, lp in runs.items() if lp == "none"), next(iter(runs)))
-        tests = [run_id for run_id in runs if run_id != control][:MOST_TESTS]
-        open_button(task, compare_address(control, tests), "The run without an LP is the control" if tests else "")
-
-
-RUNS = TaskKind(
-    "run",
-    "runs",
-    "samples",
-    lambda task: task.words[0] not in (*GROUPS, "evaluate"),
-    lambda seen: len({part.run_id for part in seen.parts if part.state == "done"}),
-    _compare_button,
-    can_resume=True,
-)
+def _links(store: Store, task: Task, found: Brought) -> None:
+    """To each kind of what it brought; what has no LP is the control."""
+    lps = {run.id: run.row.get("lp") for run in store.found().entries}
+    for noun, entries in found.items():
+        if not entries:
+            continue
+        control, *tests = sorted(entries, key=lambda entry: lps.get(str(entry.row.get("run_id"))) != "none")
+        ids = [test.id for test in tests]
+        if noun == "run":
+            address = compare_address(control.id, ids[:MOST_TESTS])
+        elif noun == "trace":
+            address = profiles_address(control.id, ids[-1] if ids else None)
+        else:
+            address = logits_address(control.id, ids[0] if ids else None, view="Parity" if ids else "Health")
+        st.link_button(
+            f"Compare {noun}s" if ids else f"Open {noun}", address, key=f"open-{noun}-{task.number}", type="primary",
+            icon=":material/compare_arrows:", help="The one without an LP is the control" if ids else None,
+        )  # fmt: skip

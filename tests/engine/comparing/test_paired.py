@@ -46,7 +46,6 @@ def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
     found = compare_runs(store, "control", "test")
     assert (found.shared, found.shared_molecules) == (2, 2)
     assert (found.control_alone, found.test_alone) == (2, 2)
-    assert (found.only_control, found.only_test) == (("N",), ("O",))
     tokens = found.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (2, 2, 25, 29)
     assert tokens.difference is not None and tokens.difference.value == 4
@@ -57,7 +56,7 @@ def test_a_molecule_that_is_listed_twice_meets_in_its_order(store: Store) -> Non
     run(store, "control", ("C", "C", "N"), tokens=[1, 2, 3])
     run(store, "test", ("N", "C", "C"), tokens=[30, 10, 20])
     found = compare_runs(store, "control", "test")
-    assert (found.shared, found.shared_molecules, found.only_control, found.only_test) == (3, 2, (), ())
+    assert (found.shared, found.shared_molecules) == (3, 2)
     tokens = found.measure("tokens_a_sample")
     assert (tokens.control, tokens.test) == (2, 20)
 
@@ -135,7 +134,7 @@ def test_runs_that_share_nothing_are_drawn_apart(store: Store) -> None:
     run(store, "control", tokens=[10, 11, 12, 13, 10, 11, 12, 13])
     run(store, "test", tuple(f"N{one}" for one in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
     found = compare_runs(store, "control", "test")
-    assert (found.shared, found.is_paired, len(found.only_control), len(found.only_test)) == (0, False, 8, 8)
+    assert (found.shared, found.is_paired) == (0, False)
     tokens = found.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (16, 16, 11.5, 31.5)
     assert tokens.difference is not None and tokens.difference.low is not None and tokens.difference.high is not None
@@ -256,7 +255,7 @@ def test_other_runs_are_not_opened(store: Store) -> None:
 
 def test_the_demo_tells_an_lp_from_none() -> None:
     found: PairedRuns = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "group-v2.1"))
-    assert (found.shared, found.control_alone, found.only_test) == (64, 0, ())
+    assert (found.shared, found.control_alone, found.test_alone) == (64, 0, 0)
     assert found.measure("cut_share").within_noise is False
     assert found.measure("cut_share").ratio is None  # the control has none
     assert found.measure("pass_rate").within_noise is True

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.array_files import read_arrays
-from engine.comparing import rmsd_matrices, shipped_matrices
+from engine.comparing import rmsd_matrices
 from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
 from engine.comparing.measures import has_samples
 from engine.store.files import LocalFiles
@@ -29,7 +29,7 @@ def test_every_demo_run_is_evaluated_and_a_matrix_is_what_it_would_be_made_anew(
     """When this fails, `make demo-coverage` is due."""
     assert len(RUNS) == 11 and all(is_computed(STORE, entry, REQUEST) for entry in RUNS)
     run = next(entry for entry in RUNS if entry.row["lp"] == "guarded")
-    for job in sorted(jobs_of(STORE, run, REQUEST), key=lambda job: len(job.payload["smiles"]))[:6]:
+    for job in sorted(jobs_of(STORE, run, REQUEST, []), key=lambda job: len(job.payload["smiles"]))[:6]:
         meta, arrays = job.make(job.payload)
         shipped_meta, shipped = read_arrays(job.path)
         assert arrays["rmsd"].shape == (10, 1) and shipped_meta == meta | {"key": job.key}
@@ -46,17 +46,17 @@ def test_what_is_published_is_laid_into_an_empty_cache(tmp_path: Path, monkeypat
     write(store, "one", [(CHAIN, text) for text in texts(CHAIN, 2)] + [("CCO", "junk")])
     entry = store.entry("one")
     assert publish_coverage(store) == [entry]
-    made = [read_arrays(job.path) for job in jobs_of(store, entry, REQUEST)]
+    made = [read_arrays(job.path) for job in jobs_of(store, entry, REQUEST, [])]
     monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "other"))
     assert not is_computed(store, entry, REQUEST)
-    monkeypatch.setattr(shipped_matrices, "SHIPPED", tmp_path / "store" / shipped_matrices.FILE)
-    for (meta, arrays), job in zip(made, jobs_of(store, entry, REQUEST), strict=True):
+    monkeypatch.setattr(rmsd_matrices, "SHIPPED", tmp_path / "store" / rmsd_matrices.FILE)
+    for (meta, arrays), job in zip(made, jobs_of(store, entry, REQUEST, []), strict=True):
         shipped_meta, shipped = read_arrays(job.path)
         assert (shipped_meta, shipped["rmsd"].tolist()) == (meta, arrays["rmsd"].tolist())
 
 
 def test_a_damaged_file_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "damaged.arrays"
-    path.write_bytes(shipped_matrices.SHIPPED.read_bytes()[:-9])
-    monkeypatch.setattr(shipped_matrices, "SHIPPED", path)
+    path.write_bytes(rmsd_matrices.SHIPPED.read_bytes()[:-9])
+    monkeypatch.setattr(rmsd_matrices, "SHIPPED", path)
     assert not is_computed(STORE, RUNS[0], REQUEST)

@@ -1,0 +1,330 @@
+"""The choice of a page's entries: all of the store in one table with filters, those that the page shows ticked.
+
+Which are shown is in the address alone, by ids, so that a link restores it; a filter hides rows and changes nothing of
+what is shown. Anybody may write an address: a name that matches no entry is told, and left out.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from engine.comparing.measures import figure, lp_words, model_words
+from engine.errors import StoreError, one_line
+from engine.figures.words import capitalised, counted, listed, shortened
+from engine.records import RULE_HELP
+from engine.store.columns import Kind
+from engine.store.entries import Entry, StoreListing, is_profiled, run_value
+from pages._kit.chart import entry_colour
+from pages._shared.errors import escape_markdown
+from pages._shared.rows import picked_rows, show_rows, table_height
+
+FILTERS_FROM = 8  # entries: fewer are seen at once
+MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
+TAGS = "tags"
+BY_VALUE = {"model": "Model", "lp": "LP", TAGS: "Tag"}  # columns to filter by, where the table has them
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Picker:
+    """``cells`` gives an entry's row under the names of ``columns``, in the table's order; its id comes last."""
+
+    kind: Kind
+    noun: str
+    control: str  # parameter of the address: the first entry
+    test: str  # another, once for each of the others; the same one where none is the others' control
+    most: int
+    cells: Callable[[Entry], Row]
+    columns: Mapping[str, Any]
+    default: Callable[[Sequence[Entry]], Sequence[Entry]]  # where the address names none
+    names: Callable[[Sequence[Entry]], Mapping[str, str]]  # by id, for people; anybody's text
+    empty: str  # ways to a first entry, as Markdown
+    origins: tuple[str, ...] = ("measured", "imported", "reported")
+    prefix: str = ""  # of the filters' names, where the page has filters of its own
+    among: str = ""  # what narrows the entries: " with samples"
+    inside: tuple[str, ...] = ()  # parameters of the address that belong to the former choice
+
+    @property
+    def has_control(self) -> bool:
+        return self.control != self.test
+
+    @property
+    def key(self) -> str:
+        return f"{self.prefix}{self.noun}_picker"
+
+    @property
+    def opened_with(self) -> str:
+        """Where the session has the ids that are shown because the address names none: others may come meanwhile."""
+        return f"{self.key}_default"
+
+    def read(self, found: StoreListing) -> tuple[tuple[Entry, ...], list[str]]:
+        """The entries that the address names, else the default; and a sentence on each name without an entry."""
+        control = st.query_params.get(self.control, "")
+        names = [*([control] if self.has_control else ()), *st.query_params.get_all(self.test)]
+        names = list(dict.fromkeys(name for name in names if name))
+        if not names and self.control in st.query_params:
+            return (), []
+        if not names:
+            by_id = {entry.id: entry for entry in found.entries}
+            before = [by_id[id_] for id_ in st.session_state.get(self.opened_with, ()) if id_ in by_id]
+            chosen = tuple(before or self.default(found.entries))
+            st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)
+            return chosen, []
+        entries: dict[str, Entry] = {}
+        complaints = []
+        for name in names[: self.most]:
+            try:
+                entry = found.get(name, self.kind)
+                entries.setdefault(entry.id, entry)
+            except StoreError as error:
+                what = capitalised(error.what.replace(self.kind.key, self.noun, 1))
+                complaints.append(f"{what}{self.among}.")
+        if entries and self.has_control and control and control not in next(iter(entries)):
+            complaints[0] += f" The first {self.noun} below is the control instead."
+        if len(names) > self.most:
+            complaints.append(f"At most {self.most} {self.noun}s are shown at once. The others are left out.")
+        return tuple(entries.values()), complaints
+
+    def put(self, ids: Iterable[str]) -> None:
+        """Show these from now on, the control first; nothing where there is none."""
+        first, *others = [*dict.fromkeys(ids)] or [""]
+        named = {self.control: first, self.test: others} if self.has_control else {self.test: [first, *others]}
+        # At once: each change of the address is a step for the browser's Back.
+        st.query_params.update(named | {name: [] for name in self.inside if name in st.query_params})
+
+    def show(self, found: StoreListing) -> tuple[Entry, ...]:
+        """Draw the picker, one line where something is chosen until the reader opens it, and give what is chosen."""
+        if not found.entries:
+            title = f"There is no {self.noun}{self.among} in this store yet"
+            st.info(self.empty, icon=":material/inbox:", title=title)
+            show_damages(found)
+            return ()
+        chosen, complaints = self.read(found)
+        for complaint in complaints:
+            st.error(escape_markdown(complaint), icon=":material/error:")
+        names = {id_: shortened(one_line(name), MOST_NAME) for id_, name in self.names(chosen).items()}
+        label = f"{self.noun.capitalize()}s"
+        if chosen and self.has_control:
+            label += f": {len(chosen)} of {len(found.entries):,} selected"
+        elif chosen:
+            more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+            label += f": {escape_markdown(names[chosen[0].id])}{more}"
+        with st.expander(label, not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
+            self._table(found, names)
+            if not chosen:
+                first = " The first one is the control." if self.has_control else ""
+                st.info(f"Tick {self.noun}s in the table.{first}", icon=":material/checklist:")
+            elif self.has_control:
+                self._control(names)
+            show_damages(found)
+        if chosen and self.has_control:
+            st.html(legend(names))
+        return chosen
+
+    def _table(self, found: StoreListing, names: Mapping[str, str]) -> None:
+        rows: dict[str, Row] = {}
+        texts = {}
+        for entry in reversed(found.entries):
+            cells = {name: cell_of(value) for name, value in self.cells(entry).items()}
+            rows[entry.id] = {**cells, self.noun: entry.id, TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()]}
+            hidden = (entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id"))
+            known = (*rows[entry.id].values(), *rows[entry.id][TAGS], *hidden)
+            texts[entry.id] = " ".join(value for value in known if isinstance(value, str)).casefold()
+        filters = [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
+        if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in filters):
+            wanted, words, is_ticked_alone = self._filters(rows, bool(names))
+            rows = {
+                id_: row
+                for id_, row in rows.items()
+                if all(not values or not {*values}.isdisjoint(values_of(row[name])) for name, values in wanted.items())
+                and (id_ in names or not is_ticked_alone)
+                and all(word in texts[id_] for word in words)
+            }
+        if not rows:
+            st.info(f"No {self.noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
+            return
+        has_tags = any(row[TAGS] for row in rows.values())
+        config = {
+            self.noun: st.column_config.TextColumn(width=320),
+            **self.columns,
+            TAGS: st.column_config.ListColumn("tags", width=150) if has_tags else None,
+        }
+        shown = list(rows)
+        key = show_rows(self.key, shown, names)
+        st.dataframe(
+            list(rows.values()), hide_index=True, height=table_height(len(rows), table_height(10)), key=key,
+            column_config=config, on_select=lambda: self.take(key, shown, names), selection_mode="multi-row",
+            placeholder="–", alt=f"{self.noun.capitalize()}s of the store: tick those to show",
+        )  # fmt: skip
+
+    def _filters(self, rows: Mapping[str, Row], has_choice: bool) -> tuple[Row, list[str], bool]:
+        """The values that are asked for by column, words, and whether the ticked ones alone."""
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{self.prefix}{self.noun}-filters"):
+            more: Any = {"bind": "query-params"}
+            wanted: Row = {
+                "origin": st.pills(
+                    "Origin", self.origins, selection_mode="multi", key=f"{self.prefix}origin", width="content", **more
+                )
+            }
+            for name, label in BY_VALUE.items():
+                if values := sorted({value for row in rows.values() for value in values_of(row.get(name))}):
+                    wanted[name] = st.multiselect(
+                        label, values, key=self.prefix + name, placeholder="any", width=190, **more
+                    )
+            words = st.text_input(
+                "Contains", key=f"{self.prefix}contains", placeholder="any", max_chars=200, width=150, **more,
+                help=f"In any text of a {self.noun}: its row in the table, its label, notes and source",
+            )  # fmt: skip
+            is_alone = st.toggle("Ticked", key=f"{self.prefix}only", disabled=not has_choice, width="content", **more)
+        return wanted, (words or "").casefold().split(), is_alone
+
+    def take(self, key: str, shown: Sequence[str], names: Mapping[str, str]) -> None:
+        """What is ticked now; ``shown`` has the ids of the table's rows, ``names`` those that were ticked before.
+
+        An entry keeps its place, also where a filter hides its row. One too many takes the place of the oldest: of a
+        pair its control, so that two ticks make another pair. Of equal entries the first tick replaces those that the
+        page opened with: the reader did not choose them.
+        """
+        rows = picked_rows(key)
+        if rows is None:
+            return
+        ids, ticked = tuple(names), [shown[row] for row in rows if row < len(shown)]
+        was_default = ids == tuple(st.session_state.pop(self.opened_with, ()))
+        if was_default and not self.has_control and not {*ticked} <= {*ids}:
+            ids, ticked = (), [id_ for id_ in ticked if id_ not in ids]
+        kept = [id_ for id_ in ids if id_ in ticked or id_ not in shown]
+        ticked = [*kept, *(id_ for id_ in ticked if id_ not in kept)]
+        if len(ticked) > self.most:
+            control = ticked[:1] if self.has_control and self.most > 2 else []
+            ticked = [*control, *ticked[len(control) - self.most :]]
+            left = escape_markdown(listed([names[id_] for id_ in ids if id_ not in ticked]) or "the first ones")
+            st.toast(f"At most {self.most} {self.noun}s, so this leaves out {left}.", icon=":material/info:")
+        self.put(ticked)
+
+    def _control(self, names: Mapping[str, str]) -> None:
+        """Which one is the control, and how to choose another or none."""
+        key = f"control_{self.noun}"
+        st.session_state[key] = next(iter(names))
+        with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+            st.selectbox(
+                "Control", list(names), key=key, format_func=lambda id_: names.get(id_, str(id_)), width=280,
+                on_change=lambda: self.put([st.session_state[key], *names]),
+                help="Ratios are the test’s over the control’s",
+            )  # fmt: skip
+            st.button(
+                "Clear selection",
+                icon=":material/close:",
+                key="nothing",
+                type="tertiary",
+                on_click=self.put,
+                args=((),),
+            )
+
+
+def legend(names: Mapping[str, str]) -> str:
+    """HTML: the control and the tests in the colours that every chart gives them."""
+    items = [
+        f'<li><i style="background:{entry_colour(place)}" aria-hidden="true"></i>'
+        f"{html.escape(name)}{'' if place else ' (control)'}</li>"
+        for place, name in enumerate(names.values())
+    ]
+    none = "" if len(names) > 1 else "<li>No test yet: open the list above and tick another row to compare.</li>"
+    return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}{none}</ul>"
+
+
+def show_damages(found: StoreListing) -> None:
+    """What is damaged in the store; nothing, where nothing is."""
+    if not found.damages:
+        return
+    count = len(found.damages)
+    said = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
+    with st.expander(f"{said} damaged", icon=":material/warning:"):
+        lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in found.damages[:MOST_DAMAGES]]
+        more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
+        st.markdown("\n".join([*lines, *more, "", "`.venv/bin/python -m engine verify` looks at every byte."]))
+
+
+def cell_of(value: Any) -> Any:
+    return (shortened(one_line(value), MOST_TEXT) or None) if isinstance(value, str) else value
+
+
+def values_of(cell: Any) -> Sequence[Any]:
+    """What a filter finds a cell by: each of its tags."""
+    return cell if isinstance(cell, list) else [cell] if cell else []
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+def rate_column(label: str, help_: str, color: str | None = None) -> Any:
+    """Of shares from 0 to 1."""
+    return st.column_config.ProgressColumn(label, width=92, help=help_, format="percent", color=color)
+
+
+def origin_column() -> Any:
+    return st.column_config.TextColumn(
+        "origin", width=76, help="measured: by this program. imported: from a file. reported: stated by a text"
+    )
+
+
+def time_column() -> Any:
+    return st.column_config.DatetimeColumn("made", width=120, format="D MMM YYYY HH:mm")
+
+
+def run_cells(entry: Entry) -> Row:
+    counted_by = "junk_letters_share" if entry.row.get("junk_nonnumeric") is None else "junk_nonnumeric_share"
+    row, threads = entry.row, entry.row.get("threads")
+    return {
+        "model": model_words(entry),
+        "lp": lp_words(entry),
+        "usable": figure(entry, "usable_rate"),
+        "s": figure(entry, "wall_s_a_sample"),
+        "run": entry.id,
+        "samples": row.get("samples"),
+        "clean": figure(entry, "clean_rate"),
+        "pass": figure(entry, "pass_rate"),
+        "decodes": figure(entry, "decodes_rate"),
+        "not numeric": figure(entry, counted_by),
+        "cut": figure(entry, "cut_share"),
+        "origin": row["origin"],
+        "ms": figure(entry, "ms_a_token"),
+        "profiler": "profiled" if is_profiled(entry) else None,
+        "tokens": figure(entry, "tokens_a_sample"),
+        **{name: run_value(entry, name) for name in ("label", "tokenizer", "sampling")},
+        "batch": row.get("batch_size"),
+        "device": f"{row['device']}, {counted(threads, 'thread')}" if threads else row.get("device") or "",
+        "made": row.get("created_at"),
+    }
+
+
+def run_columns() -> Mapping[str, Any]:
+    config = st.column_config
+    junk = "Blocks with anything but digits . , -, or with a letter where a report counts only those"
+    return {
+        "model": config.TextColumn("model", width=112, pinned=True),
+        "lp": config.TextColumn("LP", width=124, pinned=True),
+        "usable": rate_column("usable", "Of judged answers: clean, stereo right, geometry right", "green"),
+        "s": config.NumberColumn("s / sample", width=76, help="Wall time over samples", format="%.3f"),
+        "run": config.TextColumn("run", width=180),
+        "samples": config.NumberColumn("samples", width=66, format="localized"),
+        "clean": rate_column("clean", RULE_HELP["clean"], "green"),
+        "pass": rate_column("pass", RULE_HELP["passed"]),
+        "decodes": rate_column("decodes", RULE_HELP["decodes"]),
+        "not numeric": config.NumberColumn(width=82, help=junk, format="percent"),
+        "cut": config.NumberColumn("cut", width=62, help="Blocks closed inside their numbers", format="percent"),
+        "origin": origin_column(),
+        "ms": config.NumberColumn("ms / token", width=76, format="%.3f"),
+        "profiler": config.TextColumn("profiler", width=66, help="Its times are the profiler's too: no ratio of them"),
+        "tokens": config.NumberColumn("tokens / sample", width=104, format="%.0f"),
+        "label": config.TextColumn("label", width=150),
+        "tokenizer": config.TextColumn("tokenizer", width=80),
+        "sampling": config.TextColumn("sampling", width=80),
+        "batch": config.NumberColumn("batch", width=54),
+        "device": config.TextColumn("device", width=110),
+        "made": time_column(),
+    }
