@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.errors import FileFormatError
 from engine.logits.entries import MOST_INDEX, LogLine, NoEntryError, clean_text, row_length
 from engine.logits.rules import FLAGS, LOGITS, Flags, Marks, Real, Whole
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 
 MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
-MOST_SOURCES, MOST_CHECKPOINTS = 5, 2_000  # named; different ones in a log
+MOST_SOURCES = 5  # that are named
 Key = tuple[str, str | None]
 
 
@@ -68,7 +67,6 @@ class BatchBuilder:
     counted: int = 0  # lines without a token_idx
     is_measured: bool = True  # every line says so
     _texts: dict[Key, tuple[int, int]] = field(default_factory=dict)  # last token and sequence
-    _seen: tuple[object, ...] = ()  # dtype, shape and origin of the line before
 
     def add(self, line: LogLine, number: int) -> None:
         checkpoint, source = key = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
@@ -81,19 +79,14 @@ class BatchBuilder:
         if token <= last:
             sequence = self.checkpoints.get(checkpoint, 0)
             self.checkpoints[checkpoint] = sequence + 1
-            if len(self.checkpoints) > MOST_CHECKPOINTS:
-                what = f"the log has over {MOST_CHECKPOINTS:,} checkpoints"
-                raise FileFormatError(what, "A checkpoint is a tensor's name, the same in each token's entry")
         self._texts[key] = token, sequence
         if source is not None and len(self.sources) < MOST_SOURCES:
             self.sources[source] = None
-        if (line.dtype, line.shape, line.origin) != self._seen:
-            self._seen = (line.dtype, line.shape, line.origin)
-            self.is_measured &= line.origin == MEASURED
-            if (dtype := clean_text(line.dtype)) is not None and len(self.dtypes) < MOST_SOURCES:
-                self.dtypes[dtype] = None
-            if LOGITS in checkpoint:
-                self.length = max(self.length or 0, row_length(line.shape) or 0) or None
+        self.is_measured &= line.origin == MEASURED
+        if (dtype := clean_text(line.dtype)) is not None and len(self.dtypes) < MOST_SOURCES:
+            self.dtypes[dtype] = None
+        if LOGITS in checkpoint:
+            self.length = max(self.length or 0, row_length(line.shape) or 0) or None
         self.lines.append(line)
         self.numbers.append((number, token, sequence))
         self.keys.append(key)

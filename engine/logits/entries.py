@@ -15,8 +15,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
-from io import BufferedReader, RawIOBase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ _NOT_JSON = re.compile(
 )
 _INFINITE = re.compile(r"([-+]?)(?:inf(?:inity)?|1\.#inf\d*)", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[-+]?(?:nan.*|1\.#(?:ind|[qs]nan).*)", re.IGNORECASE | re.DOTALL)
-_TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts")
+_TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts", "shape")
 
 
 class LogLine(msgspec.Struct, gc=False):
@@ -70,45 +69,35 @@ _decoder = msgspec.json.Decoder(LogLine)
 def fingerprint(path: Path) -> str:
     """SHA-256 of the file's text: the same for a file and its compressed form."""
     digest = hashlib.sha256()
-    with open_file(path) as file, suppress(*BROKEN):
-        text = _text(file)
-        while block := text.read1(BLOCK_BYTES):
+    with suppress(*BROKEN):
+        for block, _ in _blocks(path):
             digest.update(block)
     return digest.hexdigest()
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Each line, with the share of the file that is read; one of ``BROKEN`` where its compressed form breaks off."""
+    rest = b""
+    for block, share in _blocks(path):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line + b"\n", share
+        if len(rest) > MOST_LINE_BYTES:
+            what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
+            raise FileFormatError(what, "A logit log has one JSON object a line")
+    if rest:
+        yield rest, 1.0
+
+
+def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
+    """The text, all of it that stands before a break, with the share of the file."""
     with open_file(path) as file:
-        if file.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff"):  # type: ignore[attr-defined]
+        start, size = file.peek(2)[:2], max(1, path.stat().st_size)  # type: ignore[attr-defined]
+        if start in (b"\xff\xfe", b"\xfe\xff"):
             raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
-        text, size, share = _text(file), max(1, path.stat().st_size), 0.0
-        for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b"")):
-            if number % REPORT_LINES == 0:
-                share = min(1.0, file.tell() / size)
-            if len(line) > MOST_LINE_BYTES:
-                what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-                raise FileFormatError(what, "A logit log has one JSON object a line")
-            yield line, share
-
-
-class _Inflated(RawIOBase):
-    """What stands before a break is read: a gzip file's own buffer would throw it away."""
-
-    def __init__(self, file: Any) -> None:
-        self.gz = gzip.GzipFile(fileobj=file)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: Any) -> int:
-        block = self.gz.read1(len(room))
-        room[: len(block)] = block
-        return len(block)
-
-
-def _text(file: Any) -> BufferedReader:
-    return BufferedReader(_Inflated(file), BLOCK_BYTES) if file.peek(2)[:2] == b"\x1f\x8b" else file
+        text: Any = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
+        while block := text.read1(BLOCK_BYTES):
+            yield block, min(1.0, file.tell() / size)
 
 
 def read_line(line: bytes) -> LogLine:
@@ -131,33 +120,28 @@ def read_line(line: bytes) -> LogLine:
 
 
 def _leniently(line: bytes) -> LogLine:
-    text = line.decode("utf-8-sig", "replace")
     # What is no JSON number becomes a text, and a plus before a number goes.
-    plain = _NOT_JSON.sub(lambda m: m[0] if m[0].startswith('"') else "" if m[0] == "+" else f'"{m[0]}"', text)
+    plain = _NOT_JSON.sub(
+        lambda found: found[0] if found[0].startswith('"') else "" if found[0] == "+" else f'"{found[0]}"',
+        line.decode("utf-8-sig", "replace"),
+    )
     try:
-        entry = parsed_json(plain)
+        said = parsed_json(plain)
     except ValueError as error:
         raise NoEntryError("it is no JSON") from error
-    if not isinstance(entry, dict):
+    if not isinstance(said, dict):
         raise NoEntryError("it is no JSON object")
-    values, shape, ids, token = (entry.get(name) for name in ("values", "shape", "ids", "token_idx"))
+    values = said.get("values")
+    while isinstance(values, list) and values and isinstance(values[-1], list):
+        values = values[-1]  # rows in a row: the last one is the token that was computed last
     if not isinstance(values, list):
         raise NoEntryError("it has no values")
-    while values and isinstance(values[-1], list):  # rows in a row: the last one is the token that was computed last
-        values = values[-1]
-    if ids is not None and not (isinstance(ids, list) and all(isinstance(id_, int) for id_ in ids)):
-        raise NoEntryError("its ids are no list of numbers")
+    texts = {name: said[name] for name in _TEXTS if said.get(name) is not None}
+    texts = {name: text if isinstance(text, str) else json.dumps(text) for name, text in texts.items()}
     try:
-        if token is not None and float(str(token)) != int(float(str(token))):
-            raise ValueError
-    except (ValueError, OverflowError) as error:
-        raise NoEntryError(f"its token_idx is {str(token)[:20]!r}") from error
-    texts: dict[str, Any] = {name: entry[name] for name in (*_TEXTS, "shape") if entry.get(name) is not None}
-    texts = {name: said if isinstance(said, str) else json.dumps(said) for name, said in texts.items()}
-    if isinstance(shape, list):
-        texts["shape"] = [size for size in shape if isinstance(size, int)]
-    number = None if token is None else int(float(str(token)))
-    return LogLine(values=[_number(value) for value in values], token_idx=number, ids=ids, **texts)
+        return msgspec.convert(said | texts | {"values": [_number(value) for value in values]}, LogLine, strict=False)
+    except msgspec.ValidationError as error:
+        raise NoEntryError(f"it is no entry: {error}") from error
 
 
 def _number(value: object) -> float:

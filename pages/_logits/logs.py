@@ -9,10 +9,10 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.words import precision_name
-from engine.logits import parity
 from engine.logits.causes import CERTAINTY_LABELS, TITLES
 from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
+from engine.logits.parity import log_name
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -80,12 +80,7 @@ class LogSelection(Selection):
     """A log, and another beside it or none. The first is parity's control."""
 
     def short_name(self, entry: Entry) -> str:
-        return log_name(entry)
-
-
-def log_name(entry: Entry) -> str:
-    """Engine, model and precision. Anybody's text."""
-    return parity.log_name(entry.row)
+        return log_name(entry.row)
 
 
 def default_choice(entries: Sequence[Entry]) -> LogSelection | None:

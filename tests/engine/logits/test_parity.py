@@ -128,14 +128,6 @@ def test_a_source_of_several_texts_names_none(pair: Pair) -> None:
     assert "the n-th of the other" in parity_sentences(found)[-1]
 
 
-def test_texts_that_take_turns_meet_by_their_tokens(pair: Pair) -> None:
-    """As a batch without names logs them; the other engine wrote one text after the other."""
-    first, second = objects(clean(5, 4, 0)), objects(clean(5, 4, 1))
-    mixed = [line for both in zip(first, second, strict=True) for line in both]
-    found = pair.of(mixed, first + second)
-    assert (found.entries, found.filters[0]["with_flagged"]["max_difference"]) == (10, 0)
-
-
 def garbled(rows: Rows, *positions: int) -> Rows:
     """Every other entry has garbage there."""
     found, rng = rows.copy(), np.random.default_rng(2)
