@@ -173,10 +173,10 @@ def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
 
     def worth(pair: tuple[Entry, ...]) -> tuple[int, bool, int, int]:
-        rows = [entry.row for entry in pair]
-        sound, ours = sum(not is_damaged(entry) for entry in pair), sum(row["origin"] == "measured" for row in rows)
-        is_same = rows[0].get("precision") == rows[1].get("precision")
-        return sound, is_same, ours, min(row["entries"] for row in rows)
+        one, other = (entry.row for entry in pair)
+        ours = [one["origin"], other["origin"]].count("measured")
+        is_same, entries = one.get("precision") == other.get("precision"), min(one["entries"], other["entries"])
+        return sum(not is_damaged(entry) for entry in pair), is_same, ours, entries
 
     pairs = [(log, other) for log, other in combinations(newest, 2) if log.row.get("model")
              and log.row["model"] == other.row.get("model") and log.row["engine"] != other.row["engine"]]  # fmt: skip

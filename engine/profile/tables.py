@@ -54,7 +54,15 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     operations = []
     for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True)):
         family = HOST_WORK if side == "host" and has_device else family
-        operations.append(operation_row(trace_id, number, side, family, name, short_name(name), calls, total_ns))
+        row: dict[str, Any] = {
+            "trace_id": trace_id,
+            "op": number,
+            "side": side,
+            "family": family,
+            "name": name,
+            "calls": calls,
+        }
+        operations.append(row | {"short_name": short_name(name), "total_ns": total_ns, "total_us": total_ns / 1000})
     work = [row for row in operations if row["side"] == ("device" if has_device else "host")]
     total = sum(row["total_ns"] for row in work)
     other = sum(row["total_ns"] for row in work if row["family"] == "other")
@@ -88,14 +96,6 @@ def _warnings(operations: Sequence[Mapping[str, Any]], work_ns: int, odd: int) -
             f"the kernels' {work_ns / 1e6:,.0f} ms are more than the profiler's own {span_ns / 1e6:,.0f} ms: they "
             "overlap, or some of them are spans"
         )
-
-
-def operation_row(
-    trace_id: str, number: int, side: str, family: str, name: str, short: str, calls: int, total_ns: int
-) -> dict[str, Any]:
-    """A row of ``trace_ops`` of which only the sums are known."""
-    row = {"trace_id": trace_id, "op": number, "side": side, "family": family, "name": name, "short_name": short}
-    return row | {"calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
 
 
 def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:

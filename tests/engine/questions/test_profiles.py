@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from engine.errors import StoreError
 from engine.profile.ingest import add_trace
-from engine.profile.reported import publish_reported
 from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
+from engine.store.reported import publish_traces
 from engine.store.store import DEMO, Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_events import added, event, kernels, mark
@@ -83,7 +83,7 @@ def test_real_compute_and_the_rest(store: Store, tmp_path: Path) -> None:
         assert [r["share"] for r in rows(store, "families", entry, table="compute", compute=of)] == pytest.approx(
             shares
         )
-    publish_reported(store)
+    publish_traces(store)
     reported = [e for e in store.found(TRACE).entries if e.row["origin"] == "reported"]
     assert not rows(store, "families", *reported, table="compute")  # a report names some operations only
 
