@@ -2,14 +2,17 @@
 
 import streamlit as st
 
+from engine.comparing.queries import ready_queries
 from engine.profile.traces import cautions, traces_of
 from engine.questions import PAGES
 from engine.store.store import Store
 from pages._kit.card import cards
-from pages._profiles import manage, queries
+from pages._profiles import manage
 from pages._profiles.traces import chosen_traces
+from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.frame import page
+from pages._shared.links import sql_address
 from pages._shared.sections import of_choice, show_open
 from pages._shared.shown import put_shown
 from pages._shared.words import unbroken
@@ -24,8 +27,19 @@ def section(view: str):  # type: ignore[no-untyped-def]  # what show_open calls
     return of_choice(lambda store, chosen: cards(keys, store, chosen.ids))
 
 
+def sql(store: Store, chosen: object) -> None:
+    """The ready queries over traces; each opens in the one SQL, which is Compare's."""
+    queries = {query.key: query for query in ready_queries() if "JOIN traces USING" in query.sql}
+    first = next(iter(queries))
+    key = by_name("Question", queries, "question", "asked_question", usual=first,
+                  format_func=lambda key: queries[key].title) or first  # fmt: skip
+    st.link_button("Open in SQL", sql_address(f"saved:{key}"), icon=":material/database:", key="question_sql",
+                   help="In Compare runs: press Run there. Add WHERE trace_id = '...' for one trace.")  # fmt: skip
+    st.code(queries[key].sql, language="sql", wrap_lines=True)
+
+
 SECTIONS = {view: section(view) for view, _ in PAGES["profiles"]}
-SECTIONS |= {"SQL": queries.show, "Traces": manage.show}
+SECTIONS |= {"SQL": sql, "Traces": manage.show}
 
 page(TITLE, ICON, LEAD)
 with shown_errors():

@@ -24,18 +24,20 @@ import numpy as np
 
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.figures.words import counted
-from engine.logits.batches import MEASURED, BatchBuilder, tables_of
 from engine.logits.causes import DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import (
     BROKEN,
+    MEASURED,
     REPORT_LINES,
+    BatchBuilder,
     LogLine,
     NoEntryError,
     clean_text,
     fingerprint,
     read_line,
     read_lines,
+    tables_of,
 )
 from engine.logits.rules import UNKNOWN, load_rules
 from engine.store.entries import Entry
