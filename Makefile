@@ -140,7 +140,7 @@ demo-coverage: $(RUN) $(PREPARED)
 
 demo-traces: $(RUN) $(PREPARED)
 	@rm -rf data/demo/traces data/demo/staging
-	@$(PY) -m engine.profile.reported --into data/demo
+	@$(PY) -m engine.store.reported --into data/demo
 	@for model in demo-qwen demo-llama; do for lp in none group-v2.1 exact; do \
 	  head -n 4 data/heldout.smi | $(PY) -m engine generate - --model $$model --lp $$lp $(DEMO_TRACES) \
 	    --profile-run "$$model-final-$$lp" --json >/dev/null || exit 1; \

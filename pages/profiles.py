@@ -1,19 +1,22 @@
 """The Profiles page: profiler traces of the store, a test with its control, and where the difference comes from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
 
+from engine.comparing.queries import ready_queries
 from engine.profile.traces import cautions, traces_of
 from engine.questions import PAGES
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._kit.card import cards
-from pages._profiles import manage, queries
+from pages._profiles import manage
 from pages._profiles.traces import trace_picker
+from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.frame import page
+from pages._shared.links import sql_address
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 from pages._shared.words import unbroken
@@ -21,8 +24,21 @@ from pages._shared.words import unbroken
 TITLE = "Profiles"
 ICON = ":material/speed:"
 LEAD = "A profiler's trace, or two side by side: **where the time goes, and what makes the difference**."
+
+
+def sql(store: Store, ids: Sequence[str]) -> None:
+    """The ready queries over traces; each opens in the one SQL, which is Compare's."""
+    queries = {query.key: query for query in ready_queries() if "JOIN traces USING" in query.sql}
+    first = next(iter(queries))
+    key = by_name("Question", queries, "question", "asked_question", usual=first,
+                  format_func=lambda key: queries[key].title) or first  # fmt: skip
+    st.link_button("Open in SQL", sql_address(f"saved:{key}"), icon=":material/database:", key="question_sql",
+                   help="In Compare runs: press Run there. Add WHERE trace_id = '...' for one trace.")  # fmt: skip
+    st.code(queries[key].sql, language="sql", wrap_lines=True)
+
+
 SECTIONS: dict[str, Callable[..., None]] = {view: partial(cards, keys) for (view, _), keys in PAGES["profiles"].items()}
-SECTIONS |= {"SQL": queries.show, "Traces": manage.show}
+SECTIONS |= {"SQL": sql, "Traces": manage.show}
 
 page(TITLE, ICON, LEAD)
 with shown_errors():

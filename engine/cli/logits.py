@@ -102,7 +102,7 @@ def show_log(args: argparse.Namespace) -> int:
     log = store.entry(args.log_id, LOGIT_LOG)
     if args.json:
         late = late_in_store(store, log)
-        emit_json(health(store, log).sheet() | {"read_late": None if late is None else asdict(late)})
+        emit_json(health(store, log) | {"read_late": None if late is None else asdict(late)})
     else:
         write(ask(store, "logits_health", [log.id]).answer)
     return 0
@@ -116,7 +116,7 @@ def parity(args: argparse.Namespace) -> int:
     store = open_store(args)
     control, test = (store.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (args.control, args.test))
     if args.json:
-        emit_json(asdict(compare_logs(store, control, test)))
+        emit_json(compare_logs(store, control, test))
     else:
         write(ask(store, "logits_parity", [control.id, test.id]).answer)
     return 0

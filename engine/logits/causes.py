@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from engine.figures.words import listed, significant
-from engine.logits.batches import EntryBatch
+from engine.logits.entries import EntryBatch
 from engine.logits.rules import Flags, Marks, Rules, Whole, has
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]

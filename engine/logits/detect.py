@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.logits.batches import EntryBatch
+from engine.logits.entries import EntryBatch
 from engine.logits.rules import Bounds, Flags, Marks, Real, Rules, Whole, bit
 from engine.records import ValueFlag
 

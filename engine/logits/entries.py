@@ -1,8 +1,10 @@
-"""A log file's lines, plain or gz, and each line as an entry: its values as numbers, however they are spelled.
+"""A log file's lines, plain or gz, each line as an entry, its values as numbers however they are spelled; and entries
+as columns, a batch at a time: for the search for damage, and as rows of the store.
 
 Valid lines go through a typed decoder; others are read leniently: numbers that JSON does not have (``nan``,
 ``-Infinity``, ``1.#INF``), numbers as texts, null for a value, rows in a row (``[[...]]``). A compressed file that
-breaks off gives all that it still holds.
+breaks off gives all that it still holds. A *sequence* is one text that a checkpoint was logged for: entries of one
+source whose ``token_idx`` rises.
 """
 
 from __future__ import annotations
@@ -15,14 +17,20 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
-from io import BufferedReader, RawIOBase
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.errors import FileFormatError, shown
+from engine.logits.rules import FLAGS, LOGITS, Flags, Marks, Real, Whole
+from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
 BLOCK_BYTES, MOST_LINE_BYTES = 1 << 20, 1 << 24
@@ -39,7 +47,7 @@ _NOT_JSON = re.compile(
 )
 _INFINITE = re.compile(r"([-+]?)(?:inf(?:inity)?|1\.#inf\d*)", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[-+]?(?:nan.*|1\.#(?:ind|[qs]nan).*)", re.IGNORECASE | re.DOTALL)
-_TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts")
+_TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts", "shape")
 
 
 class LogLine(msgspec.Struct, gc=False):
@@ -70,45 +78,35 @@ _decoder = msgspec.json.Decoder(LogLine)
 def fingerprint(path: Path) -> str:
     """SHA-256 of the file's text: the same for a file and its compressed form."""
     digest = hashlib.sha256()
-    with open_file(path) as file, suppress(*BROKEN):
-        text = _text(file)
-        while block := text.read1(BLOCK_BYTES):
+    with suppress(*BROKEN):
+        for block, _ in _blocks(path):
             digest.update(block)
     return digest.hexdigest()
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Each line, with the share of the file that is read; one of ``BROKEN`` where its compressed form breaks off."""
+    rest = b""
+    for block, share in _blocks(path):
+        *lines, rest = (rest + block).split(b"\n")
+        for line in lines:
+            yield line + b"\n", share
+        if len(rest) > MOST_LINE_BYTES:
+            what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
+            raise FileFormatError(what, "A logit log has one JSON object a line")
+    if rest:
+        yield rest, 1.0
+
+
+def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
+    """The text, all of it that stands before a break, with the share of the file."""
     with open_file(path) as file:
-        if file.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff"):  # type: ignore[attr-defined]
+        start, size = file.peek(2)[:2], max(1, path.stat().st_size)  # type: ignore[attr-defined]
+        if start in (b"\xff\xfe", b"\xfe\xff"):
             raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
-        text, size, share = _text(file), max(1, path.stat().st_size), 0.0
-        for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b"")):
-            if number % REPORT_LINES == 0:
-                share = min(1.0, file.tell() / size)
-            if len(line) > MOST_LINE_BYTES:
-                what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-                raise FileFormatError(what, "A logit log has one JSON object a line")
-            yield line, share
-
-
-class _Inflated(RawIOBase):
-    """What stands before a break is read: a gzip file's own buffer would throw it away."""
-
-    def __init__(self, file: Any) -> None:
-        self.gz = gzip.GzipFile(fileobj=file)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, room: Any) -> int:
-        block = self.gz.read1(len(room))
-        room[: len(block)] = block
-        return len(block)
-
-
-def _text(file: Any) -> BufferedReader:
-    return BufferedReader(_Inflated(file), BLOCK_BYTES) if file.peek(2)[:2] == b"\x1f\x8b" else file
+        text: Any = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
+        while block := text.read1(BLOCK_BYTES):
+            yield block, min(1.0, file.tell() / size)
 
 
 def read_line(line: bytes) -> LogLine:
@@ -131,33 +129,28 @@ def read_line(line: bytes) -> LogLine:
 
 
 def _leniently(line: bytes) -> LogLine:
-    text = line.decode("utf-8-sig", "replace")
     # What is no JSON number becomes a text, and a plus before a number goes.
-    plain = _NOT_JSON.sub(lambda m: m[0] if m[0].startswith('"') else "" if m[0] == "+" else f'"{m[0]}"', text)
+    plain = _NOT_JSON.sub(
+        lambda found: found[0] if found[0].startswith('"') else "" if found[0] == "+" else f'"{found[0]}"',
+        line.decode("utf-8-sig", "replace"),
+    )
     try:
-        entry = parsed_json(plain)
+        said = parsed_json(plain)
     except ValueError as error:
         raise NoEntryError("it is no JSON") from error
-    if not isinstance(entry, dict):
+    if not isinstance(said, dict):
         raise NoEntryError("it is no JSON object")
-    values, shape, ids, token = (entry.get(name) for name in ("values", "shape", "ids", "token_idx"))
+    values = said.get("values")
+    while isinstance(values, list) and values and isinstance(values[-1], list):
+        values = values[-1]  # rows in a row: the last one is the token that was computed last
     if not isinstance(values, list):
         raise NoEntryError("it has no values")
-    while values and isinstance(values[-1], list):  # rows in a row: the last one is the token that was computed last
-        values = values[-1]
-    if ids is not None and not (isinstance(ids, list) and all(isinstance(id_, int) for id_ in ids)):
-        raise NoEntryError("its ids are no list of numbers")
+    texts = {name: said[name] for name in _TEXTS if said.get(name) is not None}
+    texts = {name: text if isinstance(text, str) else json.dumps(text) for name, text in texts.items()}
     try:
-        if token is not None and float(str(token)) != int(float(str(token))):
-            raise ValueError
-    except (ValueError, OverflowError) as error:
-        raise NoEntryError(f"its token_idx is {str(token)[:20]!r}") from error
-    texts: dict[str, Any] = {name: entry[name] for name in (*_TEXTS, "shape") if entry.get(name) is not None}
-    texts = {name: said if isinstance(said, str) else json.dumps(said) for name, said in texts.items()}
-    if isinstance(shape, list):
-        texts["shape"] = [size for size in shape if isinstance(size, int)]
-    number = None if token is None else int(float(str(token)))
-    return LogLine(values=[_number(value) for value in values], token_idx=number, ids=ids, **texts)
+        return msgspec.convert(said | texts | {"values": [_number(value) for value in values]}, LogLine, strict=False)
+    except msgspec.ValidationError as error:
+        raise NoEntryError(f"it is no entry: {error}") from error
 
 
 def _number(value: object) -> float:
@@ -188,3 +181,158 @@ def row_length(shape: str | Sequence[int] | None) -> int | None:
     numbers = re.findall(r"\d+", shape[:MOST_TEXT]) if isinstance(shape, str) else shape
     length = int(numbers[-1]) if numbers else 0
     return length if 0 < length <= MOST_INDEX else None
+
+
+# --- as columns -----------------------------------------------------------------------------------------------------
+
+MEASURED = "measured"
+"""A line's ``origin`` where this project wrote it from an engine that ran here."""
+MOST_SOURCES = 5  # that are named
+Key = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntryBatch:
+    """E entries with N values, in the order of the file. ``starts`` [E + 1] says where an entry's values are."""
+
+    line: Whole  # [E]
+    token_idx: Whole  # [E]
+    sequence: Whole  # [E]
+    checkpoint: NDArray[np.object_]  # [E]
+    source: list[str | None]
+    ts: list[str | None]
+    starts: Whole  # [E + 1]
+    values: Real  # [N]
+    positions: Whole  # [N]
+
+    @property
+    def entry_of_value(self) -> Whole:
+        """[N] the place in the batch of the entry that a value belongs to."""
+        return np.repeat(np.arange(len(self.line)), np.diff(self.starts))
+
+    def parts(self) -> Iterator[tuple[str, Whole, Whole]]:
+        """Of one checkpoint and one width W: the places of E' entries in the batch, and [E', W] of their values."""
+        widths = np.diff(self.starts)
+        for checkpoint in dict.fromkeys(self.checkpoint.tolist()):
+            of_it = np.flatnonzero(self.checkpoint == checkpoint)
+            for width in np.unique(widths[of_it]):
+                entries = of_it[widths[of_it] == width]
+                yield checkpoint, entries, self.starts[entries][:, None] + np.arange(width)
+
+
+@dataclass(slots=True)
+class BatchBuilder:
+    """Lines of one log for the next batch, and what is known of the log from all its lines."""
+
+    lines: list[LogLine] = field(default_factory=list)
+    numbers: list[tuple[int, int, int]] = field(default_factory=list)  # line, token, sequence
+    keys: list[Key] = field(default_factory=list)
+    values: int = 0
+    dtypes: dict[str, None] = field(default_factory=dict)
+    sources: dict[str, None] = field(default_factory=dict)
+    checkpoints: dict[str, int] = field(default_factory=dict)  # with the number of their sequences
+    length: int | None = None
+    counted: int = 0  # lines without a token_idx
+    is_measured: bool = True  # every line says so
+    _texts: dict[Key, tuple[int, int]] = field(default_factory=dict)  # last token and sequence
+
+    def add(self, line: LogLine, number: int) -> None:
+        checkpoint, source = key = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
+        last, sequence = self._texts.get(key, (MOST_INDEX, -1))
+        token = line.token_idx
+        if token is None:
+            token, self.counted = 0 if sequence < 0 else last + 1, self.counted + 1
+        if token > MOST_INDEX:
+            raise NoEntryError(f"its token_idx is {token}")
+        if token <= last:
+            sequence = self.checkpoints.get(checkpoint, 0)
+            self.checkpoints[checkpoint] = sequence + 1
+        self._texts[key] = token, sequence
+        if source is not None and len(self.sources) < MOST_SOURCES:
+            self.sources[source] = None
+        self.is_measured &= line.origin == MEASURED
+        if (dtype := clean_text(line.dtype)) is not None and len(self.dtypes) < MOST_SOURCES:
+            self.dtypes[dtype] = None
+        if LOGITS in checkpoint:
+            self.length = max(self.length or 0, row_length(line.shape) or 0) or None
+        self.lines.append(line)
+        self.numbers.append((number, token, sequence))
+        self.keys.append(key)
+        self.values += len(line.values)
+
+    def batch(self) -> EntryBatch:
+        """The lines so far; the builder is empty then."""
+        lines, numbers = self.lines, np.array(self.numbers, dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum([len(line.values) for line in lines], dtype=np.int64)])
+        positions = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+        for place, line in enumerate(lines):
+            if line.ids is not None:
+                positions[starts[place] : starts[place + 1]] = line.ids
+        batch = EntryBatch(
+            numbers[:, 0],
+            numbers[:, 1],
+            numbers[:, 2],
+            np.array([checkpoint for checkpoint, _ in self.keys], dtype=np.object_),
+            [source for _, source in self.keys],
+            [clean_text(line.ts) for line in lines],
+            starts,
+            np.fromiter(chain.from_iterable(line.values for line in lines), np.float64, starts[-1]),
+            positions,
+        )
+        self.lines, self.numbers, self.keys, self.values = [], [], [], 0
+        return batch
+
+
+def tables_of(
+    log_id: str, first: int, batch: EntryBatch, flags: Flags, middle: Real, spread: Real, is_garbage: Marks
+) -> dict[str, pa.Table]:
+    """A flagged batch as rows of the store; ``first`` counts the log's entries before it."""
+    entry, starts, widths = batch.entry_of_value, batch.starts[:-1], np.diff(batch.starts)
+    finite = np.where(np.isfinite(batch.values), batch.values, np.nan)
+    # The position of each entry's largest value without a flag; null where there is none.
+    sound = np.where((flags == 0) & np.isfinite(batch.values), batch.values, -np.inf)
+    best = np.maximum.reduceat(sound, starts)
+    place = np.where(sound == np.repeat(best, widths), np.arange(len(sound)), len(sound))
+    top = batch.positions[np.minimum.reduceat(place, starts)]
+    checkpoints = pa.array(batch.checkpoint, pa.string())
+    entries = {
+        "log_id": pa.repeat(pa.scalar(log_id), len(starts)),
+        "entry": np.arange(first, first + len(starts)),
+        "line": batch.line,
+        "checkpoint": checkpoints,
+        "token_idx": batch.token_idx,
+        "sequence": batch.sequence,
+        "source": batch.source,
+        "ts": batch.ts,
+        "values_logged": widths,
+        "middle": pa.array(middle, mask=np.isnan(middle)),
+        "spread": pa.array(spread, mask=np.isnan(spread)),
+        "least": np.fmin.reduceat(finite, starts),
+        "largest": np.fmax.reduceat(finite, starts),
+        "top": pa.array(top, mask=np.isneginf(best)),
+        "flagged": np.add.reduceat((flags != 0).astype(np.int64), starts),
+        "flags": flag_lists(np.bitwise_or.reduceat(flags, starts)),
+        "is_garbage": is_garbage,
+    }
+    values = {
+        "log_id": pa.repeat(pa.scalar(log_id), len(entry)),
+        "entry": entry + first,
+        "checkpoint": checkpoints.take(pa.array(entry)),
+        "token_idx": batch.token_idx[entry],
+        "position": batch.positions,
+        "value": batch.values,
+        "flags": flag_lists(flags),
+    }
+    return {
+        table.name: pa.table([pa.array(rows[c.name]).cast(c.type) for c in table], schema=table.schema)
+        for table, rows in ((LOGIT_ENTRIES, entries), (LOGIT_VALUES, values))
+    }
+
+
+def flag_lists(flags: Flags) -> pa.ListArray:
+    """The names of each value's flags."""
+    offsets = np.concatenate([[0], np.cumsum(np.bitwise_count(flags), dtype=np.int32)]).astype(np.int32)
+    some = flags[flags != 0]  # most have none
+    is_set = (some[:, None] >> np.arange(len(FLAGS), dtype=np.uint8)) & 1
+    names = pa.array(FLAGS, pa.string()).take(pa.array(np.nonzero(is_set)[1]))
+    return pa.ListArray.from_arrays(pa.array(offsets), names)

@@ -19,22 +19,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.figures.words import counted
-from engine.logits.batches import MEASURED, BatchBuilder, tables_of
-from engine.logits.causes import CAUSES, CERTAINTIES, DamageTally, LogFinding, findings_of
+from engine.logits.causes import DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import (
     BROKEN,
+    MEASURED,
     REPORT_LINES,
+    BatchBuilder,
     LogLine,
     NoEntryError,
     clean_text,
     fingerprint,
     read_line,
     read_lines,
+    tables_of,
 )
 from engine.logits.rules import UNKNOWN, load_rules
 from engine.store.entries import Entry
@@ -186,19 +189,13 @@ class _Log:
 def findings_in(entry: Entry) -> list[LogFinding]:
     """As they were stored with a log; a sheet may say anything."""
     try:
-        found = []
-        for sheet in parsed_json(entry.row.get("findings") or "[]"):
-            positions, values, entries = tuple(sheet["positions"]), sheet["values"], sheet["entries"]
-            places = sheet.get("places", len(positions))
-            if sheet["cause"] not in CAUSES or sheet["certainty"] not in CERTAINTIES:
-                raise ValueError("it names no cause")
-            if not all(type(count) is int and count >= 0 for count in (values, entries, places, *positions)):
-                raise ValueError("its counts are no numbers")
-            evidence = tuple(map(str, sheet["evidence"]))
-            cause, certainty = sheet["cause"], sheet["certainty"]
-            found.append(LogFinding(cause, certainty, values, entries, positions, evidence, places))
-        return found
-    except (ValueError, TypeError, KeyError) as error:
+        sheets = parsed_json(entry.row.get("findings") or "[]")
+        names = set(LogFinding.__slots__)
+        usual = [
+            {"places": len(sheet["positions"])} | {k: v for k, v in sheet.items() if k in names} for sheet in sheets
+        ]
+        return [msgspec.convert(sheet, LogFinding) for sheet in usual]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 
 

@@ -26,52 +26,31 @@ LEAST_ENTRIES, MOST_OTHERS, MOST_PAIRED = 8, 8, 100
 NEARLY_ALL = 0.9  # of the entries: so many are nearer to the next token's values
 NEARER = 0.1  # of the median distances: engines differ a little, a late read by none of the distance between two tokens
 
-# Entries are matched by checkpoint, text and token_idx, values by position. A source that a log gives to one text is
+# Entries are matched by checkpoint, text and token_idx, values by position. A source that is one text in both logs is
 # its name: where logs share names, texts are matched by name, else the n-th of one log with the n-th of the other.
-# Texts are matched by source or number, so that a text that one engine ends early moves none after it. In a log whose
-# texts alternate and have no source of their own, a text's number means nothing: there the n-th entries of a token are
-# matched.
 MET = """
-WITH logged AS (
-    SELECT log_id, checkpoint, token_idx, count(*) AS entries FROM logit_entries GROUP BY ALL
-),
-told AS (
-    SELECT log_id, checkpoint, count(DISTINCT sequence) AS texts FROM logit_entries GROUP BY ALL
-),
-orderly AS (
-    SELECT checkpoint, bool_and(texts <= most) AS is_orderly
-    FROM told JOIN (SELECT log_id, checkpoint, max(entries) AS most FROM logged GROUP BY ALL) USING (log_id, checkpoint)
-    GROUP BY ALL
-),
-names AS (
-    SELECT log_id, checkpoint, source FROM logit_entries WHERE source IS NOT NULL
-    GROUP BY ALL HAVING count(DISTINCT sequence) = 1
-),
-named AS (
+WITH named AS (
     SELECT checkpoint, source
-    FROM (SELECT * FROM names WHERE log_id = $control) JOIN (SELECT * FROM names WHERE log_id = $test)
-         USING (checkpoint, source)
-),
-numbered AS (
-    SELECT log_id, entry, checkpoint, token_idx, sequence,
-           CASE WHEN NOT is_orderly OR checkpoint NOT IN (SELECT checkpoint FROM named) THEN ''
-           WHEN (checkpoint, source) IN (FROM named) THEN source END AS name,  -- null matches nothing
-           CASE WHEN NOT is_orderly THEN row_number() OVER (PARTITION BY log_id, checkpoint, token_idx ORDER BY entry)
-           WHEN checkpoint IN (SELECT checkpoint FROM named) THEN 0 ELSE sequence END AS turn
-    FROM logit_entries JOIN orderly USING (checkpoint)
+    FROM (SELECT log_id, checkpoint, source FROM logit_entries WHERE source IS NOT NULL
+          GROUP BY ALL HAVING count(DISTINCT sequence) = 1)
+    GROUP BY ALL HAVING count(*) = 2
 ),
 single AS (  -- what a log has twice is met in its order, not each with each
-    SELECT *, row_number() OVER (PARTITION BY log_id, checkpoint, token_idx, name, turn ORDER BY entry) AS twin
-    FROM numbered
+    SELECT *, row_number() OVER (PARTITION BY log_id, checkpoint, token_idx, name ORDER BY entry) AS twin
+    FROM (SELECT *, if(checkpoint IN (SELECT checkpoint FROM named), source, sequence::VARCHAR) AS name
+          FROM logit_entries)
+    WHERE checkpoint NOT IN (SELECT checkpoint FROM named) OR (checkpoint, source) IN (FROM named)
 ),
 met AS (
     SELECT c.entry AS control_entry, t.entry AS test_entry, c.checkpoint, c.token_idx, c.sequence
     FROM (SELECT * FROM single WHERE log_id = $control) AS c
-    JOIN (SELECT * FROM single WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, turn, twin)
+    JOIN (SELECT * FROM single WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, twin)
 )
 """
 _ENTRIES = f"{MET} SELECT control_entry AS entry, checkpoint, token_idx, sequence FROM met ORDER BY entry"
-_BY_NAME = f"{MET} SELECT count(*) > 0 AS by_name, (SELECT max(texts) FROM told) AS texts FROM named"
+_BY_NUMBER = f"""
+{MET} SELECT count(*) = 0 AND (SELECT max(sequence) FROM logit_entries) > 0 AS by_number FROM named
+"""
 _VALUES = f"""
 {MET}
 SELECT met.control_entry AS entry, c.position, c.value AS control, t.value AS test,
@@ -151,10 +130,10 @@ def pairs_of(store: Store, control: Entry, test: Entry) -> tuple[pa.Table, Value
     check_values(store, test)
     entry, position, one, other, is_flagged = (c.to_numpy() for c in _table(store, _VALUES, control, test).columns)
     is_finite = np.isfinite(one) & np.isfinite(other)
-    (by,) = _table(store, _BY_NAME, control, test).to_pylist()
+    (by_number,) = _table(store, _BY_NUMBER, control, test)["by_number"].to_pylist()
     entries = _table(store, _ENTRIES, control, test)
     pairs = ValuePairs(entry, position, one, other, is_flagged, is_finite)
-    return entries, pairs, not by["by_name"] and by["texts"] > 1
+    return entries, pairs, by_number
 
 
 def late_read(store: Store, log: Entry, others: Sequence[Entry]) -> LateRead | None:
@@ -194,10 +173,10 @@ def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
 
     def worth(pair: tuple[Entry, ...]) -> tuple[int, bool, int, int]:
-        rows = [entry.row for entry in pair]
-        sound, ours = sum(not is_damaged(entry) for entry in pair), sum(row["origin"] == "measured" for row in rows)
-        is_same = rows[0].get("precision") == rows[1].get("precision")
-        return sound, is_same, ours, min(row["entries"] for row in rows)
+        one, other = (entry.row for entry in pair)
+        ours = [one["origin"], other["origin"]].count("measured")
+        is_same, entries = one.get("precision") == other.get("precision"), min(one["entries"], other["entries"])
+        return sum(not is_damaged(entry) for entry in pair), is_same, ours, entries
 
     pairs = [(log, other) for log, other in combinations(newest, 2) if log.row.get("model")
              and log.row["model"] == other.row.get("model") and log.row["engine"] != other.row["engine"]]  # fmt: skip

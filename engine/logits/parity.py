@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,25 +32,8 @@ FILTERS: Mapping[str, Callable[[Whole], Marks]] = {
     "skip 0 and 2": lambda positions: (positions != 0) & (positions != 2),
     "from 3 on": lambda positions: positions >= 3,
 }
+Parity = dict[str, Any]
 FIGURES = ("max_difference", "mean_difference", "shift", "relative", "max_relative", "cosine", "rank", "top_1")
-
-
-@dataclass(frozen=True, slots=True)
-class Parity:
-    control: str
-    test: str
-    control_name: str
-    test_name: str
-    by_number: bool  # texts are matched by their number alone: the logs share no names
-    entries: int  # in both
-    only_control: int
-    only_test: int
-    filters: list[dict[str, Any]]  # name, with_flagged, without_flagged, flagged: pairs left with a flagged value
-    supported: str | None  # the mildest filter that leaves no flagged value; null where none is enough
-    flagged_positions: list[int]
-    places: list[dict[str, Any]]  # entries of both logs, and how far they agree without flagged values
-    tolerance: float
-    diverging: dict[str, Any] | None  # the first whose relative difference is larger
 
 
 def log_name(row: Mapping[str, Any]) -> str:
@@ -63,6 +45,13 @@ def log_name(row: Mapping[str, Any]) -> str:
 
 @computed_once(8)
 def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
+    """Both logs' figures, as `logits parity` prints them.
+
+    ``filters``: name, with_flagged, without_flagged, flagged: pairs left with a flagged value; ``supported`` is the
+    mildest filter that leaves none, null where none is enough. ``places``: entries of both logs, and how far they agree
+    without flagged values; ``diverging`` is the first whose relative difference is over ``tolerance``. ``by_number``:
+    texts are matched by their number alone, since the logs share no names.
+    """
     if control.id == test.id:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
     met, pairs, by_number = pairs_of(store, control, test)
@@ -81,22 +70,22 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
     counts = {row["log_id"]: row["entries"] for row in store.table(_COUNTS, of=[control.id, test.id]).to_pylist()}
     places = _places(met, pairs)
-    return Parity(
-        control.id,
-        test.id,
-        one if one != other else control.id,
-        other if one != other else test.id,
-        by_number,
-        len(places),
-        counts[control.id] - len(places),
-        counts[test.id] - len(places),
-        filters,
-        next((one["name"] for one in filters if not one["flagged"] and one["with_flagged"]["values"]), None),
-        np.unique(pairs.position[pairs.is_flagged]).tolist(),
-        places[:MOST_TOKENS],
-        tolerance,
-        next((place for place in places if (place["relative"] or 0.0) > tolerance), None),
-    )
+    return {
+        "control": control.id,
+        "test": test.id,
+        "control_name": one if one != other else control.id,
+        "test_name": other if one != other else test.id,
+        "by_number": by_number,
+        "entries": len(places),
+        "only_control": counts[control.id] - len(places),
+        "only_test": counts[test.id] - len(places),
+        "filters": filters,
+        "supported": next((f["name"] for f in filters if not f["flagged"] and f["with_flagged"]["values"]), None),
+        "flagged_positions": np.unique(pairs.position[pairs.is_flagged]).tolist(),
+        "places": places[:MOST_TOKENS],
+        "tolerance": tolerance,
+        "diverging": next((place for place in places if (place["relative"] or 0.0) > tolerance), None),
+    }
 
 
 class _Groups:
@@ -204,8 +193,12 @@ def _places(met: pa.Table, pairs: ValuePairs) -> list[dict[str, Any]]:
 
 def parity_sentences(parity: Parity) -> list[str]:
     """The answer first, then where they diverge, flags, and what was left out."""
-    agreed, flagged, first = parity.filters[0]["without_flagged"], parity.filters[0]["flagged"], parity.diverging
-    names, mean = f"{parity.test_name} and {parity.control_name}", agreed["mean_difference"]
+    agreed, flagged, first = (
+        parity["filters"][0]["without_flagged"],
+        parity["filters"][0]["flagged"],
+        parity["diverging"],
+    )
+    names, mean = f"{parity['test_name']} and {parity['control_name']}", agreed["mean_difference"]
     pairs = f"{counted(agreed['values'], 'value')} of {counted(agreed['entries'], 'entry', 'entries')}"
     if not agreed["values"]:
         found = [f"{names} cannot be compared: no pair of values is without a flag."]
@@ -227,23 +220,23 @@ def parity_sentences(parity: Parity) -> list[str]:
     if first is not None:
         found.append(
             f"First divergence: checkpoint {first['checkpoint']}, token {first['token_idx']:,}, relative difference "
-            f"{first['relative']:.2g}; their precision explains {parity.tolerance:g}."
+            f"{first['relative']:.2g}; their precision explains {parity['tolerance']:g}."
         )
     elif agreed["relative"] is not None:
-        found.append(f"No divergence: no relative difference is over {parity.tolerance:g}, which precision explains.")
+        found.append(
+            f"No divergence: no relative difference is over {parity['tolerance']:g}, which precision explains."
+        )
     if not flagged:
         found.append("No compared value has a flag; no position filter is needed.")
     else:
-        where = positions_in_words(parity.flagged_positions)
+        where = positions_in_words(parity["flagged_positions"])
         enough = "No position filter is enough: leave out flagged values instead."
-        if parity.supported is not None:
-            enough = f"The mildest position filter without a flagged value: “{parity.supported}”."
+        if parity["supported"] is not None:
+            enough = f"The mildest position filter without a flagged value: “{parity['supported']}”."
         found.append(f"{counted(flagged, 'pair has', 'pairs have')} a flagged value, at {where}. {enough}")
-    if parity.only_control or parity.only_test:
-        both = counted(parity.entries, "entry", "entries")
-        found.append(
-            f"In both: {both}; left out: {parity.only_control:,} of the control, {parity.only_test:,} of the test."
-        )
-    if parity.by_number:
+    if parity["only_control"] or parity["only_test"]:
+        both, left = counted(parity["entries"], "entry", "entries"), (parity["only_control"], parity["only_test"])
+        found.append(f"In both: {both}; left out: {left[0]:,} of the control, {left[1]:,} of the test.")
+    if parity["by_number"]:
         found.append("The logs share no source names: the n-th text of one is compared with the n-th of the other.")
     return found

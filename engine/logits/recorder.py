@@ -25,8 +25,7 @@ from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
 from engine.decode.steps import Choice
 from engine.errors import RunError, shown
-from engine.logits.batches import MEASURED
-from engine.logits.entries import MOST_ID
+from engine.logits.entries import MEASURED, MOST_ID
 from engine.logits.rules import LOGITS
 from engine.models.loading import LoadedModel
 

@@ -25,7 +25,7 @@ NOWHERE = int(np.iinfo(np.int64).min)
 NONE = -1
 MOST_NS = 2.0**62
 MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobytes until it is stored
-TIMED, FLOWS, BEGINS_AND_ENDS = "X", frozenset("stf"), frozenset("BE")
+TIMED, KINDS = "X", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
 
 
 class Operation(NamedTuple):
@@ -61,20 +61,9 @@ class Numbering(dict[Any, int]):
 
 
 @dataclass(slots=True)
-class OddEvents:
-    """Events without a duration, and oddities of those with one."""
-
-    flows: int = 0
-    begins_and_ends: int = 0
-    others: int = 0  # names of threads, moments, counters
-    without_duration: int = 0
-    negative: int = 0
-    without_time: int = 0
-
-
-@dataclass(slots=True)
 class EventCollector:
-    counts: OddEvents = field(default_factory=OddEvents)
+    # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
+    counts: Counter[str] = field(default_factory=Counter)
     _operations: Numbering = field(default_factory=Numbering)
     _threads: Numbering = field(default_factory=Numbering)
     _parts: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
@@ -82,22 +71,18 @@ class EventCollector:
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
         for kind, number in Counter(event.ph for event in events).items():
-            if kind in FLOWS:
-                self.counts.flows += number
-            elif kind in BEGINS_AND_ENDS:
-                self.counts.begins_and_ends += number
-            elif kind != TIMED:
-                self.counts.others += number
+            if kind != TIMED:
+                self.counts[KINDS.get(kind, "other")] += number
         timed = [event for event in events if event.ph == TIMED]
         if not timed:
             return 0
         dur_ns = _nanoseconds([event.dur for event in timed])
         start_ns = _nanoseconds([event.ts for event in timed])
         is_unknown = dur_ns == NOWHERE
-        self.counts.without_duration += int(is_unknown.sum())
+        self.counts["no_duration"] += int(is_unknown.sum())
         dur_ns[is_unknown] = 0
-        self.counts.negative += int((dur_ns < 0).sum())
-        self.counts.without_time += int((start_ns == NOWHERE).sum())
+        self.counts["negative"] += int((dur_ns < 0).sum())
+        self.counts["no_time"] += int((start_ns == NOWHERE).sum())
         operations, threads = self._operations, self._threads
         if len(operations) > MOST_OPERATIONS:
             what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"

@@ -10,13 +10,12 @@ fallback where it is not installed.
 from __future__ import annotations
 
 import gzip
-import math
 import re
 import shutil
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -46,7 +45,8 @@ _ARRAY = re.compile(rb'(?<!\\)"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(rb'\}\s*(,)\s*\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s)"')
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(")|\\?\Z)|[{}\[\],]', re.DOTALL)
 _ODD_NUMBER = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|-?\b(?:nan|inf)\b', re.IGNORECASE | re.DOTALL)
-_ODD_ESCAPE = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^\\]*+)++|\\(.|\Z)', re.DOTALL)
+_HALF = r"u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|[c-fC-F](?<!\\u[dD][89abAB]..\\u[dD].))"
+_ODD_ESCAPE = re.compile(rf'(?:\\(?!{_HALF})(?:["\\/bfnrt]|u[0-9a-fA-F]{{4}})[^\\]*+)++|\\(.|\Z)', re.DOTALL)
 
 
 class Args(msgspec.Struct, gc=False):
@@ -152,7 +152,9 @@ class TraceFile:
             if text[:1] == b"[":
                 return text[1:]
             if (found := _ARRAY.search(text)) is not None:
-                self.head = lenient_object(bytes(text[: found.start()]) + b'"":0}')
+                with suppress(ValueError):  # no figure depends on it
+                    head = _lenient_value(text[: found.start()].decode("utf-8", "replace") + '"":0}')
+                    self.head = head if isinstance(head, dict) else {}
                 return text[found.end() :]
             if len(buffer) >= MOST_HEAD_BYTES:
                 break
@@ -183,15 +185,16 @@ class TraceFile:
             return _exactly(b"[" + raw + b"]")[0]
         except UNREAD:
             pass
+        # As torch writes some: NaN, control characters, backslashes of Windows, damaged UTF-8; or numbers as texts.
         try:
             value = _lenient_value(raw.decode("utf-8", "replace"))
+            if not isinstance(value, dict):
+                raise self._no_trace("its array has elements that are no events, as a memory timeline has")
+            self.lenient += 1
+            return msgspec.convert(value, Event[Decimal], strict=False)
         except (ValueError, RecursionError) as error:
             what = f"{shown(self.path, 200)} has an event that does not read: {error}"
             raise FileFormatError(what, "Record the trace again") from error
-        if not isinstance(value, dict):
-            raise self._no_trace("its array has elements that are no events, as a memory timeline has")
-        self.lenient += 1
-        return lenient_event(value)
 
     def _no_trace(self, why: str) -> FileFormatError:
         what = f"{shown(self.path, 200)} is no trace: {why}"
@@ -216,60 +219,19 @@ def element_bounds(buffer: bytes | bytearray) -> tuple[list[tuple[int, int]], in
     return bounds, begin, False
 
 
-def lenient_event(event: Mapping[str, Any]) -> Event[Decimal]:
-    """As any tool may have written it: numbers as texts, control characters, NaN, damaged UTF-8."""
-    args = event.get("args")
-    inner = args if isinstance(args, dict) else {}
-    return Event[Decimal](
-        ph=_text(event.get("ph")),
-        cat=_text(event.get("cat")),
-        name=_text(event.get("name")),
-        ts=_decimal(event.get("ts")),
-        dur=None if (dur := _decimal(event.get("dur"))) is None or math.isinf(float(dur)) else float(dur),
-        pid=_mixed(event.get("pid")),
-        tid=_mixed(event.get("tid")),
-        args=Args(*(_mixed(inner.get(key)) for key in ("stream", "correlation", "device"))),
-    )
-
-
-def lenient_object(raw: bytes) -> Mapping[str, Any]:
-    """Empty where it cannot be read: no figure depends on it."""
-    try:
-        found = _lenient_value(raw.decode("utf-8", "replace"))
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _lenient_value(text: str) -> Any:
+    """What is no number is null; a backslash that escapes nothing, or half a character, is one."""
+    plain = _ODD_NUMBER.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)
+    plain = _ODD_ESCAPE.sub(lambda match: match[0] if match[1] is None else f"\\\\{match[1]}", plain)
+    return parsed_json(plain, strict=False, parse_float=_decimal)
+
+
+def _decimal(text: str) -> Decimal | None:
+    """None for 1e999999999999999999."""
     try:
-        return parsed_json(text, strict=False, parse_float=_decimal)
-    except ValueError:
-        plain = _ODD_NUMBER.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)
-        plain = _ODD_ESCAPE.sub(lambda match: match[0] if match[1] is None else f"\\\\{match[1]}", plain)
-        return parsed_json(plain, strict=False, parse_float=_decimal)
-
-
-def _text(value: Any) -> str:
-    return "" if value is None else str(value).encode("utf-8", "backslashreplace").decode()
-
-
-def _decimal(value: Any) -> Decimal | None:
-    if isinstance(value, bool) or value is None:
+        return Decimal(text)
+    except ArithmeticError:
         return None
-    try:
-        found = Decimal(value)
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-    return found if found.is_finite() else None
-
-
-def _mixed(value: Any) -> Mixed:
-    if value is None or isinstance(value, bool):
-        return None
-    if isinstance(value, Decimal):
-        return float(value)
-    return value if isinstance(value, int) else _text(value)
 
 
 def write_gzip(path: Path, target: Path) -> None:

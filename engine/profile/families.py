@@ -145,27 +145,22 @@ def short_name(name: str, most: int = MOST_SHORT) -> str:
 
 
 def _parsed(document: Mapping[str, Any]) -> Families:
-    rules = tuple(_rule(table) for table in document.get("rule", []))
+    rules = []
+    for table in document.get("rule", []):
+        if unknown := set(table) - _KEYS:
+            raise ValueError(f"a rule has {shown(min(unknown))}; known are {', '.join(sorted(_KEYS))}")
+        family, names, categories = table["family"], table.get("names", []), table.get("categories", [])
+        if not isinstance(names, list) or not isinstance(categories, list):
+            raise TypeError("names and categories are lists of texts")
+        parts = [table["pattern"]] if "pattern" in table else []
+        parts += [rf"::_?(?:{'|'.join(map(re.escape, names))})_?(?:_out)?$"] if names else []
+        if not family or not isinstance(family, str) or not (parts or categories):
+            raise ValueError("a rule has a family, and a pattern, names or categories")
+        pattern = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE) if parts else None
+        rules.append(Rule(_side(table["side"]), family, pattern, frozenset(map(str.casefold, categories))))
     categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
     wrappers = re.compile(document["wrappers"], re.IGNORECASE) if "wrappers" in document else _NEVER
-    return Families(rules, categories, wrappers=wrappers)
-
-
-def _rule(table: Mapping[str, Any]) -> Rule:
-    if unknown := set(table) - _KEYS:
-        raise ValueError(f"a rule has {shown(min(unknown))}; known are {', '.join(sorted(_KEYS))}")
-    family, names, categories = table["family"], table.get("names", []), table.get("categories", [])
-    if not all(
-        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in (names, categories)
-    ):
-        raise TypeError("names and categories are lists of texts")
-    parts = [table["pattern"]] if "pattern" in table else []
-    if names:
-        parts.append(rf"::_?(?:{'|'.join(map(re.escape, names))})_?(?:_out)?$")
-    if not family or not isinstance(family, str) or not (parts or categories):
-        raise ValueError("a rule has a family, and a pattern, names or categories")
-    pattern = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE) if parts else None
-    return Rule(_side(table["side"]), family, pattern, frozenset(category.casefold() for category in categories))
+    return Families(tuple(rules), categories, wrappers=wrappers)
 
 
 def _side(name: object) -> Side:

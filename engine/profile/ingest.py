@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,12 +25,11 @@ import pyarrow as pa
 from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.words import counted
-from engine.profile.columns import EventCollector, EventColumns, OddEvents
+from engine.profile.columns import EventCollector, EventColumns
 from engine.profile.events import TraceFile
 from engine.profile.families import Families, load_families
 from engine.profile.summary import Summariser
 from engine.profile.tables import looks_like_a_table, read_table
-from engine.profile.trace_file import keep_trace_file, possible_names, trace_file_name
 from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.staging import sweep
@@ -39,6 +39,7 @@ from engine.store.writing import write_entry
 from engine.user_files import open_file
 
 MOST_NAME = 60
+FILES = "profiles"  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 Tables = Mapping[str, pa.Table]
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
@@ -79,7 +80,7 @@ class TraceMetadata:
 
 def read_trace(
     path: Path, say: Callable[[ReadProgress], None] = lambda _: None
-) -> tuple[EventColumns, OddEvents, TraceFile]:
+) -> tuple[EventColumns, Counter[str], TraceFile]:
     """All events with a duration."""
     collector, events = EventCollector(), 0
     with open_file(path) as file:
@@ -103,7 +104,13 @@ def add_trace(
     say: Callable[[ReadProgress], None] = lambda _: None,
 ) -> Entry:
     """Read a trace or a table of one, and publish it in the store."""
-    metadata = _with_run(store, metadata or TraceMetadata())
+    metadata = metadata or TraceMetadata()
+    if metadata.run_id:  # the whole name, and the run's counts where none are given
+        run = store.entry(metadata.run_id, RUN)
+        metadata = replace(metadata, run_id=run.id)
+        if all(getattr(metadata, name) is None for name in COUNTS):
+            counts: dict[str, Any] = {name: run.row.get(name) for name in COUNTS}
+            metadata = replace(metadata, counted_by="run", **counts)
     families = families or load_families()
     sweep(store.home, TRACE)
     trace_id = new_trace_id(metadata.label or path.name)
@@ -121,12 +128,16 @@ def add_trace(
         "form": "events",
         "device": _device_name(file.head),
         "is_complete": True,
-        "flows": counts.flows,
-        "others": counts.others,
+        "flows": counts["flow"],
+        "others": counts["other"],
         "warnings": "\n".join((*_warnings(counts, file.lenient), *_no_work(summariser), *warnings)) or None,
     }
     if keep_file:
-        row["file"] = keep_trace_file(store, path, trace_id)
+        with path.open("rb") as source:
+            row["file"] = possible_names(trace_id)[source.read(2) == b"\x1f\x8b"]
+            source.seek(0)
+            with store.home.writing(row["file"]) as target:
+                shutil.copyfileobj(source, target, 1024 * 1024)
     try:
         groups = chain([tables], ({TRACE_EVENTS.name: some} for some in events))
         return write_entry(store.home, TRACE, trace_id, row, groups)
@@ -139,15 +150,24 @@ def add_trace(
 
 def remove_trace(store: Store, id_: str) -> str:
     """Remove the entry, damaged ones by their whole id, and the trace's file if the store keeps it; the whole id."""
-    is_there = f"{TRACE.key}={id_}" in store.home.folders(TRACE.folder)
-    is_damaged = is_there and id_ not in {entry.id for entry in store.found(TRACE).entries}
-    entry = None if is_damaged else store.own(id_, TRACE)
-    trace_id = id_ if entry is None else entry.id
-    files = possible_names(trace_id) if entry is None else [trace_file_name(entry)]
+    is_whole = f"{TRACE.key}={id_}" in store.home.folders(TRACE.folder)
+    trace_id = id_ if is_whole else store.own(id_, TRACE).id
     store.remove(trace_id, TRACE)
-    for file in filter(None, files):
+    for file in possible_names(trace_id):
         store.home.remove(file)
     return trace_id
+
+
+def possible_names(trace_id: str) -> list[str]:
+    """Of a trace's own file in the store: plain, and as gzip."""
+    return [f"{FILES}/{trace_id}.json", f"{FILES}/{trace_id}.json.gz"]
+
+
+def trace_file(entry: Entry) -> tuple[str, int] | None:
+    """The name and bytes of a kept file; None where there is none, or it is gone."""
+    sizes = entry.files.sizes(FILES)
+    names = [name for name in possible_names(entry.id) if name.removeprefix(f"{FILES}/") in sizes]
+    return (names[0], sizes[names[0].removeprefix(f"{FILES}/")]) if names else None
 
 
 def new_trace_id(name: str) -> str:
@@ -155,17 +175,6 @@ def new_trace_id(name: str) -> str:
     plain = re.sub(r"\.(?:json|pt\.trace|gz|tsv|csv|txt)\b", "", name)
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", plain).strip("-.")[:MOST_NAME].rstrip("-.")
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain or 'trace'}-{uuid.uuid4().hex[:6]}"
-
-
-def _with_run(store: Store, metadata: TraceMetadata) -> TraceMetadata:
-    """With the run's whole name, and its counts where none are given."""
-    if not metadata.run_id:
-        return metadata
-    run = store.entry(metadata.run_id, RUN)
-    if any(getattr(metadata, name) is not None for name in COUNTS):
-        return replace(metadata, run_id=run.id)
-    counts: dict[str, Any] = {name: run.row.get(name) for name in COUNTS}
-    return replace(metadata, run_id=run.id, counted_by="run", **counts)
 
 
 def _with_steps(tables: Tables, trace_id: str, metadata: TraceMetadata) -> tuple[Tables, Sequence[str]]:
@@ -180,13 +189,13 @@ def _with_steps(tables: Tables, trace_id: str, metadata: TraceMetadata) -> tuple
     return {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(rows)}, ()
 
 
-def _warnings(counts: OddEvents, lenient: int) -> Iterator[str]:
+def _warnings(counts: Mapping[str, int], lenient: int) -> Iterator[str]:
     """How many events are odd, and what was done with them."""
     odd = {
-        "with only a begin or an end: left out": counts.begins_and_ends,
-        "without a readable duration: calls of no time": counts.without_duration,
-        "with a negative duration: in the sums as it is": counts.negative,
-        "without a readable time: in the sums, not in the timeline": counts.without_time,
+        "with only a begin or an end: left out": counts["pair"],
+        "without a readable duration: calls of no time": counts["no_duration"],
+        "with a negative duration: in the sums as it is": counts["negative"],
+        "without a readable time: in the sums, not in the timeline": counts["no_time"],
         "in invalid JSON: read leniently": lenient,
     }
     yield from (f"{counted(count, 'event')} {what}" for what, count in odd.items() if count)

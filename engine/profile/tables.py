@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from io import StringIO, TextIOWrapper
 from itertools import islice
@@ -25,26 +26,24 @@ from engine.user_files import open_file
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
 MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
-LOOKED_AT_BYTES = 64 * 1024
+LOOKED_AT_BYTES, MOST_CHARS = 64 * 1024, 100_000
 MOST_NAMES, MOST_NAMED = 3, 60
 _SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "total_ms", "total (ms)": "total_ms",
             "mean_ms": "avg_ms", "avg (ms)": "avg_ms", "average_ms": "avg_ms"}  # fmt: skip
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 def looks_like_a_table(path: Path) -> bool:
-    """By its first lines, of which one may be damaged; False for a file that cannot be read."""
-    try:
-        with open_file(path) as file:
-            start = file.read(LOOKED_AT_BYTES)
-    except (OSError, FileFormatError):
+    """By its first two lines, of which one may be damaged."""
+    with open_file(path) as file:
+        start = file.read(LOOKED_AT_BYTES)
+    if start.lstrip()[:1] in (b"{", b"[", b"") or _BINARY.search(start):
         return False
-    if start.lstrip()[:1] in (b"{", b"[", b"") or not _TEXT.fullmatch(start):
-        return False
-    lines = [line for _, line in islice(_filled(StringIO(start.decode("utf-8-sig", "replace"), newline=None)), 2)]
-    cells = [_cells(line, mark) for line in lines for mark in "\t,"]
-    return any(_head(some) for some in cells[:2]) or any(map(_is_row, cells))
+    first = [cells for _, cells in islice(_lines(StringIO(start.decode("utf-8-sig", "replace"), newline=None)), 2)]
+    return bool(first) and (
+        bool(_head(first[0])) or any(len(cells) == len(PLACES) and _is_row(cells) for cells in first)
+    )
 
 
 def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str, pa.Table], dict[str, Any]]:
@@ -55,7 +54,15 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     operations = []
     for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True)):
         family = HOST_WORK if side == "host" and has_device else family
-        operations.append(operation_row(trace_id, number, side, family, name, short_name(name), calls, total_ns))
+        row: dict[str, Any] = {
+            "trace_id": trace_id,
+            "op": number,
+            "side": side,
+            "family": family,
+            "name": name,
+            "calls": calls,
+        }
+        operations.append(row | {"short_name": short_name(name), "total_ns": total_ns, "total_us": total_ns / 1000})
     work = [row for row in operations if row["side"] == ("device" if has_device else "host")]
     total = sum(row["total_ns"] for row in work)
     other = sum(row["total_ns"] for row in work if row["family"] == "other")
@@ -91,28 +98,19 @@ def _warnings(operations: Sequence[Mapping[str, Any]], work_ns: int, odd: int) -
         )
 
 
-def operation_row(
-    trace_id: str, number: int, side: str, family: str, name: str, short: str, calls: int, total_ns: int
-) -> dict[str, Any]:
-    """A row of ``trace_ops`` of which only the sums are known."""
-    row = {"trace_id": trace_id, "op": number, "side": side, "family": family, "name": name, "short_name": short}
-    return row | {"calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
-
-
 def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     """Name, count and nanoseconds of each line, and the number of lines whose average does not match."""
     with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
-        filled = list(islice(_filled(file), MOST_LINES + 1))
+        filled = list(islice(_lines(file), MOST_LINES + 1))
     if len(filled) > MOST_LINES:
         raise FileFormatError(f"{shown(path, 200)} has over {MOST_LINES:,} lines", "Give one line for each operation")
-    mark = "\t" if "\t" in filled[0][1] else ","
-    places = _head(_cells(filled[0][1], mark))
+    places = _head(filled[0][1])
     found, odd = [], 0
-    for number, line in filled[bool(places) :]:
+    for number, cells in filled[bool(places) :]:
         try:
-            name, calls, total_ns, is_odd = _row(_cells(line, mark), places or PLACES)
+            name, calls, total_ns, is_odd = _row(cells, places or PLACES)
         except (ValueError, IndexError, ArithmeticError) as error:
-            what = f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms"
+            what = f"{shown(path, 200)}, line {number}: {shown(' '.join(cells))} is no name, count, total_ms, avg_ms"
             raise FileFormatError(what, "Fix the file") from error
         found.append((name, calls, total_ns))
         odd += is_odd
@@ -123,39 +121,35 @@ def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     return found, odd
 
 
-def _filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Lines that are neither empty nor a comment, by number."""
-    return ((number, line.rstrip("\n")) for number, line in enumerate(lines, 1) if line.strip() and line[0] != "#")
+def _lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line that is neither empty nor a comment, with its number; the first shows the separator."""
+    mark = ""
+    for number, line in enumerate(lines, 1):
+        if line.strip() and line[0] != "#":
+            mark = mark or ("\t" if "\t" in line else ",")
+            yield number, next(csv.reader([line[:MOST_CHARS].replace("\0", "")], delimiter=mark), [])
 
 
 def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int, bool]:
     name, calls = cells[places["name"]].strip(), _number(cells[places["count"]])
     total = _number(cells[places["total_ms"]])
-    if not name or not 0 <= calls <= MOST_CALLS or calls != calls.to_integral_value() or not 0 <= total <= MOST_MS:
-        raise ValueError(name)  # before a number of 1e99999999 is written out
+    if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total > MOST_MS:
+        raise ValueError(name)
     is_odd = False
     if "avg_ms" in places:
         average = _number(cells[places["avg_ms"]])
-        exponent = average.as_tuple().exponent
-        half = Decimal(1).scaleb(exponent) if isinstance(exponent, int) else Decimal(0)
-        # Within the average's own digits and one per cent.
-        is_odd = calls > 0 and abs(average - total / calls) > half + abs(total / calls) / 100
+        # Within the average's own last digit and one per cent.
+        half = Decimal(1).scaleb(int(average.as_tuple().exponent))
+        is_odd = calls > 0 and abs(average - total / calls) > half + total / calls / 100
     return name.encode("utf-8", "replace").decode(), int(calls), round(total * 1_000_000), is_odd
 
 
 def _number(text: str) -> Decimal:
     plain = text.strip()
     found = Decimal(plain.replace(",", "") if _GROUPED.fullmatch(plain) else plain)
-    if not found.is_finite():
+    if not 0 <= found < 2**63:  # before a number of 1e99999999 is written out; NaN raises by itself
         raise ValueError(text)
     return found
-
-
-def _cells(line: str, mark: str) -> list[str]:
-    try:
-        return next(csv.reader([line.replace("\0", "")], delimiter=mark), [])
-    except csv.Error:  # a cell of over 131,072 characters
-        return []
 
 
 def _head(cells: Sequence[str]) -> dict[str, int]:
@@ -166,7 +160,6 @@ def _head(cells: Sequence[str]) -> dict[str, int]:
 
 
 def _is_row(cells: Sequence[str]) -> bool:
-    try:
-        return len(cells) == len(PLACES) and bool(_row(cells, PLACES))
-    except (ValueError, ArithmeticError):
-        return False
+    with suppress(ValueError, ArithmeticError):
+        return bool(_row(cells, PLACES))
+    return False

@@ -42,7 +42,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     },
     "profiles": {
         ("Families", ""): ["profiles_families", "profiles_places"],
-        ("Launches", ""): ["profiles_phases", "profiles_junk", "profiles_launches"],
+        ("Launches", ""): ["profiles_phases", "profiles_launches"],
         ("Kernels", ""): ["profiles_kernels"],
         ("Timeline", ""): ["profiles_timeline"],
         ("Reports", ""): ["profiles_reports"],

@@ -43,7 +43,7 @@ def text_names(store: Store, entries: Sequence[Entry]) -> list[str]:
 
 
 def flagged_positions(store: Store, entries: Sequence[Entry]) -> list[int]:
-    return sorted(place["position"] for place in health(store, entries[0]).positions[:200] if place["flagged"])
+    return sorted(place["position"] for place in health(store, entries[0])["positions"][:200])
 
 
 OPTIONS = (
@@ -150,20 +150,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     window = {"token": token, "tokens": tokens, "places": places}
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **place, **window).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
-    shares = [place | {"share": place["damaged"] / place["seen"]} for place in found.positions]
+    shares = [place | {"share": place["damaged"] / place["seen"]} for place in found["positions"]]
     worst = sorted((place for place in shares if place["damaged"]), key=lambda place: -place["damaged"])[:MOST_BARS]
     causes = [
-        {"cause": f"{capitalised(one.title)} ({CERTAINTY_LABELS[one.certainty]})", "values": one.values,
-         "positions": positions_in_words(one.positions) if one.positions else "", "places": one.places,
-         "is_damage": one.cause not in ON_PURPOSE, "why": RULES[one.cause][1], "evidence": "; ".join(one.evidence)}
-        for one in found.findings
+        {"cause": f"{capitalised(one['title'])} ({CERTAINTY_LABELS[one['certainty']]})", "values": one["values"],
+         "positions": positions_in_words(one["positions"]) if one["positions"] else "", "places": one["places"],
+         "is_damage": one["cause"] not in ON_PURPOSE, "why": RULES[one["cause"]][1],
+         "evidence": "; ".join(one["evidence"])}
+        for one in found["findings"]
     ]  # fmt: skip
     if late is not None:
         why = (f"{late.nearer:,} of {counted(late.entries, 'entry', 'entries')} hold the values that {late.engine} "
                f"({late.other}) has for the next token. Either this log was read after the next call, or that one a "
                "token too early.")  # fmt: skip
         causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
-    figures = {name: value for name, value in found.sheet().items() if not isinstance(value, list)}
+    figures = {name: value for name, value in found.items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}
     return {
         "main": rows_table([first]),
@@ -174,7 +175,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "spread": damage_query(store, log, SPREAD, checkpoint=text["checkpoint"]),
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),
-        "flags": rows_table([flag | {"meaning": MEANING.get(flag["flag"], "")} for flag in found.flags]),
+        "flags": rows_table([flag | {"meaning": MEANING.get(flag["flag"], "")} for flag in found["flags"]]),
         "notes": rows_table([{**text, "texts": len(texts(store, log))}]),
     }
 

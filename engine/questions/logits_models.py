@@ -53,20 +53,20 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         except DriftscopeError:  # its values are gone, or damaged
             left_out.append({"id": entry.id})
             continue
-        share = found.garbage_share if options["rule"] == THEIRS else found.damaged_share
-        low, high = wilson(round(share * found.entries), found.entries)
-        damaged = [place["position"] for place in found.positions if place["damaged"]]
+        share = found["garbage_share" if options["rule"] == THEIRS else "damaged_share"]
+        low, high = wilson(round(share * found["entries"]), found["entries"])
+        damaged = [place["position"] for place in found["positions"] if place["damaged"]]
         cause = TITLES.get(str(row.get("cause")), "") if row.get("cause") else "nothing flagged"
         certainty = CERTAINTY_LABELS.get(str(row.get("certainty")), "")
-        precision = precision_name(found.precision)
+        precision = precision_name(found["precision"])
         rows.append({
-            "engine": found.engine, "model": found.model or "", "precision": precision,
-            "by_report": found.garbage_share, "by_ours": found.damaged_share,
+            "engine": found["engine"], "model": found["model"] or "", "precision": precision,
+            "by_report": found["garbage_share"], "by_ours": found["damaged_share"],
             "cause": f"{cause} ({certainty})" if certainty else cause,
-            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": found.length,
-            "entries": found.entries, "values": found.values, "least": found.least, "largest": found.largest,
+            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": found["length"],
+            **{name: found[name] for name in ("entries", "values", "least", "largest")},
             "log": urlencode({"view": "Health", "log": entry.id}), "origin": row["origin"], "id": entry.id,
-            "name": log_name(row), "lane": f"{found.engine} {precision or ''}",
+            "name": log_name(row), "lane": f"{found['engine']} {precision or ''}",
             "share": share, "low": low, "high": high,
         })  # fmt: skip
     rows.sort(key=lambda row: (-max(row["by_report"], row["by_ours"]), row["name"]))

@@ -33,8 +33,10 @@ def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
     if len(entries) < 2:
         return []
     parity = compare_logs(store, *entries[:2])
-    names = dict.fromkeys(place["checkpoint"] for place in parity.places)
-    first = parity.diverging["checkpoint"] if parity.diverging else LOGITS if LOGITS in names else next(iter(names))
+    names = dict.fromkeys(place["checkpoint"] for place in parity["places"])
+    first = (
+        parity["diverging"]["checkpoint"] if parity["diverging"] else LOGITS if LOGITS in names else next(iter(names))
+    )
     return [first, *(name for name in names if name != first)]
 
 
@@ -82,19 +84,19 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = entries
     parity, (met, pairs, _) = compare_logs(store, control, test), pairs_of(store, control, test)
     filters = []
-    for one in parity.filters:
+    for one in parity["filters"]:
         both = (("with", "with_flagged"), ("without", "without_flagged"))
-        for words, key in both if parity.filters[0]["flagged"] else (("none", "with_flagged"),):
-            supported = "✓" if one["name"] == parity.supported and words != "without" else None
+        for words, key in both if parity["filters"][0]["flagged"] else (("none", "with_flagged"),):
+            supported = "✓" if one["name"] == parity["supported"] and words != "without" else None
             filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
 
     at, by = options["parity_at"], options["parity_by"]
-    places = [place | {"value": figure(place, by)} for place in parity.places if place["checkpoint"] == at]
+    places = [place | {"value": figure(place, by)} for place in parity["places"] if place["checkpoint"] == at]
     known = sorted((place for place in places if place["value"] is not None), key=lambda place: place["token_idx"])
     equal, drawn = sum(place["value"] == 0 for place in known), [place for place in known if place["value"]]
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
-    limit = parity.tolerance if by == "relative" else None
+    limit = parity["tolerance"] if by == "relative" else None
 
     here = np.isin(pairs.entry, met.filter(np.array(met["checkpoint"].to_pylist()) == at)["entry"].to_numpy())
     sound = pairs.where(here & pairs.is_finite & ~pairs.is_flagged)
@@ -115,13 +117,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     logged = store.table(LOGGED, of=[control.id, test.id]).to_pylist()
     for row in sorted(logged, key=lambda row: row["log_id"] != control.id):
         name = row["checkpoint"]
-        mine = [place for place in parity.places if place["checkpoint"] == name]
+        mine = [place for place in parity["places"] if place["checkpoint"] == name]
         relative = [place["relative"] for place in mine if place["relative"] is not None]
         line = coverage.setdefault(name, {"checkpoint": name, "in control": None, "in test": None, "both": len(mine)})
         side = "in control" if row["log_id"] == control.id else "in test"
         line[side] = f"{row['entries']:,} entries, {row['texts']:,} texts, tokens {row['first']:,}–{row['last']:,}"
         line |= {"median": float(np.median(relative)) if relative else None, "largest": max(relative, default=None)}
-        over = (place["token_idx"] for place in mine if (place["relative"] or 0) > parity.tolerance)
+        over = (place["token_idx"] for place in mine if (place["relative"] or 0) > parity["tolerance"])
         line["diverges_at"] = next(over, None)
 
     notes = [(sentence, number < 2) for number, sentence in enumerate(parity_sentences(parity))]

@@ -193,14 +193,7 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     row["device"], row["has_work"] = trace.entry.row.get("device") or "a CPU", trace.work().us > 0
     if run.get("lp") == "exact" and row["backend"] == "fast":
         row["legal"], row["vocabulary"] = LEGAL_ROWS.get(str(run.get("tokenizer"))), run.get("vocab_size")
-    other = [str(op["name"]) for op in store.table(OTHER, of=[trace.entry.id]).to_pylist()]
-    return row | {"other": listed(other)}
-
-
-OTHER = """
-SELECT coalesce(short_name, name) AS name FROM trace_ops
-WHERE family = 'other' AND side IN ('device', 'host') GROUP BY ALL ORDER BY sum(total_us) DESC LIMIT 3
-"""
+    return row
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -209,11 +202,12 @@ def answer(tables: Tables, options: Options) -> str:
     is_alone = "us_test" not in tables["table"].column_names
     models = {f"{fact['model']}, on {fact['device']}": None for fact in (control, test) if fact["model"]}
     notes = [f"Times are of {listed(list(models))}."] if models else []
-    for name, share in (("control", control), ("test", test))[: 1 if is_alone else 2]:
+    for name, fact in (("control", control), ("test", test))[: 1 if is_alone else 2]:
         unmatched = next((row[f"share_{name}"] for row in rows if row["family"] == "other"), None)
-        if unmatched and share["other"]:
-            notes.append(f"No rule of a family matches {percent(unmatched)} of the work of {share['name']}, "
-                         f"most of it {share['other']}.")  # fmt: skip
+        if unmatched:
+            notes.append(
+                f"No rule of a family matches {percent(unmatched)} of the work of {fact['name']}: family other."
+            )
     if not control["is_whole"] or not test["is_whole"]:
         notes.append("A report names some operations only: shares are of those.")
     if control["reason"]:

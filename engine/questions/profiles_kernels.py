@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.figures.words import listed, percent, shortened, signed, signed_microseconds, times
+from engine.figures.words import listed, shortened, signed, signed_microseconds, times
 from engine.profile.traces import WINDOW, Totals, incomparable, pair_row, traces_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
@@ -145,16 +145,9 @@ def answer(tables: Tables, options: Options) -> str:
         return "No operation matches. Remove a filter."
     if not drawn:
         return "None of these operations differs."
-    first, column = drawn[0], "calls" if options["by"] == "calls" else "total_us"
+    first = drawn[0]
     lead = f"{shortened(first['short_name'], MOST_NAME)} {'takes' if fact['is_alone'] else 'differs'} most"
     lead = f"{lead} ({first['family']}): {first['words']}."
-    if tables["table"].num_rows > len(drawn):
-        sides = ("control",) if fact["is_alone"] else ("test", "control")
-        values = [[row[f"{column}_{side}"] for side in sides] for row in tables["table"].to_pylist()]
-        changes = [abs(value[0] - sum(value[1:])) for value in values]
-        of = "of their work" if fact["is_alone"] else f"of all changes of {options['by']}, up and down"
-        part = percent(sum(changes[: len(drawn)]) / sum(changes))
-        lead += f" The {len(drawn)} drawn of {len(changes):,} are {part} {of}."
     if fact["is_alone"]:
         return lead
     count = Counter(row["change"] for row in rows)

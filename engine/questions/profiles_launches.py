@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, times, whole
-from engine.profile.traces import COMPUTE, NOTHING, WINDOW, Totals, Trace, incomparable, traces_of
+from engine.profile.traces import COMPUTE, NOTHING, WINDOW, Trace, incomparable, traces_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -77,12 +77,11 @@ def figures_of(trace: Trace) -> Iterator[Figure]:
     for family, what in COUNTED.items():
         side = "call" if family in RUNTIME else trace.work_side
         totals = trace.families.get((side, family), NOTHING)
-        found = totals if family not in unknown and (trace.is_whole or totals.calls) else Totals(0, 0.0)
         is_known = family not in unknown and (trace.is_whole or totals.calls > 0)
-        calls = found.calls if is_known else None
+        calls = totals.calls if is_known else None
         yield f"{family}_calls", what, "", calls
-        yield f"{family}_us", f"{what}: time", "µs", found.us if is_known else None
-        yield f"{family}_mean_us", f"{what}: mean time", "µs", found.mean_us if is_known else None
+        yield f"{family}_us", f"{what}: time", "µs", totals.us if is_known else None
+        yield f"{family}_mean_us", f"{what}: mean time", "µs", totals.mean_us if is_known else None
         yield f"{family}_a_token", f"{what} per token", "", quotient(calls, tokens)
         yield f"{family}_a_pass", f"{what} per forward pass", "", quotient(calls, passes)
     yield "delay_us", "mean delay from launch to kernel", "µs", trace.delay_us

@@ -1,9 +1,12 @@
-"""One pass through the model and what goes with it, as the mean of each trace, and what lies around the passes.
+"""One pass through the model and what goes with it, as the mean of each trace, and whether passes with junk are longer.
 
 Making templates (before the first pass), the pass over the prompts (prefill), over new tokens (forward), the LP
 (constraint), and drawing tokens (sample). *Other* is what no mark covers. Times are the host's: where a device works on
 its own, a phase is what it took to ask for the work. The set-up before the first pass makes the LP's tables, lays out
 the output head, and clears the cache.
+
+A pass covers all rows of its batch: junk in one row does not mean junk in the others. The drawn passes are examples,
+each the one nearest to the median of its kind; one of each does not tell whether junk is slower.
 """
 
 from __future__ import annotations
@@ -12,40 +15,49 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.figures.words import listed, microseconds, number, percent
-from engine.profile.phases import PHASES, mean_us, steps_of
+from engine.profile.phases import PHASES, example_of, mean_us, steps_of
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
 
-TITLE = "What is a pass made of?"
+TITLE = "What is a pass made of, and does junk take longer?"
 OF = Of("trace", least=1, most=2)
 OPTIONS = ()
+STATES = {"normal": "without junk", "junk": "with junk", "cut": "with a cut"}
 COLUMNS = {
     "name": Column("trace"),
     "phase": Column("phase"),
     "us": Column("time per pass", "µs", "Mean over all passes"),
     "ms": Column("mean per pass", "ms"),
     "share": Column("share of the pass", "%"),
-    "passes": Column("passes"),
+    "state": Column("passes"),
+    "passes": Column("number"),
+    "of": Column("of"),
+    "mean_us": Column("mean time", "µs"),
+    "pass": Column("pass"),
+    "wrote": Column("wrote"),
 }
-CHARTS = (Chart("bars", "ms", "name", colour="phase", hover=("name", "phase", "ms", "share", "passes")),)
-TABLES = ()
+CHARTS = (
+    Chart("bars", "ms", "name", colour="phase", hover=("name", "phase", "ms", "share", "passes")),
+    Chart("bars", "ms", "pass", "examples", colour="phase", hover=("pass", "phase", "ms", "wrote")),
+)
+TABLES = ("states",)
 LEAST_AFTER = 0.001  # of a trace: most end with their last pass
-ROUNDING_US = 1.0
+ROUNDING_US, MOST_PIECES = 1.0, 6
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[dict[str, Any]] = []
     around: list[dict[str, Any]] = []
-    runs = {entry.id: entry.row for entry in store.found().entries}
-    names = entry_names(entries)
+    states: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
+    runs, names = {entry.id: entry.row for entry in store.found().entries}, entry_names(entries)
     for entry in entries:
-        steps, template_us, why = steps_of(store, entry)
-        around.append({"name": names[entry.id], "why": why if not steps else ""})
+        (steps, template_us, why), name = steps_of(store, entry), names[entry.id]
+        around.append({"name": name, "why": why})
         if not steps:
             continue
         means, last = mean_us(steps), steps[-1]
-        whole = sum(means.values())
         in_passes, before = sum(step.dur_us for step in steps), steps[0].start_us
         until = last.start_us + last.dur_us
         parts = {"in_passes": in_passes, "before": before, "between": until - before - in_passes}
@@ -53,33 +65,57 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         has_lp = (runs.get(str(entry.row.get("run_id"))) or {}).get("lp") != "none"
         has_marks = template_us is not None or "constraint" in means
         around[-1] |= {**parts, "templates": template_us, "is_without_lp": has_marks and not has_lp}
-        for phase in PHASES:
-            if phase in means:
-                row = {"name": names[entry.id], "phase": phase, "us": means[phase], "ms": means[phase] / 1000}
-                rows.append(row | {"share": means[phase] / whole if whole else None, "passes": len(steps)})
+        for phase, us in means.items():
+            share = us / sum(means.values()) if any(means.values()) else None
+            rows.append({"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": share, "passes": len(steps)})
+        for state, words in STATES.items():
+            if not (chosen := [step for step in steps if step.state == state]):
+                continue
+            row = {"name": name, "state": words, "passes": len(chosen), "of": len(steps)}
+            states.append(row | {"mean_us": sum(mean_us(chosen).values())})
+            step = example_of(chosen)
+            tokens = sorted((token for token in step.tokens if token[0]), key=lambda token: not token[1])
+            wrote = " ".join(f"“{piece}”{f' ({mark})' if mark else ''}" for piece, mark in tokens[:MOST_PIECES])
+            head = {"pass": f"{name}, pass {step.step + 1:,}, {words}", "wrote": wrote}
+            examples += [head | {"phase": phase, "us": step.phases_us[phase], "ms": step.phases_us[phase] / 1000}
+                         for phase in PHASES if phase in step.phases_us]  # fmt: skip
+    has_damage = any(row["state"] != STATES["normal"] for row in states)
     columns = ["name", "why", "in_passes", "before", "between", "after", "templates", "is_without_lp"]
-    return {"main": rows_table(rows, ["name", "phase", "us", "ms"]), "around": rows_table(around, columns)}
+    return {
+        "main": rows_table(rows, ["name", "phase", "us", "ms"]),
+        "around": rows_table(around, columns),
+        "states": rows_table(states, ["name", "state", "passes", "of", "mean_us"]),
+        "examples": rows_table(examples if has_damage else [], ["pass", "phase", "us", "ms"]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:
-    rows, lines, notes = tables["main"].to_pylist(), [], []
+    rows, states, lines, notes = tables["main"].to_pylist(), tables["states"].to_pylist(), [], []
     for row in tables["around"].to_pylist():
-        mine = [one for one in rows if one["name"] == row["name"]]
+        name, mine = row["name"], [one for one in rows if one["name"] == row["name"]]
+        notes += [f"{name}: {row['why']}."] if row["why"] else []
         if not mine:
-            notes.append(f"{row['name']}: {row['why']}.")
             continue
         most = max(mine, key=lambda one: one["us"])
-        lines.append(f"{row['name']}: a pass takes {microseconds(sum(one['us'] for one in mine))} on average, "
-                     f"{percent(most['share'])} of it {most['phase']}.")  # fmt: skip
-        parts = [row[name] for name in ("in_passes", "before", "between", "after")]
+        of = {one["state"]: one for one in states if one["name"] == name}
+        normal, junk, cut = (of.get(words) for words in STATES.values())
+        cuts = f", {cut['passes']:,} cut a number" if cut else ""
+        wrote = f" None of its {mine[0]['passes']:,} passes wrote junk{cuts}." if normal or cut else ""
+        if junk:
+            without = f", {microseconds(normal['mean_us'])} without" if normal else ""
+            wrote = (f" Of its {junk['of']:,} passes {junk['passes']:,} wrote junk: {microseconds(junk['mean_us'])} on "
+                     f"average{without}.")  # fmt: skip
+        lines.append(f"{name}: a pass takes {microseconds(sum(one['us'] for one in mine))} on average, "
+                     f"{percent(most['share'])} of it {most['phase']}.{wrote}")  # fmt: skip
+        parts = [row[part] for part in ("in_passes", "before", "between", "after")]
         if min(parts) >= -ROUNDING_US:  # else passes overlap
             texts = [f"{number(max(0.0, part) / 1000)} ms" for part in parts]
             templates = row["templates"]
             set_up = "" if templates is None else f" (templates {number(templates / 1000)} ms, the rest set-up)"
             told = [f"{texts[0]} in passes", f"{texts[1]} before the first{set_up}", f"{texts[2]} between them"]
             told += [f"{texts[3]} after the last"] if parts[3] >= LEAST_AFTER * sum(parts) else []
-            notes.append(f"{row['name']} takes {number(sum(parts) / 1000)} ms by the clock: {listed(told)}.")
+            notes.append(f"{name} takes {number(sum(parts) / 1000)} ms by the clock: {listed(told)}.")
         if row["is_without_lp"]:
-            notes.append(f"{row['name']} has no LP: constraint is the time to add the drawn tokens, and templates are "
-                         "the prompts alone.")  # fmt: skip
+            notes.append(f"{name} has no LP: constraint is the time to add the drawn tokens, and templates are the "
+                         "prompts alone.")  # fmt: skip
     return answer_text(lines or ["No trace marks where its passes begin."], notes)

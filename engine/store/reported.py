@@ -1,8 +1,9 @@
-"""The runs that the reports tell of, as entries of a store without samples: ``data/reported_runs.toml`` made into runs.
+"""The runs and traces that the reports tell of, as entries of a store: ``data/reported_runs.toml`` made into runs
+without samples, ``data/reported_traces.toml`` into traces of the operations that a report names.
 
     python -m engine.store.reported --into data/demo
 
-Each run has what its report states and null for the rest, and ``origin = reported``, so that nobody takes its figures
+Each has what its report states and null for the rest, and ``origin = reported``, so that nobody takes its figures
 for measured ones. Whether they are true is not known here; where two reports differ, both runs are there.
 """
 
@@ -26,11 +27,12 @@ from engine.store.entries import NAME, Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS, Kind, Table
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE, TRACE_OPS, TRACES
 from engine.store.writing import write_entry
 
 log = logging.getLogger(__name__)
 
-RUNS_FILE = DATA / "reported_runs.toml"
+RUNS_FILE, TRACES_FILE = DATA / "reported_runs.toml", DATA / "reported_traces.toml"
 ORIGIN = "reported"
 _PLACE = ("report", "section")
 _OURS = ("run_id", "origin", "source", "extra")
@@ -77,8 +79,35 @@ def _run(table: Mapping[str, Any]) -> ReportedRun:
     return ReportedRun(run_id, row)
 
 
+def publish_traces(store: Store, path: Path = TRACES_FILE) -> list[Entry]:
+    """Write the traces into the store, in place of what stands there under their ids."""
+    traces = read_toml(path, "file of reported traces", lambda document: [_trace(table) for table in document["trace"]])
+    return [
+        publish_entry(store, TRACE, row["trace_id"], row, {TRACE_OPS.name: TRACE_OPS.rows(ops)}) for row, ops in traces
+    ]
+
+
+def _trace(table: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A row of ``traces``, and rows of ``trace_ops``, of which only the sums are known."""
+    trace_id = table["trace_id"]
+    if not NAME.fullmatch(trace_id):
+        raise ValueError(f"{shown(trace_id)} is no trace_id")
+    ops = []
+    for number, op in enumerate(table["op"]):
+        known = {name: op[name] for name in ("side", "family", "name", "calls")} | {"short_name": op["name"]}
+        total_ns = round(op["total_s"] * 1_000_000_000)
+        ops.append({"trace_id": trace_id, "op": number, **known, "total_ns": total_ns, "total_us": total_ns / 1000})
+    row = {"origin": ORIGIN, "form": "table"} | {key: value for key, value in table.items() if key != "op"}
+    row["events"] = sum(op["calls"] for op in ops)
+    check_columns(TRACES, row)
+    return row, ops
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    return publish_into("engine.store.reported", __doc__ or "", publish_reported, "runs", arguments)
+    def publish(store: Store) -> list[Entry]:
+        return [*publish_reported(store), *publish_traces(store)]
+
+    return publish_into("engine.store.reported", __doc__ or "", publish, "runs and traces", arguments)
 
 
 def check_columns(table: Table, row: Mapping[str, Any]) -> None:

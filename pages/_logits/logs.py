@@ -8,10 +8,10 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.words import precision_name
-from engine.logits import parity
 from engine.logits.causes import CERTAINTY_LABELS, TITLES
 from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
+from engine.logits.parity import log_name
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from pages._kit.picker import Picker, origin_column, rate_column
@@ -66,7 +66,7 @@ def _columns() -> dict[str, Any]:
 
 def log_names(entries: Sequence[Entry]) -> dict[str, str]:
     """Engine, model and precision, and the id where these are the same. Anybody's text."""
-    names = {entry.id: parity.log_name(entry.row) for entry in entries}
+    names = {entry.id: log_name(entry.row) for entry in entries}
     is_clear = len({*names.values()}) == len(names)
     return names if is_clear else {id_: f"{name} · {id_}" for id_, name in names.items()}
 

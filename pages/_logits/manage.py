@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -20,8 +21,7 @@ from pages._shared.managing.import_form import show_import
 from pages._shared.managing.start_form import StartForm
 from pages._shared.words import visible_text
 
-FIRST_VALUES, MOST_VALUES, MOST_IDS, MOST_CHARS = 10, 10_000, 1_000, 8_000
-FIRST, IDS, ADD_LOG = "First values", "Chosen ids", "--add-log"
+MOST_CHARS, ADD_LOG = 8_000, "--add-log"
 ABOUT_FILES = (
     "Logit logs of any engine: JSON lines, plain or `.gz`, of any length. A line that cannot be read is left out "
     "and reported; a truncated file is imported up to there. A file is imported once, whatever its name."
@@ -47,31 +47,14 @@ def show(store: Store, ids: Sequence[str]) -> None:
 
 
 def _values() -> tuple[list[str], str]:
-    how = st.segmented_control(
-        "Values per entry", [FIRST, IDS], default=FIRST, required=True, key="log_how", bind="query-params",
-        help="The vocabulary has 150,000 values per entry. The reports logged the first ten.",
+    text = st.text_input(
+        "Values per entry", "10", key="log_values", bind="query-params", max_chars=MOST_CHARS,
+        help="A number: the first so many; token ids, such as 17,24,25: those. The vocabulary has 150,000 values per "
+        "entry, of which the reports logged the first ten.",
     )  # fmt: skip
-    if how == IDS:
-        text = st.text_input(
-            "Token ids", key="log_ids", bind="query-params", max_chars=MOST_CHARS, placeholder="17, 24, 25"
-        )
-        ids, problem = ids_of(text or "")
-        return ["--log-logits", ids, ADD_LOG], problem
-    count = st.number_input("Values", 1, MOST_VALUES, FIRST_VALUES, key="log_first", bind="query-params", width=220)
-    return ["--log-logits", str(int(count or FIRST_VALUES)), ADD_LOG], ""
-
-
-def ids_of(text: str) -> tuple[str, str]:
-    """Ids as the command takes them, and what is wrong with them."""
-    parts = text.replace(",", " ").split()
-    if not parts:
-        return "", "Give at least one token id."
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        return "", "Token ids are whole numbers, such as 17, 24, 25."
-    ids = [int(part) for part in parts]
-    if len(set(ids)) < len(ids) or len(ids) > MOST_IDS:
-        return "", f"Give each id once, and at most {MOST_IDS:,} of them."
-    return ",".join(map(str, ids)) + ("," if len(ids) == 1 else ""), ""
+    values = (text or "").replace(" ", "")
+    is_one = re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", values, re.ASCII)
+    return ["--log-logits", values, ADD_LOG], "" if is_one else "Give a number, or token ids such as 17, 24, 25."
 
 
 RECORD = StartForm(

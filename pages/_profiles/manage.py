@@ -8,8 +8,7 @@ from functools import partial
 import streamlit as st
 
 from engine.lp_records import LPS
-from engine.profile.ingest import remove_trace
-from engine.profile.trace_file import trace_file_bytes, trace_file_name, trace_file_size
+from engine.profile.ingest import remove_trace, trace_file
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -104,12 +103,12 @@ RECORD = StartForm(
 
 def _of_one(store: Store, entry: Entry) -> None:
     """Its file, and links to the run that it belongs to, as far as the store has it."""
-    size, name = trace_file_size(entry), trace_file_name(entry) or ""
+    name, size = trace_file(entry) or ("", 0)
     file_button(
-        "Export", partial(trace_file_bytes, entry), name.rpartition("/")[2] or f"{entry.id}.json",
-        key=f"trace-file-{entry.id}", type="secondary", disabled=size is None,
+        "Export", partial(entry.files.read, name), name.rpartition("/")[2] or f"{entry.id}.json",
+        key=f"trace-file-{entry.id}", type="secondary", disabled=not name,
         help="The file is not in the store: import it again with “Keep the file”."
-        if size is None
+        if not name
         else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.profile.reported import publish_reported
+from engine.store.reported import publish_traces
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._profiles.traces import default_choice, trace_picker
@@ -49,7 +49,7 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
     control, test = both(store)
     captured(store, "exact", operators(("mm", 1)), model="another")
     on_gpu(store)
-    publish_reported(store)
+    publish_traces(store)
     app = opened()
     rows = table(app)
     assert json.loads(app.session_state["shown"])["traces"] == [control.id, test.id]
@@ -77,7 +77,7 @@ def test_every_view_shows_a_hostile_trace_as_text(opened: Open, store: Store, vi
 
 def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
     assert default_choice((), {}) == []
-    publish_reported(store)
+    publish_traces(store)
     (alone,) = default_choice(store.found(TRACE).entries, {})
     assert alone.id.startswith("reported")
     imported = on_gpu(store)

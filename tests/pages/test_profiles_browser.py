@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from engine.profile.reported import publish_reported
 from engine.store.files import LocalFiles
+from engine.store.reported import publish_traces
 from engine.store.store import Store
 from tests.pages.browser import (
     ROOT,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     found = Store(LocalFiles(tmp_path_factory.mktemp("profiles") / "store"))
-    publish_reported(found)
+    publish_traces(found)
     hostile(found)
     on_gpu(found)
     both(found)

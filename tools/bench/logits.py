@@ -58,7 +58,7 @@ def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: b
         ("entries per second", f"{entries / read_s:,.0f}", "", ""),
         ("file", figure(path.stat().st_size / 2**20), "MB", ""),
         ("in the store", figure(kept / 2**20), "MB", ""),
-        (f"its health ({found.damaged_share:.0%} damaged)", figure(ask_s), "s", ""),
+        (f"its health ({found['damaged_share']:.0%} damaged)", figure(ask_s), "s", ""),
     ]
 
 

@@ -75,16 +75,16 @@ def report(
     for entry in entries:
         if entry.row["engine"].startswith(f"{ENGINE} read"):
             log = health(store, entry)
-            worst = next(iter(log.findings), None)
+            worst = next(iter(log["findings"]), None)
             rows.append(
                 (
-                    log.engine.removeprefix(f"{ENGINE} read "),
-                    f"{log.entries:,}",
-                    f"{log.garbage_share:.0%}",
-                    f"{log.damaged_share:.0%}",
-                    *(f"{size:.3g}" if size is not None else "–" for size in (log.least, log.largest)),
-                    worst.title if worst else "no damage",
-                    CERTAINTY_LABELS[worst.certainty] if worst else "",
+                    log["engine"].removeprefix(f"{ENGINE} read "),
+                    f"{log['entries']:,}",
+                    f"{log['garbage_share']:.0%}",
+                    f"{log['damaged_share']:.0%}",
+                    *(f"{size:.3g}" if size is not None else "–" for size in (log["least"], log["largest"])),
+                    worst["title"] if worst else "no damage",
+                    CERTAINTY_LABELS[worst["certainty"]] if worst else "",
                 )
             )
     if rows:

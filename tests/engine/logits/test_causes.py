@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from engine.logits.batches import BatchBuilder, EntryBatch
 from engine.logits.causes import DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
-from engine.logits.entries import LogLine
+from engine.logits.entries import BatchBuilder, EntryBatch, LogLine
 from engine.logits.rules import Flags, has, load_rules
 from engine.records import ValueFlag as Flag
 from tests.engine.logits.logs import Rows, clean, singles

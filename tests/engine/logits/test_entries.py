@@ -48,8 +48,8 @@ def test_numbers_in_any_spelling(spelled: str, value: float) -> None:
 
 
 def test_what_keys_may_be() -> None:
-    found = read_line(b'{"values": [[1, 2], [3, 4]], "token_idx": "7", "team": 5, "shape": [2, 2.5], "ts": 1.5}')
-    assert (found.values, found.token_idx, found.team, found.shape, found.ts) == ([3.0, 4.0], 7, "5", [2], "1.5")
+    found = read_line(b'{"values": [[1, 2], [3, 4]], "token_idx": "7", "team": 5, "shape": [2, 2], "ts": 1.5}')
+    assert (found.values, found.token_idx, found.team, found.shape, found.ts) == ([3.0, 4.0], 7, "5", "[2, 2]", "1.5")
     assert read_line(b'{"values": [1], "token_idx": 3.0}').token_idx == 3
     assert read_line(b'{"values": [1, 2], "ids": [9, 4]}').ids == [9, 4]
     for line in (b'{"values": [1], "values": [2]}', b'{"values": [1], "values": ["nan", 2], "values": [2]}'):
@@ -69,7 +69,7 @@ def test_what_keys_may_be() -> None:
         (b'{"values": [true]}', "a bool"),
         (b'{"values": ["0x1"]}', "'0x1'"),
         (b'{"values": [1], "token_idx": -1}', "token_idx is '-1'"),
-        (b'{"values": [1], "token_idx": 1.5}', "token_idx is '1.5'"),
+        (b'{"values": [1], "token_idx": 1.5}', "no entry"),
         (b'{"values": [1], "token_idx": 4294967296}', "token_idx is '4294967296'"),
         (b'{"values": [1, 2], "ids": [3]}', "1 ids for 2 values"),
         (b'{"values": [1, 2], "ids": [3, 3]}', "different"),

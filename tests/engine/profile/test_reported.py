@@ -10,20 +10,20 @@ import pytest
 from engine.comparing.queries import ready_queries
 from engine.errors import FileFormatError
 from engine.profile.ingest import add_trace
-from engine.profile.reported import load_reported, main, publish_reported
 from engine.questions import ask
 from engine.store.files import LocalFiles
+from engine.store.reported import publish_traces
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_ingest import event, trace_of
 
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 
 
-def test_what_is_ours_follows_from_what_is_stated() -> None:
+def test_what_is_ours_follows_from_what_is_stated(tmp_path: Path) -> None:
     """To the digits that are given, and it is another figure than the report's."""
-    derived = load_reported()[1]
+    store = Store(LocalFiles(tmp_path))
+    derived = ask(store, "profiles_reports", [publish_traces(store)[0].id]).tables["derived"].to_pylist()
     assert len(derived) > 8
     for one in derived:
         assert one["why"].strip()
@@ -37,8 +37,8 @@ def test_what_is_ours_follows_from_what_is_stated() -> None:
 
 def test_the_reports_table(tmp_path: Path) -> None:
     store = Store(LocalFiles(tmp_path))
-    publish_reported(store)
-    publish_reported(store)  # in place of what is there
+    publish_traces(store)
+    publish_traces(store)  # in place of what is there
     figures = ask(store, "profiles_launches", ["reported-003-llama", "reported-003-qwen"]).tables["main"].to_pylist()
     found = {row["name"]: (row["control"], row["test"]) for row in figures}
     assert (found["launch_calls"], found["attention_calls"]) == ((961_645, 2_912_920), (20_672, 48_440))
@@ -49,7 +49,7 @@ def test_the_reports_table(tmp_path: Path) -> None:
 
 def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     store = Store(LocalFiles(tmp_path / "store"))
-    publish_reported(store)
+    publish_traces(store)
     path = tmp_path / "made.json"
     write_trace(path, 5_000)
     made = add_trace(store, path).id
@@ -85,12 +85,6 @@ def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
     assert (summary["attention_calls"], summary["attention_s"]) == (2, round(10 / 1e6, 3))
 
 
-def test_the_command_writes_them(tmp_path: Path) -> None:
-    assert main(["--into", str(tmp_path)]) == 0
-    ids = [entry.id for entry in Store(LocalFiles(tmp_path)).found(TRACE).entries]
-    assert ids == ["reported-003-llama", "reported-003-qwen"]
-
-
 @pytest.mark.parametrize(
     ("text", "word"),
     [
@@ -104,4 +98,4 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> 
     path = tmp_path / "t.toml"
     path.write_text(text)
     with pytest.raises(FileFormatError, match=word):
-        load_reported(path)
+        publish_traces(Store(LocalFiles(tmp_path)), path)

