@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
-from engine.evidence.lost_third import lane_of, load_usable
+from engine.evidence.lost_third import load_usable
 from engine.figures.words import listed
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -27,13 +27,10 @@ COLUMNS = {
     "change": Column("change of COV-R", "%", "In points, with its 95 % interval"),
     "low": Column("from", "%", "95 % interval"),
     "high": Column("to", "%"),
-    "cov_r": Column("COV-R of the exact LP", "%"),
-    "order": Column("SMILES in"),
 }
 CHARTS = (
     Chart("points", "change", "step", "fall", colour="model", low="low", high="high", line_at=0,
           hover=("model", "step", "change", "low", "high")),
-    Chart("points", "cov_r", "model", "orders", colour="order", hover=("model", "order", "cov_r")),
 )  # fmt: skip
 TABLES = ("main",)
 CAUSES = {
@@ -65,24 +62,16 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         known |= {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
         known["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
         changes += [row(document, what, (found or {}).get("cov_r")) for what, found in known.items()]
-    orders = [
-        {"model": document["model"], "order": word, "cov_r": lane["zero"]["cov_r"]}
-        for document in documents
-        if document["reordered"]
-        for key, word in (("exact", "canonical order"), ("exact-reordered", "another order"))
-        if (lane := lane_of(document, key)) is not None
-    ]
     return {
         "main": rows_table([found for found in fall + changes if found], ["model", "step", "change", "low", "high"]),
         "fall": rows_table([found for found in fall if found], ["model", "step", "change"]),
-        "orders": rows_table(orders, ["model", "order", "cov_r"]),
         "damaged": rows_table([{"what": words} for words in damaged], ["what"]),
     }
 
 
 def row(document: Mapping[str, Any], step: str, found: Mapping[str, Any] | None) -> dict[str, Any]:
-    ends = {name: None if found is None else found[name] for name in ("low", "high")}
-    return {} if found is None else {"model": document["model"], "step": step, "change": found["value"], **ends}
+    ends = {"change": found["value"], "low": found["low"], "high": found["high"]} if found else {}
+    return {"model": document["model"], "step": step, **ends} if ends else {}
 
 
 def points(value: float) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import RunError
-from engine.evidence.lost_third import lane_of
 from engine.questions.evidence_lost_third import depends as depends
 from engine.questions.evidence_lost_third import documents_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
@@ -36,12 +35,11 @@ COLUMNS = {
     "mat_p_ang": Column("MAT-P", "Å"),
     "missing": Column("missing", help="Molecules without an answer that parses; they count as 0"),
     "skip": Column("COV-R, without missing", "%"),
-    "share": Column("within 0.75 Å", "%"),
     "covered": Column("COV-R", "%"),
     "threshold": Column("threshold", "Å"),
 }
 CHARTS = (
-    Chart("points", "share", "lane", "shares", colour="side", hover=("lane", "side", "share")),
+    Chart("points", "cov_r", "lane", colour="size", hover=("lane", "size", "cov_r", "cov_p")),
     Chart("lines", "threshold", "covered", "curves", colour="lane", hover=("lane", "threshold", "covered")),
 )
 TABLES = ("main",)
@@ -60,19 +58,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
          "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())}
         for lane in chosen["lanes"]
     ]  # fmt: skip
-    few = lane_of(chosen, "none")
-    size = None if few is None else few["molecules"]
-    keys = dict.fromkeys(lane["lane"] for lane in chosen["lanes"])
-    lanes = [lane for key in keys if (lane := lane_of(chosen, key, size)) is not None]
-    shares = [{"lane": lane["words"], "side": side, "share": lane["zero"][name]} for lane in lanes
-              for name, side in (("cov_r", "COV-R"), ("cov_p", "COV-P"))]  # fmt: skip
+    size = min((lane["molecules"] for lane in chosen["lanes"]), default=0)  # all lanes were run at it
     curves = [
         {"lane": lane["words"], "threshold": threshold, "covered": share}
-        for lane in lanes
-        if lane["lane"] in ("none", "exact", "v4.3", "v4.3-fitted")
+        for lane in chosen["lanes"]
+        if lane["lane"] in ("none", "exact", "v4.3", "v4.3-fitted") and lane["molecules"] == size
         for threshold, share in zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
     ]
-    return {"main": rows_table(rows, ["lane"]), "shares": rows_table(shares), "curves": rows_table(curves)}
+    return {"main": rows_table(rows, ["lane"]), "curves": rows_table(curves)}
 
 
 def answer(tables: Tables, options: Options) -> str:
