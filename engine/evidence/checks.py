@@ -67,6 +67,10 @@ def beside(claim: Claim) -> str:
     return f"; the report has {claim.reported} {claim.unit}".rstrip() if claim.reported else ""
 
 
+def no_rows(query: str) -> Finding:
+    return Finding("not testable here", None, "The store does not hold what the query asks for.", query, "store")
+
+
 def sql(claim: Claim, rows: Rows) -> Finding:
     """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words. Without a row, the runs that
     ship are missing, or what the claim ``needs``."""
@@ -74,10 +78,10 @@ def sql(claim: Claim, rows: Rows) -> Finding:
     row = next(iter(rows(query)), {})
     key = "holds" if "holds" in row else "measured"
     if row.get(key) is None:
-        reason = "The store does not hold the runs that the query asks for."
-        if "needs" in claim.check:
-            reason = f"Needs {claim.check['needs']}; the store holds none that was imported or measured."
-        return Finding("not testable here", None, reason, query, "none" if "needs" in claim.check else "store")
+        if "needs" not in claim.check:
+            return no_rows(query)
+        reason = f"Needs {claim.check['needs']}; the store holds none that was imported or measured."
+        return Finding("not testable here", None, reason, query, "none")
     measured = None if row.get("measured") is None else float(row["measured"])
     words = {name: str(value) if isinstance(value, str | bool) else said(float(value)) for name, value in row.items()}
     verdict: VerdictName = "reproduced" if row[key] else "contradicted"
@@ -160,7 +164,7 @@ def drift(claim: Claim, rows: Rows) -> Finding:
     tokenizer to compare with."""
     given, texts = claim.check, tuple(answer_of(row["text"]) for row in rows(TEXTS))
     if not texts:
-        return Finding("not testable here", None, "The store does not hold the texts to count in.", TEXTS, "store")
+        return no_rows(TEXTS)
     placeholder = given.get("placeholder", DEFAULT_PLACEHOLDER)
     summary = summary_of(texts, given["tokenizer"], placeholder)
     usual = summary_of(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
@@ -181,7 +185,7 @@ def references(claim: Claim, rows: Rows) -> Finding:
     down: trimmed until December 2025, fixed since. The claim holds where one of them gives its figure."""
     given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
-        return Finding("not testable here", None, "The store does not hold the molecules.", MOLECULES, "store")
+        return no_rows(MOLECULES)
     found, told = [], []
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
@@ -201,7 +205,7 @@ def lp_table(claim: Claim, rows: Rows) -> Finding:
     """A ``figure`` of the tables of ``lp`` for the stored molecules; ``text`` are the numbers of a block."""
     given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
-        return Finding("not testable here", None, "The store does not hold the molecules.", MOLECULES, "store")
+        return no_rows(MOLECULES)
     tokenizer, width = load_tokenizer(given["tokenizer"]), VOCAB_ROWS[given["tokenizer"]]
     constraint = build_constraint(given["lp"], tokenizer, width)
     descriptors = lp_record(given["lp"]).descriptors or "plain"

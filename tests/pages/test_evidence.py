@@ -48,8 +48,7 @@ def test_the_table_is_filtered_and_a_link_opens_a_claim() -> None:
 
 
 def test_the_lost_third_in_steps_and_by_lane() -> None:
-    fall = ask(DEMO_STORE, "evidence_lost_third", []).tables["fall"].to_pylist()
-    steps = {row["step"]: row["change"] for row in fall if row["model"] == "demo-qwen"}
+    found = ask(DEMO_STORE, "evidence_lost_third", [], {"lost_third_model": "demo-qwen-fixed"}).tables
+    steps = {row["step"]: row["change"] for row in found["fall"].to_pylist() if row["model"] == "demo-qwen"}
     assert steps["failed parses"] == pytest.approx(-0.4375) and steps["in all"] == pytest.approx(-0.6375, abs=1e-3)
-    lanes = ask(DEMO_STORE, "evidence_lost_third_lanes", [], {"lost_third_model": "demo-qwen-fixed"})
-    assert lanes.tables["main"]["lane"].to_pylist()[0] == "no LP" and lanes.tables["curves"].num_rows
+    assert found["lanes"]["lane"].to_pylist()[0] == "no LP" and len(set(found["curves"]["lane"].to_pylist())) == 4
