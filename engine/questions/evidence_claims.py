@@ -67,6 +67,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     chosen = []
     for claim, verdict in judged():
         row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
+        row["measured"] = "" if verdict.measured is None else said(verdict.measured)
         words = " ".join(str(cell) for cell in row.values()).casefold()
         if (
             claim.report in (options["report"] or REPORTS)

@@ -40,7 +40,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             pieces = [token.piece for token in load_tokenizer(claim.check["tokenizer"]).tokens(text)]
             rows.append({
                 "report": claim.report, "section": claim.section, "what": claim.subject, "text": text,
-                "reported": claim.reported, "measured": found.measured, "verdict": found.verdict,
+                "reported": claim.reported, "measured": round(found.measured or 0), "verdict": found.verdict,
                 "note": claim.note if found.verdict == "contradicted" else "", "split into": " ".join(pieces),
                 "claim": f"claim={claim.id}",
             })  # fmt: skip
