@@ -36,6 +36,8 @@ ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 @st.fragment
 def card(key: str, store: Store, ids: Sequence[str]) -> None:
     """A fragment: an option of one card redraws that card alone."""
+    if st.session_state.pop("a row was ticked", False):
+        st.rerun()  # the page beside the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
@@ -200,6 +202,7 @@ def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list
     rows = st.session_state[table_key]["selection"]["rows"]
     if rows:
         st.query_params[columns[name].picks] = str(frame[name][rows[0]])
+        st.session_state["a row was ticked"] = True
 
 
 def start_buttons(key: str, commands: pa.Table) -> None:
