@@ -41,7 +41,7 @@ store = Store.open().snapshot()
 chosen = default_choice(store.found(LOGIT_LOG).entries)
 print([pairs.late_in_store(store, log) for log in chosen.entries].count(None))
 print("engine.chem.conformers" in sys.modules and bool(sys.modules["engine.chem.conformers"]._IDLE))
-print("pages._compare.charts_masks" in sys.modules, "plotly.graph_objs._heatmap" in sys.modules, "torch" in sys.modules)
+print("engine.questions.compare_time" in sys.modules, "plotly.graph_objs._heatmap" in sys.modules, "torch" in sys.modules)
 """
 
 
