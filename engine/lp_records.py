@@ -120,17 +120,12 @@ GUARD_CHECKS: tuple[GuardCheck, ...] = get_args(GuardCheck)
 
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
-    """How long a guard tries. ``most_thrown``: blocks that it may throw away, in multiples of the molecule's.
-
-    ``weigh``: a block is drawn until so many draws of it have passed, which estimates the share that passes. Retries
-    count failures before the first of them alone; what is thrown away after it has a larger limit of its own.
-    """
+    """How long a guard tries. ``most_thrown``: blocks that it may throw away, in multiples of the molecule's."""
 
     retries: int = 3  # of a block
     back: int = 3  # times that a block may send the text back to an earlier one
     checks: tuple[GuardCheck, ...] = GUARD_CHECKS
     most_thrown: float = 1.0
-    weigh: int = 0  # 0: not weighed
 
     def __post_init__(self) -> None:
         if not all(0 <= limit < math.inf for limit in (self.retries, self.back, self.most_thrown)):
@@ -138,10 +133,6 @@ class GuardSettings:
                 f"a guard cannot try {self.retries} times, go back {self.back} times "
                 f"and throw away {self.most_thrown:g} blocks for each of the molecule",
                 "Give finite numbers of 0 or more",
-            )
-        if self.weigh < 0 or self.weigh == 1:
-            raise ConstraintError(
-                f"weighing takes 2 passing draws of a block or more, not {self.weigh}", "Give 2 or more, or 0"
             )
 
 
@@ -156,7 +147,7 @@ def guard_checks(names: str) -> tuple[GuardCheck, ...]:
 
 def guard_words(stored: str | None) -> str:
     """What a run's guard (JSON) has other than the defaults, such as ``retries 2``; empty where nothing differs."""
-    usual = asdict(GuardSettings())
+    usual = asdict(GuardSettings()) | {"weigh": 0}  # of runs that could be weighed
     try:
         settings = dict(parsed_json(stored or "{}"))
     except (ValueError, TypeError):

@@ -1,11 +1,13 @@
 """The Tokenizer lab: one text under both tokenizers, drift against a placeholder, and the reports' token figures."""
 
+from engine.questions import PAGES
+from engine.store.store import Store
+from pages._kit.card import cards
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.frame import page
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 from pages._tokenizer_lab import drift as lab_drift
-from pages._tokenizer_lab import reports
 from pages._tokenizer_lab import text as lab_text
 
 TITLE = "Tokenizer lab"
@@ -14,7 +16,12 @@ LEAD = (
     "How tokenizers split coordinates, and what that does to an LP that counts positions: **junk** and **cut** numbers."
 )
 
-SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports.show}
+
+def reports() -> None:
+    cards(PAGES["tokenizer_lab"]["The reports' figures", ""], Store.open(), [])
+
+
+SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports}
 
 page(TITLE, ICON, LEAD)
 show_open(SECTIONS)

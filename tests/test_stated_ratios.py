@@ -30,8 +30,7 @@ def test_a_speed_ratio_names_the_size_of_its_model(path: object) -> None:
 
 
 def test_a_verdict_on_a_speed_ratio_names_the_size_of_its_model() -> None:
-    saved = load()
-    stated = [verdict.reason for verdict in saved.verdicts if STATED.search(verdict.reason)] if saved else []
+    stated = [verdict.reason for verdict in load().verdicts if STATED.search(verdict.reason)]
     assert stated and not [reason for reason in stated if unsized(reason)]
     assert all("(2.4 M weights in the layers)" in sized(model) for model in ("demo-qwen", "demo-llama"))
 

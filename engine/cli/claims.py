@@ -71,7 +71,7 @@ def _save(args: argparse.Namespace) -> int:
 
 
 def _row(claim: Claim, verdict: Verdict) -> tuple[str, ...]:
-    from engine.evidence.formula import said
+    from engine.evidence.claims import said
 
     measured = "" if verdict.measured is None else said(verdict.measured)
     subject = one_line(claim.subject)[:MOST_CELL]
@@ -79,7 +79,7 @@ def _row(claim: Claim, verdict: Verdict) -> tuple[str, ...]:
 
 
 def _details(claim: Claim, verdict: Verdict) -> str:
-    place = f"{claim.id} (report {claim.report}, {', '.join(claim.sections)})"
+    place = f"{claim.id} (report {claim.report}, {', '.join((claim.section, *claim.also))})"
     lines = (place, claim.statement, f"{verdict.verdict}: {verdict.reason}", f"by: {verdict.query}")
     return "\n".join(one_line(line) for line in lines)
 

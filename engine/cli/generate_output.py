@@ -70,8 +70,7 @@ class GenerationDisplay:
         """Struck out where the terminal shows the text as it comes: what is written already stays on it."""
         if self.is_live:
             wrong = ", ".join(dict.fromkeys(place.check for place in back.wrong))
-            mark, why = (f"{RED}✗", wrong) if back.wrong else (f"{DIM}↺", "drawn again to weigh it")
-            sys.stdout.write(f"{mark} {why}, back to block {back.block}{PLAIN}\n")
+            sys.stdout.write(f"{RED}✗ {wrong}, back to block {back.block}{PLAIN}\n")
 
     def _show_next(self) -> None:
         """Those that are done, in the order asked, up to the first that is not."""
@@ -120,9 +119,6 @@ def summary(generation: Generation) -> str:
             f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
             f"{len(guarded)} answers with something left wrong"
         )
-        if generation.plan.guard.weigh:
-            weighed = sum(one.log_weight is not None for one in guarded)
-            guard += f"; {weighed} weighed, for {counters.weighing_tokens:,} of the tokens"
     return (
         f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
         f"{sum(sample.check.decodes for sample in samples)} decode, "

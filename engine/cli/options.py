@@ -181,7 +181,6 @@ def add_plan_options(parser: argparse.ArgumentParser, *, several: bool = False) 
         ("--retries", "N", guard.retries, "how often a wrong block is drawn again"),
         ("--back", "N", guard.back, "how often a block may send the text back to an earlier one"),
         ("--most-thrown", "X", guard.most_thrown, "blocks that may be thrown away, for each that the molecule has"),
-        ("--weigh", "N", guard.weigh, "draws per block that have to pass, 2 or more: estimates what share passes"),
         ("--guard", "CHECKS", ",".join(guard.checks), "what is checked of each block"),
     ):
         about = f"lp guarded: {what} (default: {value})"
@@ -277,7 +276,7 @@ def plan_of(args: argparse.Namespace, numbers: NumberFormat, lp: str | None = No
         diagnostics=args.diagnostics,
         candidates=args.candidates,
         equal_work=args.equal_work,
-        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard), args.most_thrown, args.weigh),
+        guard=GuardSettings(args.retries, args.back, guard_checks(args.guard), args.most_thrown),
     )
 
 

@@ -192,7 +192,7 @@ class Generation:
     def _guarding(self, stop: Stop) -> Guarding | None:
         if self.request_of(stop.sample).guard is None:
             return None
-        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended, stop.log_weight)
+        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
 
     def _options(self) -> DecodeOptions:
         ids = close_ids(self.loaded.tokenizer, self.loaded.device) if self.plan.diagnostics else None

@@ -17,16 +17,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
-from engine.decode.weighing import LogWeight, RowWeighing
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import GuardSettings
 
 if TYPE_CHECKING:
     from engine.text.tokenizers import TextTokenizer
-
-
-WEIGHING = 4
-"""So many draws to weigh may be thrown away for each wanted one, in multiples of what the guard may throw away."""
 
 
 class AnswerGuard:
@@ -59,7 +54,7 @@ class Rewind:
 
     pos: int
     block: int
-    wrong: tuple[WrongPlace, ...]  # in the block that was written last; empty: it is drawn again to be weighed
+    wrong: tuple[WrongPlace, ...]  # in the block that was written last
 
 
 @dataclass(slots=True, eq=False)
@@ -77,19 +72,12 @@ class GuardedRow:
     backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back to an earlier one
     reached: list[int] = field(default_factory=list)  # and to which block at the last
     places: np.ndarray = field(init=False)  # [blocks, 3]
-    weighing: RowWeighing = field(init=False)
 
     def __post_init__(self) -> None:
-        blocks, settings = self.shared.blocks, self.shared.settings
-        self.weighing = RowWeighing(settings.weigh, WEIGHING * settings.weigh * settings.most_thrown * blocks)
+        blocks = self.shared.blocks
         self.places = np.zeros((blocks, 3))
         self.starts = [self.shared.first[0] if blocks else 0, *[0] * (blocks - 1)]
         self.tries, self.backs, self.reached = [0] * blocks, [0] * blocks, list(range(blocks))
-
-    @property
-    def log_weight(self) -> LogWeight | None:
-        """None where none was asked for, and where not every block passed on the row's way straight ahead."""
-        return self.weighing.result if self.block == self.shared.blocks else None
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int
@@ -115,13 +103,7 @@ class GuardedRow:
         shared, block = self.shared, self.block
         self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
         wrong = tuple(shared.guard.wrong_places(self.places, block))
-        if self.weighing.wants_another(passes=not wrong):
-            self.rewinds += 1
-            self.tries[block] = 0
-            return Rewind(self.starts[block], block, ())
         target = self._target(wrong) if wrong else None
-        if wrong and target != block:
-            self.weighing.give_up()
         if target is None:
             self.unmended += wrong
             self._enter(block + 1, close + 1)

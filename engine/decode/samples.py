@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from engine.chem.enriched import skeleton_of
 from engine.chem.guard import WrongPlace
 from engine.decode.steps import Back, Diagnosis, Step, StopReason
-from engine.decode.weighing import LogWeight
 from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -37,12 +36,11 @@ class Guarding:
 
     thrown: tuple[ThrownTry, ...] = ()  # in the order in which they were drawn
     unmended: tuple[WrongPlace, ...] = ()  # what it found wrong and left, when nothing more might be tried
-    log_weight: LogWeight | None = None  # of the mass that it left; None where not asked for, or not known
 
     @property
     def redrawn_blocks(self) -> int:
-        """How often it found a block wrong; what was only drawn again to be weighed does not count."""
-        return sum(bool(one.back.wrong) for one in self.thrown)
+        """How often it found a block wrong."""
+        return len(self.thrown)
 
     @property
     def thrown_tokens(self) -> int:
@@ -51,12 +49,7 @@ class Guarding:
     @property
     def figures(self) -> dict[str, float | None]:
         """By column of ``samples``."""
-        return {
-            "redrawn_blocks": self.redrawn_blocks,
-            "thrown_tokens": self.thrown_tokens,
-            "log_weight": None if self.log_weight is None else self.log_weight.value,
-            "log_weight_sd": None if self.log_weight is None else self.log_weight.sd,
-        }
+        return {"redrawn_blocks": self.redrawn_blocks, "thrown_tokens": self.thrown_tokens}
 
 
 @dataclass(frozen=True, slots=True)

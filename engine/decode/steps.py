@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from engine.chem.guard import WrongPlace
     from engine.decode.closing import CloseIds
     from engine.decode.guarding import AnswerGuard
-    from engine.decode.weighing import LogWeight
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
 """``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.
@@ -85,7 +84,6 @@ class Stop:
     sample: int
     reason: StopReason
     unmended: tuple[WrongPlace, ...] = ()  # what a guard found wrong and could not mend
-    log_weight: LogWeight | None = None  # where it was asked for and can be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class Back:
     sample: int
     pos: int
     block: int  # the first that is drawn anew
-    wrong: tuple[WrongPlace, ...]  # in the block that was written last; empty: it is drawn again to be weighed
+    wrong: tuple[WrongPlace, ...]  # in the block that was written last
 
     @property
     def reason(self) -> WrongPlace:
@@ -169,7 +167,6 @@ class Counters:
     tokens: int = 0
     forced_tokens: int = 0
     thrown_tokens: int = 0  # by a guard; not among the tokens
-    weighing_tokens: int = 0  # those of them that only weigh what the guard leaves
     redrawn: dict[str, int] = field(default_factory=dict)  # how often a guard found a block wrong, by its reason
     thrown_by: dict[str, int] = field(default_factory=dict)  # the tokens of these, by reason
     forward_passes: int = 0  # prefills among them
@@ -192,9 +189,6 @@ class Counters:
         self.tokens -= len(forced)
         self.forced_tokens -= sum(forced)
         self.thrown_tokens += len(forced)
-        if back.wrong:
-            check = back.reason.check
-            self.redrawn[check] = self.redrawn.get(check, 0) + 1
-            self.thrown_by[check] = self.thrown_by.get(check, 0) + len(forced)
-        else:
-            self.weighing_tokens += len(forced)
+        check = back.reason.check
+        self.redrawn[check] = self.redrawn.get(check, 0) + 1
+        self.thrown_by[check] = self.thrown_by.get(check, 0) + len(forced)

@@ -32,7 +32,7 @@ class Work:
     def stop(self, reason: StopReason) -> Stop:
         if self.guarded is None:
             return Stop(self.request.sample, reason)
-        return Stop(self.request.sample, reason, tuple(self.guarded.unmended), self.guarded.log_weight)
+        return Stop(self.request.sample, reason, tuple(self.guarded.unmended))
 
     def add(self, id_: int, *, forced: bool) -> None:
         self.written.append(id_)

@@ -1,20 +1,17 @@
-"""The checks by the names that ``data/claims/`` uses. Each takes a claim and gives its verdict with figures."""
+"""The checks by the names that ``data/claims/`` uses. Each takes a claim and what answers SQL over the stored runs."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
-from engine.evidence.arithmetic import ARITHMETIC, EXPERIMENT
-from engine.evidence.claims import Claim
-from engine.evidence.formula import Range, said
-from engine.evidence.tokenisation import QUANTITIES
+from engine.evidence.claims import Claim, load_claims, said
 from engine.figures.words import percent
 from engine.lp.constraint import build_constraint
 from engine.lp.table import ILLEGAL, KEEP, NO_ID, SYMBOLS, Automaton, Program
@@ -32,179 +29,116 @@ VerdictName = Literal[
     "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"
 ]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
-LABEL = "ships with the project"
-DEMO = f"origin = 'measured' AND label = '{LABEL}'"
+DEMO = "origin = 'measured' AND label = 'ships with the project'"
 """What ``{demo}`` in a claim's SQL stands for: the measured runs that ship."""
 TEXTS = (
-    "SELECT text FROM samples JOIN runs USING (run_id) "
-    "WHERE {demo} AND lp = 'none' AND model_alias = 'demo-qwen' AND samples.clean ORDER BY sample_id"
+    f"SELECT text FROM samples JOIN runs USING (run_id) WHERE {DEMO} AND lp = 'none' AND model_alias = 'demo-qwen' "
+    "AND samples.clean ORDER BY sample_id"
 )
 """Whole coordinates as a model writes them that no LP disturbs."""
-MOLECULES = "SELECT DISTINCT smiles FROM samples JOIN runs USING (run_id) WHERE {demo} ORDER BY smiles LIMIT 32"
+MOLECULES = f"SELECT DISTINCT smiles FROM samples JOIN runs USING (run_id) WHERE {DEMO} ORDER BY smiles LIMIT 32"
 """A batch, as the reports had it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """All claims by id, what answers SQL over the runs that a claim may be about, and figures of `lost-third`."""
-
-    claims: Mapping[str, Claim]
-    rows: Callable[[str], list[dict[str, Any]]]
-    experiment: Mapping[str, Range]
-
-    @property
-    def figures(self) -> dict[str, Range]:
-        known = {id_: claim.range for id_, claim in self.claims.items() if claim.range is not None}
-        return known | dict(self.experiment)
+Rows = Callable[[str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``words`` are figures that a claim's note may use in braces; without ``unit`` it is the claim's."""
+    """``words`` are figures that a claim's note may use in braces."""
 
     verdict: VerdictName
     measured: float | None
     reason: str
     query: str
     source: str
-    words: Mapping[str, str] | None = None
-    unit: str = ""
-
-
-def is_asked(row: Mapping[str, Any]) -> bool:
-    """Whether some claim's query may meet this run or trace: one that ships, or one like the reports' own."""
-    where = f"{row.get('device')} {row.get('label') if 'trace_id' in row else ''}"
-    return row.get("origin") != "reported" and (row.get("label") == LABEL or "H100" in where)
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 def held_against(claim: Claim, measured: float) -> VerdictName:
     """Whether a measured figure can be the claim's. One with ``refuted_by`` falls where it lies in there."""
-    if "refuted_by" in claim.arguments:
-        least, most = claim.arguments["refuted_by"]
+    if "refuted_by" in claim.check:
+        least, most = claim.check["refuted_by"]
         return "contradicted" if least <= measured <= most else "reproduced"
-    slack = 1e-9 * abs(measured)
-    is_above = claim.least is None or measured >= claim.least - slack
-    return "reproduced" if is_above and (claim.most is None or measured <= claim.most + slack) else "contradicted"
-
-
-def on_these_models(claim: Claim, verdict: VerdictName) -> VerdictName:
-    """A statement about the group's own models (``of_theirs``): other models do not contradict it."""
-    return "not shown on these models" if verdict == "contradicted" and claim.arguments.get("of_theirs") else verdict
+    (least, most), slack = claim.ends, 1e-9 * abs(measured)
+    is_in = (least is None or measured >= least - slack) and (most is None or measured <= most + slack)
+    return "reproduced" if is_in else "contradicted"
 
 
 def beside(claim: Claim) -> str:
     return f"; the report has {claim.reported} {claim.unit}".rstrip() if claim.reported else ""
 
 
-def written_out(text: str) -> str:
-    """The SQL of a claim as it can be run."""
-    return " ".join(text.replace("{demo}", DEMO).split())
+def no_rows(query: str) -> Finding:
+    return Finding("not testable here", None, "The store does not hold what the query asks for.", query, "store")
 
 
-def sql(claim: Claim, basis: Basis) -> Finding:
-    """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words."""
-    query = written_out(claim.arguments["sql"])
-    row = next(iter(basis.rows(query)), {})
+def sql(claim: Claim, rows: Rows) -> Finding:
+    """One row with ``measured``, or with ``holds``; ``says`` tells its columns in words. Without a row, the runs that
+    ship are missing, or what the claim ``needs``."""
+    query = " ".join(claim.check["sql"].replace("{demo}", DEMO).split())
+    row = next(iter(rows(query)), {})
     key = "holds" if "holds" in row else "measured"
     if row.get(key) is None:
-        reason = "The store does not hold the runs that the query asks for."
-        return Finding("not testable here", None, reason, query, "store")
+        if "needs" not in claim.check:
+            return no_rows(query)
+        reason = f"Needs {claim.check['needs']}; the store holds none that was imported or measured."
+        return Finding("not testable here", None, reason, query, "none")
     measured = None if row.get("measured") is None else float(row["measured"])
     words = {name: str(value) if isinstance(value, str | bool) else said(float(value)) for name, value in row.items()}
-    verdict = held_against(claim, float(row["measured"])) if key == "measured" else (
-        "reproduced" if row["holds"] else "contradicted"
-    )  # fmt: skip
-    end = beside(claim) if key == "measured" else ""
-    reason = f"{claim.arguments['says'].format(**words)}{end}."
-    return Finding(on_these_models(claim, verdict), measured, reason, query, "store", words)
+    verdict: VerdictName = "reproduced" if row[key] else "contradicted"
+    if key == "measured":
+        verdict = held_against(claim, row[key])
+    if verdict == "contradicted" and claim.check.get("of_theirs"):  # other models do not contradict it
+        verdict = "not shown on these models"
+    reason = f"{claim.check['says'].format(**words)}{beside(claim) if key == 'measured' else ''}."
+    by = claim.check["by"]
+    return Finding(verdict, measured, reason, query, "store" if by == "sql" else by, words)
 
 
-def arithmetic(claim: Claim, basis: Basis) -> Finding:
-    is_measured = claim.id in EXPERIMENT
-    compute = ARITHMETIC[claim.id]
-    query = f"{compute.__name__ if is_measured else claim.id} of engine/evidence/arithmetic.py"
-    try:
-        holds, measured, unit, reason = compute(basis.figures)
-    except KeyError as lacking:
-        needs_ = f"Needs the result of `make lost-third MODEL={str(lacking).strip(chr(39)).partition('/')[0]}`."
-        return Finding("not testable here", None, needs_, query, "none")
-    verdict = on_these_models(claim, "reproduced" if holds else "contradicted")
-    return Finding(verdict, measured, reason, query, "experiment" if is_measured else "arithmetic", None, unit)
+def agree(claim: Claim, rows: Rows) -> Finding:
+    """Whether ``other``, the same thing in another place, has the same figure."""
+    other = next(one for one in load_claims() if one.id == claim.check["other"])
+    places = "; ".join(f"report {one.report}, {one.section}: {one.reported}" for one in (claim, other))
+    (low, high), (least, most) = claim.ends, other.ends
+    if (low or 0) <= (most or 0) and (least or 0) <= (high or 0):
+        return Finding("not testable here", None, f"The reports agree: {places}.", "needs another input", "none")
+    query = f"{claim.id} == {other.id}"
+    return Finding("internally inconsistent", other.value, f"One thing, two figures: {places}.", query, "reports")
 
 
-def agree(claim: Claim, basis: Basis) -> Finding:
-    """Whether other places give the same figure (``others``: ids). Where they do, it is told what a test would need."""
-    others = [basis.claims[id_] for id_ in claim.arguments["others"]]
-    mine, query = claim.range, " == ".join((claim.id, *claim.arguments["others"]))
-    assert mine is not None
-    apart = [other for other in others if other.range is not None and not mine.meets(other.range)]
-    places = "; ".join(f"report {one.report}, {one.section}: {one.reported}" for one in (claim, *(apart or others)))
-    if not apart:
-        found = needs(claim, basis)
-        return replace(found, reason=f"{found.reason} The reports agree: {places}.")
-    widest = max((other.value or 0.0 for other in apart), key=lambda value: abs(value - mine.value))
-    return Finding("internally inconsistent", widest, f"One thing, two figures: {places}.", query, "reports")
+def needs(claim: Claim, rows: Rows) -> Finding:
+    """What only an input from outside can decide."""
+    reason = f"Needs {claim.check['of']}, and nothing of that sort is kept here."
+    return Finding("not testable here", None, reason, "needs another input", "none")
 
 
-def needs(claim: Claim, basis: Basis) -> Finding:
-    """What only an input from outside can decide. A ``run`` or a ``trace`` like the reports' own is compared where it
-    is here."""
-    given = claim.arguments
-    if given["needs"] not in ("run", "trace"):
-        of = given.get("of") or f"the texts that the reports' {given.get('family')} wrote on an H100"
-        reason = f"Needs {of}, and nothing of that sort is kept here."
-        return Finding("not testable here", None, reason, "needs another input", "none")
-    lp = "=" if given.get("lp") == "none" else "<>"
-    if given["needs"] == "run":
-        query = (
-            f"SELECT {given.get('column', 'wall_s')} AS measured, run_id AS id FROM runs WHERE origin <> 'reported' "
-            f"AND model_family = '{given['family']}' AND lp {lp} 'none' AND samples >= {given['samples']} AND "
-            "device LIKE '%H100%' ORDER BY created_at LIMIT 1"
-        )
+def tokens(claim: Claim, rows: Rows) -> Finding:
+    """A count that a tokenizer alone decides."""
+    text, name, what = (claim.check.get(key, "") for key in ("text", "tokenizer", "quantity"))
+    tokenizer, slack = load_tokenizer(name), 0.0
+    if what == "vocab_size":
+        measured, label = tokenizer.vocab_size, "Vocabulary size"
+    elif what == "angle_tokens":  # that a position LP blocks; the reports round to the hundred, so a twentieth is free
+        measured, label, slack = len(tokenizer.ids_containing("<>")), "Tokens with < or >", 0.05
     else:
-        query = (
-            "SELECT trace_id AS id, sum(calls) FILTER (family = 'launch') AS measured FROM traces JOIN trace_ops USING "
-            "(trace_id) LEFT JOIN runs USING (run_id) WHERE traces.origin <> 'reported' AND traces.is_complete IS NOT "
-            "FALSE AND traces.samples = 64 AND concat_ws(' ', traces.device, traces.label) LIKE '%H100%' AND "
-            f"coalesce(runs.lp, '') {lp} 'none' AND coalesce(runs.model_family, concat_ws(' ', traces.label, "
-            f"traces.source)) ILIKE '%{given['family']}%' GROUP BY trace_id ORDER BY min(traces.created_at) LIMIT 1"
-        )
-    row = next(iter(basis.rows(query)), None)
-    if row is None or row["measured"] is None:
-        of = given.get("of") or f"{given['family']} on {given['samples']:,} samples on an H100"
-        reason = f"Needs the {given['needs']} of {of}; the store holds none that was imported or measured."
-        return Finding("not testable here", None, reason, query, "none")
-    measured = float(row["measured"])
-    reason = f"{row['id']} has {said(measured)}{beside(claim)}."
-    return Finding(held_against(claim, measured), measured, reason, query, "store")
+        measured, label = len(tokenizer.encode(text)), f"{text}: tokens"
+    least, most = (end or 0.0 for end in claim.ends)
+    is_it = max(least - measured, measured - most, 0.0) <= slack * least
+    reason = f"{label} {measured:,} under {name}{beside(claim)}."
+    query = f"{what} of {text!r} with load_tokenizer({name!r})"
+    return Finding("reproduced" if is_it else "contradicted", float(measured), reason, query, "tokenizers")
 
 
-def tokens(claim: Claim, basis: Basis) -> Finding:
-    """A count that a tokenizer alone decides, as the Tokenizer lab shows it."""
-    given = claim.arguments
-    text, quantity = given.get("text", ""), QUANTITIES[given["quantity"]]
-    measured = quantity.measure(text, load_tokenizer(given["tokenizer"]))
-    verdict: VerdictName = "reproduced" if quantity.agrees(measured, claim.least, claim.most) else "contradicted"
-    what = f"`{text}`: {quantity.label}" if text else quantity.label.capitalize()
-    reason = f"{what} {measured:,} under {given['tokenizer']}{beside(claim)}."
-    query = f"QUANTITIES[{given['quantity']!r}].measure({text!r}, load_tokenizer({given['tokenizer']!r}))"
-    return Finding(verdict, float(measured), reason, query, "tokenizers")
-
-
-def examples(claim: Claim, basis: Basis) -> Finding:
+def examples(claim: Claim, rows: Rows) -> Finding:
     """For how many of the quoted ``blocks`` a ``rule`` holds."""
     rule, words = {
         "nonnumeric": (has_nonnumeric, "hold anything but digits and . , -"),
         "mended": (lambda content: bool(clean_up(f"[C]<{content}>").mended), "are clean after a cleanup"),
-    }[claim.arguments["rule"]]
-    blocks = claim.arguments["blocks"]
+    }[claim.check["rule"]]
+    blocks = claim.check["blocks"]
     measured = sum(rule(find_blocks(f"[C]{block}")[0].content) for block in blocks)
     reason = f"{measured} of {len(blocks)} quoted blocks {words}{beside(claim)}."
-    query = f"{claim.arguments['rule']} of {' '.join(blocks)}"
+    query = f"{claim.check['rule']} of {' '.join(blocks)}"
     return Finding(held_against(claim, measured), float(measured), reason, query, "arithmetic")
-
-
-# --- drift ------------------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=16)
@@ -225,13 +159,12 @@ def drift_figure(name: str, one: DriftSummary, usual: DriftSummary) -> float:
     return float(figures[name])
 
 
-def drift(claim: Claim, basis: Basis) -> Finding:
+def drift(claim: Claim, rows: Rows) -> Finding:
     """A ``figure`` of the drift that stored coordinates have under a placeholder and a tokenizer; ``beside`` is the
     tokenizer to compare with."""
-    given, query = claim.arguments, written_out(TEXTS)
-    texts = tuple(answer_of(row["text"]) for row in basis.rows(query))
+    given, texts = claim.check, tuple(answer_of(row["text"]) for row in rows(TEXTS))
     if not texts:
-        return Finding("not testable here", None, "The store does not hold the texts to count in.", query, "store")
+        return no_rows(TEXTS)
     placeholder = given.get("placeholder", DEFAULT_PLACEHOLDER)
     summary = summary_of(texts, given["tokenizer"], placeholder)
     usual = summary_of(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
@@ -242,44 +175,39 @@ def drift(claim: Claim, basis: Basis) -> Finding:
         f"{max(one.histogram):+d}, {one.mean_distance:.2f} tokens off on average."
         for one in ((summary,) if usual is summary else (summary, usual))
     ]
-    reason = f"{' In place of: '.join(told)} {given['figure'].capitalize()}: {said(measured)}{beside(claim)}.".strip()
-    query += f" -- drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
+    reason = f"{' In place of: '.join(told)} {given['figure'].capitalize()}: {said(measured)}{beside(claim)}."
+    query = f"{TEXTS} -- drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 
-def references(claim: Claim, basis: Basis) -> Finding:
+def references(claim: Claim, rows: Rows) -> Finding:
     """The same for conformers of stored molecules, which no model wrote, as each of the group's two writers puts them
     down: trimmed until December 2025, fixed since. The claim holds where one of them gives its figure."""
-    given, query = claim.arguments, written_out(MOLECULES)
-    smiles = tuple(row["smiles"] for row in basis.rows(query))
+    given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
-        return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
-    findings: list[tuple[VerdictName, float]] = []
-    told = []
+        return no_rows(MOLECULES)
+    found, told = [], []
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
         summary = summary_of(texts, given["tokenizer"], given["placeholder"])
-        measured = drift_figure(given["figure"], summary, summary)
-        findings.append((held_against(claim, measured), measured))
-        told.append(f"{said(measured)} {writer} ({percent(summary.share(summary.cut))} cut)")
-    verdict, measured = min(findings, key=lambda finding: finding[0] != "reproduced")
+        found.append(drift_figure(given["figure"], summary, summary))
+        told.append(f"{said(found[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
+    measured = min(found, key=lambda figure: held_against(claim, figure) != "reproduced")
     about = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
     reason = f"{about}, {given['figure']}: {', '.join(told)}{beside(claim)}."
-    query += f" -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, {given['placeholder']!r})"
-    return Finding(verdict, measured, reason, query, "tokenizers")
+    query = (
+        f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, {given['placeholder']!r})"
+    )
+    return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 
-# --- the LPs' own tables ----------------------------------------------------------------------------------------------
-
-
-def lp_table(claim: Claim, basis: Basis) -> Finding:
+def lp_table(claim: Claim, rows: Rows) -> Finding:
     """A ``figure`` of the tables of ``lp`` for the stored molecules; ``text`` are the numbers of a block."""
-    given, query = claim.arguments, written_out(MOLECULES)
-    smiles = [row["smiles"] for row in basis.rows(query)]
+    given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
-        return Finding("not testable here", None, "The store does not hold the molecules.", query, "store")
-    tokenizer, rows = load_tokenizer(given["tokenizer"]), VOCAB_ROWS[given["tokenizer"]]
-    constraint = build_constraint(given["lp"], tokenizer, rows)
+        return no_rows(MOLECULES)
+    tokenizer, width = load_tokenizer(given["tokenizer"]), VOCAB_ROWS[given["tokenizer"]]
+    constraint = build_constraint(given["lp"], tokenizer, width)
     descriptors = lp_record(given["lp"]).descriptors or "plain"
     programs = [constraint.compile(described(parse_smiles(text), descriptors)) for text in smiles]
     text, automaton = given.get("text", ""), constraint.automaton
@@ -294,10 +222,11 @@ def lp_table(claim: Claim, basis: Basis) -> Finding:
     else:  # a number that begins with a digit joins no bracket
         measured = skipped(automaton, programs[0], tokenizer.encode(f"<{text}>")[1:-1])
         words = f"where <{text}> ends with its numbers, it leaves out {{}} FREE positions"
-    about = f"The LP {given['lp']} for {len(smiles)} molecules under {given['tokenizer']}"
-    query += f" -- build_constraint({given['lp']!r}, {given['tokenizer']}, {rows})"
-    reason = f"{about}: {words.format(said(measured))}{beside(claim)}."
-    return Finding(held_against(claim, measured), measured, reason, query, "lp tables")
+    reason = (
+        f"The LP {given['lp']} for {len(smiles)} molecules under {given['tokenizer']}: {words.format(said(measured))}"
+    )
+    query = f"{MOLECULES} -- build_constraint({given['lp']!r}, {given['tokenizer']}, {width})"
+    return Finding(held_against(claim, measured), measured, f"{reason}{beside(claim)}.", query, "lp tables")
 
 
 def skipped(automaton: Automaton, program: Program, inside: list[int]) -> float:
@@ -317,6 +246,8 @@ def skipped(automaton: Automaton, program: Program, inside: list[int]) -> float:
     return float(len(cells) - len(inside)) if may_end else 0.0
 
 
-CHECKS: dict[str, Callable[[Claim, Basis], Finding]] = {
-    check.__name__: check for check in (agree, arithmetic, drift, examples, lp_table, needs, references, sql, tokens)
+CHECKS: dict[str, Callable[[Claim, Rows], Finding]] = {
+    **{check.__name__: check for check in (agree, drift, examples, lp_table, needs, references, sql, tokens)},
+    "arithmetic": sql,
+    "experiment": sql,
 }

@@ -14,14 +14,12 @@ did not end. All is computed in logarithms, from kept steps (``cost_of_run``) or
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.errors import StoreError
 from engine.figures import words
@@ -43,6 +41,8 @@ LITTLE, MUCH = 0.5, 5.0
 """In nat per sample."""
 ROUNDING = 1e-4
 """In nat, of a step: the filters took less than that."""
+
+Row = dict[str, Any]
 
 _STEPS = f"""
 WITH chosen AS (SELECT DISTINCT sample_id FROM steps WHERE run_id = $run AND ln_q IS NOT NULL
@@ -69,44 +69,6 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleCost:
-    """One sample. ``log_w`` counts the guard's part too, and is -inf where the sample counts 0."""
-
-    sample_id: int
-    smiles: str
-    counts: bool  # it ended, and its guard's weight is known
-    log_w: float
-    log_w_tempered: float
-    forced: float  # parts of log w at the sampling's temperature, without the guard's: sum over forced tokens
-    free: float  # over free ones
-    mask: float
-    filters: float
-    guard: float | None
-    blocks: Mapping[int, float] = field(repr=False)  # by block, at the sampling's temperature
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Tokens of one kind: log w at the sampling's temperature, as means in nat."""
-
-    name: str
-    tokens: int
-    forced: float
-    free: float  # what the mask took
-    filters: float
-    whole: Interval  # the sum of the three
-
-
-@dataclass(frozen=True, slots=True)
-class MoleculeCost:
-    smiles: str
-    samples: int
-    counting: int
-    raw: Estimate
-    tempered: Estimate
-
-
-@dataclass(frozen=True, slots=True)
 class RunCost:
     """All samples of a run with known chances. Means of log w are over those that count."""
 
@@ -122,12 +84,12 @@ class RunCost:
     free: Interval | None
     mask: Interval | None
     filters: Interval | None
-    molecules: tuple[MoleculeCost, ...]
-    tenths: tuple[Place, ...]  # per sample
-    parts: tuple[Place, ...]  # per sample
-    elements: tuple[Place, ...]  # per block
+    molecules: list[Row]  # smiles, samples, counting, raw and tempered: estimates
+    tenths: list[Row]  # per sample, tokens of one kind: means in nat, at the sampling's temperature
+    parts: list[Row]  # per sample
+    elements: list[Row]  # per block
     disagreement: Disagreement
-    each: tuple[SampleCost, ...]
+    each: list[Row]  # a sample: parts of log w at the sampling's temperature, without the guard's; by block
 
     @property
     def lp_part(self) -> float:
@@ -199,12 +161,10 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     return _cost(StepColumns(steps, rows), elements, is_guarded=run.lp_record.is_guarded)
 
 
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
 def _cost(steps: StepColumns, elements: Mapping[tuple[int, int], str], *, is_guarded: bool) -> RunCost:
-    rows = steps.rows
-    guard = np.array([_guard_part(row) for row in rows], dtype=np.float64)
+    rows = steps.rows  # of samples
+    # A molecule that no guard could be made for was written as under ``exact``.
+    guard = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
     by_token = (steps.raw, steps.tempered, steps.mask, np.where(steps.forced, steps.tempered, 0.0))
     with np.errstate(invalid="ignore"):
         raw, tempered, mask, forced = (by_code(steps.sample, values, len(rows)) for values in by_token)
@@ -214,59 +174,69 @@ def _cost(steps: StepColumns, elements: Mapping[tuple[int, int], str], *, is_gua
     counts = np.array([bool(row["ended"]) for row in rows], dtype=bool) & np.isfinite(weights).all(axis=0)
     raw, tempered = np.where(counts, weights, -np.inf)
     parts |= {"log_w": raw, "log_w_tempered": tempered}
-    smiles = [str(row["smiles"]) for row in rows]
-    names, unit = np.unique(smiles, return_inverse=True) if rows else ((), np.zeros(0, dtype=np.int64))
-    units = _Units(counts, unit if len(names) > 1 else np.arange(len(rows)))
+    smiles = np.array([str(row["smiles"]) for row in rows], dtype=object)
+    molecules, unit = list(dict.fromkeys(smiles)), np.unique(smiles.astype(str), return_inverse=True)[1]
+    units = unit if len(molecules) > 1 else np.arange(len(rows))  # what is drawn again: molecules, or samples of one
+    draws, counting = Bootstrap(int(units.max(initial=-1)) + 1), np.flatnonzero(counts)
+
+    def mean(values: Array) -> Interval | None:
+        over = by_code(units[counting], np.ones(len(counting)), draws.units)
+        return draws.ratio(by_code(units[counting], values[counting], draws.units), over)
+
+    def of_molecule(name: str) -> Row:
+        own = np.flatnonzero(smiles == name)
+        known = [_estimate(log_w[own], np.arange(len(own)), _few(len(own))) for log_w in (raw, tempered)]
+        named = {"smiles": name, "samples": len(own), "counting": int(counts[own].sum())}
+        return named | dict(zip(("raw", "tempered"), known, strict=True))
+
+    def places(names: Sequence[str], code: Whole, *, per_block: bool = False) -> list[Row]:
+        """Of the tokens of each code, over samples that count; per sample, or per block."""
+        found = []
+        for number, name in enumerate(names):
+            tokens = counts[steps.sample] & (code == number)
+            if not name or not tokens.any():
+                continue
+            sample = steps.sample[tokens]
+            over = sample[np.unique(steps.key[tokens], return_index=True)[1]] if per_block else counting
+            per = by_code(units[over], np.ones(len(over)), draws.units)
+            log_w, masked, is_forced = steps.tempered[tokens], steps.mask[tokens], steps.forced[tokens]
+            whole = draws.ratio(by_code(units[sample], log_w, draws.units), per)
+            assert whole is not None
+            if np.count_nonzero(per) < 2:  # no draw differs
+                whole = Interval(whole.value)
+            taken = {"forced": log_w[is_forced], "free": masked[~is_forced], "filters": (log_w - masked)[~is_forced]}
+            means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
+            found.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
+        return found
+
+    blocks: list[dict[int, float]] = [{} for _ in rows]
+    sums = by_code(steps.key, steps.tempered, len(steps.blocks)).tolist()
+    for (sample, block), log_w in zip(steps.blocks, sums, strict=True):
+        if block >= 0:
+            blocks[sample][block] = log_w
+    named = [elements.get((int(steps.ids[sample]), block), "") for sample, block in steps.blocks]
+    names, code = np.unique([*named, ""], return_inverse=True)
     rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
-    block_elements = [elements.get((int(steps.ids[sample]), block), "") for sample, block in steps.blocks]
     return RunCost(
         samples=len(rows),
-        counting=int(counts.sum()),
+        counting=len(counting),
         is_bound=is_guarded or is_filtered,
         is_guard_known=not is_guarded or bool(np.isfinite(guard).any()),
-        raw=_estimate(raw, units.of, units.draws),
-        tempered=_estimate(tempered, units.of, units.draws),
-        molecules=tuple(_molecules(smiles, counts, raw, tempered)),
-        tenths=tuple(_places(steps, units, TENTHS, steps.tenth)),
-        parts=tuple(_places(steps, units, PARTS, steps.part)),
-        elements=tuple(sorted(_elements(steps, units, block_elements), key=lambda place: place.whole.value)),
-        each=tuple(_each(steps, counts, parts)),
-        disagreement=disagreement_of(steps, tempered, rmsd_ang, smiles, units.of, units.draws),
-        **{name: units.mean(values) for name, values in parts.items()},
-    )
-
-
-class _Units:
-    """What is drawn again: molecules, or the samples of one; with the samples that count."""
-
-    def __init__(self, counts: NDArray[np.bool_], of: Whole) -> None:
-        self.counts, self.of = counts, of
-        self.draws = Bootstrap(int(of.max(initial=-1)) + 1)
-
-    def sums(self, values: Array, samples: Whole) -> Array:
-        return by_code(self.of[samples], values, self.draws.units)
-
-    def mean(self, values: Array) -> Interval | None:
-        samples = np.flatnonzero(self.counts)
-        return self.draws.ratio(self.sums(values[samples], samples), self.sums(np.ones(len(samples)), samples))
-
-
-def _guard_part(row: Mapping[str, Any]) -> float:
-    """NaN where it is not known. A molecule that no guard could be made for was written as under ``exact``."""
-    if not row["guarded"]:
-        return 0.0
-    return math.nan if row["log_weight"] is None else float(row["log_weight"])
-
-
-def _molecules(smiles: list[str], counts: NDArray[np.bool_], raw: Array, tempered: Array) -> Iterator[MoleculeCost]:
-    of_molecule: dict[str, list[int]] = {}
-    for number, name in enumerate(smiles):
-        of_molecule.setdefault(name, []).append(number)
-    for name, numbers in of_molecule.items():
-        estimates = (
-            _estimate(log_w[numbers], np.arange(len(numbers)), _few(len(numbers))) for log_w in (raw, tempered)
-        )
-        yield MoleculeCost(name, len(numbers), int(counts[numbers].sum()), *estimates)
+        raw=_estimate(raw, units, draws),
+        tempered=_estimate(tempered, units, draws),
+        molecules=[of_molecule(name) for name in molecules],
+        tenths=places(TENTHS, steps.tenth),
+        parts=places(PARTS, steps.part),
+        elements=sorted(places(names.tolist(), code[steps.key], per_block=True), key=lambda row: row["whole"].value),
+        disagreement=disagreement_of(steps, tempered, rmsd_ang, smiles.tolist(), units, draws),
+        each=[
+            {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
+             **{name: float(values[n]) for name, values in parts.items()}, "guard": row["log_weight"],
+             "blocks": blocks[n]}
+            for n, row in enumerate(rows)
+        ],
+        **{name: mean(values) for name, values in parts.items()},
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=32)
@@ -297,49 +267,3 @@ def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
     )
     is_reliable = effective.value >= max(LEAST_EFFECTIVE, LEAST_SHARE * len(w))
     return Estimate(log_p, effective, kl, is_reliable)
-
-
-# --- where ------------------------------------------------------------------------------------------------------------
-
-
-def _each(steps: StepColumns, counts: NDArray[np.bool_], parts: Mapping[str, Array]) -> Iterator[SampleCost]:
-    sums = by_code(steps.key, steps.tempered, len(steps.blocks)).tolist()
-    blocks: list[dict[int, float]] = [{} for _ in steps.rows]
-    for (sample, block), log_w in zip(steps.blocks, sums, strict=True):
-        if block >= 0:
-            blocks[sample][block] = log_w
-    for number, row in enumerate(steps.rows):
-        yield SampleCost(
-            sample_id=row["sample_id"],
-            smiles=str(row["smiles"]),
-            counts=bool(counts[number]),
-            guard=row["log_weight"],
-            blocks=blocks[number],
-            **{name: float(values[number]) for name, values in parts.items()},
-        )
-
-
-def _elements(steps: StepColumns, units: _Units, of_block: Sequence[str]) -> Iterator[Place]:
-    names, code = np.unique([*of_block, ""], return_inverse=True)
-    return _places(steps, units, names.tolist(), code[steps.key], per_block=True)
-
-
-def _places(
-    steps: StepColumns, units: _Units, names: Sequence[str], code: Whole, *, per_block: bool = False
-) -> Iterator[Place]:
-    """Of the tokens of each code, over samples that count; per sample, or per block."""
-    for number, name in enumerate(names):
-        tokens = units.counts[steps.sample] & (code == number)
-        if not name or not tokens.any():
-            continue
-        sample, key = steps.sample[tokens], steps.key[tokens]
-        over = sample[np.unique(key, return_index=True)[1]] if per_block else np.flatnonzero(units.counts)
-        per = units.sums(np.ones(len(over)), over)
-        tempered, mask, is_forced = steps.tempered[tokens], steps.mask[tokens], steps.forced[tokens]
-        whole = units.draws.ratio(units.sums(tempered, sample), per)
-        assert whole is not None
-        if np.count_nonzero(per) < 2:  # no draw differs
-            whole = Interval(whole.value)
-        taken = (tempered[is_forced], mask[~is_forced], (tempered - mask)[~is_forced])
-        forced, free, filters = (float(part.sum() / len(over)) for part in taken)
-        yield Place(name, int(tokens.sum()), forced, free, filters, whole)

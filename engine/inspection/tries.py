@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.figures.words import counted, percent
-from engine.store.sample_rows import WEIGHED
+
+WEIGHED = "weighed"
+"""In place of a check, in runs of before this was taken away: drawn for the sample's log_weight alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class ThrownText:
     """Whole blocks: from the first that was drawn anew to the one that failed."""
 
     blocks: range
-    check: str  # that failed; weighed: it was drawn for the sample's log_weight alone
+    check: str  # that failed
     text: str
 
 

@@ -34,8 +34,10 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     },
     "evidence": {
         ("In two minutes", ""): ["evidence_misread"],
-        ("The lost third", ""): ["evidence_lost_third", "evidence_lost_third_lanes"],
+        ("The lost third", ""): ["evidence_lost_third"],
+        ("All claims", ""): ["evidence_claims"],
     },
+    "tokenizer_lab": {("The reports' figures", ""): ["tokenizer_lab_reports"]},
     "drift": {
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],

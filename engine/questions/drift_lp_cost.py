@@ -9,11 +9,10 @@ weight: KL is then too small, and log p(C) uncertain. 95 % bootstrap intervals o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from engine.figures.statistics import Interval
 from engine.figures.words import counted, with_interval
-from engine.inspection.lp_cost import Place, RunCost, cost_of_run, effective_words, nat
+from engine.inspection.lp_cost import Row, RunCost, cost_of_run, effective_words, nat
 from engine.inspection.runs import facts_of
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -37,10 +36,10 @@ TABLES = ("main",)
 UNKNOWN = "What the LP costs the model is not known"
 
 
-def places_rows(places: Sequence[Place]) -> list[dict[str, Any]]:
+def places_rows(places: Sequence[Row]) -> list[Row]:
     return [
-        {"place": place.name, "tokens": place.tokens, **{part: getattr(place, part) for part in PARTS},
-         "log_w": place.whole.value, "low": place.whole.low, "high": place.whole.high}
+        {"place": place["name"], "tokens": place["tokens"], **{part: place[part] for part in PARTS},
+         "log_w": place["whole"].value, "low": place["whole"].low, "high": place["whole"].high}
         for place in places
     ]  # fmt: skip
 
@@ -56,15 +55,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     bars = [{"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
             for part, words in PARTS.items() for row in rows if abs(row[part]) >= 0.001]  # fmt: skip
     lp = entries[0].row.get("lp") or "The LP"
-    overall = [
-        {"p of the model": name, **{key: with_interval(value, nat) for key, value in figures.items()},
-         "effective": effective_words(estimate, cost.samples), "reliable": estimate.is_reliable}
-        for name, log_w, estimate in (("tempered", cost.log_w_tempered, cost.tempered), ("raw", cost.log_w, cost.raw))
-        for figures in [{"log w per sample": log_w, "log p(C)": estimate.log_p, "KL": estimate.kl}]
-    ]  # fmt: skip
     notes = [{"note": line} for line in sentences(cost, str(lp))]
     return {"main": rows_table(rows, ["place"]), "bars": rows_table(bars, ["place", "part", "nat"]),
-            "overall": rows_table(overall), "notes": rows_table(notes)}  # fmt: skip
+            "notes": rows_table(notes)}  # fmt: skip
 
 
 def sentences(cost: RunCost, lp: str) -> list[str]:

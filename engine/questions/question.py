@@ -60,6 +60,7 @@ class Column:
     unit: str = ""
     help: str = ""
     page: str = ""  # opened by a click on the cell, which is its address
+    picks: str = ""  # an option that a tick before the row sets to the cell
     is_pinned: bool = False  # in sight when the table scrolls
     is_hidden: bool = False  # in files alone
 

@@ -105,6 +105,7 @@ class RunPlan:
                 plan = _former(plan)
             sampling = Sampling(**plan.pop("sampling"))
             guard = dict(plan.pop("guard", {}))
+            guard.pop("weigh", None)  # of runs that could be weighed
             guard |= {"checks": tuple(guard["checks"])} if "checks" in guard else {}
             whole = Plan(
                 **plan,

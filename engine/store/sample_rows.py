@@ -30,8 +30,6 @@ SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 """Figures of a group of samples that schema version 2 brought."""
 MOST_MEASURED = 1e15
 """Of an RMSD or a strain: more than any molecule has."""
-WEIGHED = "weighed"
-"""In ``tries``, in place of a check: the try was thrown away for the sample's weight alone."""
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 CHANCE_COLUMNS = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
 DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", *CHANCE_COLUMNS)
@@ -137,8 +135,8 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
                 "number": number,
                 "pos": thrown.back.pos,
                 "block": thrown.back.block,
-                "check": check_of(thrown),
-                "atoms": thrown.back.reason.atoms if thrown.back.wrong else None,
+                "check": thrown.back.reason.check,
+                "atoms": thrown.back.reason.atoms,
                 "text": text,
                 "token_ids": [step.token_id for step in thrown.steps],
                 "forced": [step.forced for step in thrown.steps],
@@ -175,7 +173,6 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         sums["redrawn_blocks"] = sum(one.redrawn_blocks for one in guarded)
         sums["thrown_tokens"] = sum(one.thrown_tokens for one in guarded)
         sums["unmended_samples"] = sum(bool(one.unmended) for one in guarded)
-        sums["weighed_samples"] = sum(one.log_weight is not None for one in guarded)
     if all(sample.token_ids is not None for sample in samples):
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
@@ -246,13 +243,9 @@ def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str
     }
 
 
-def check_of(thrown: ThrownTry) -> str:
-    return thrown.back.reason.check if thrown.back.wrong else WEIGHED
-
-
 def _thrown_by(guarding: Guarding) -> Iterator[dict[str, Any]]:
-    for check in sorted({check_of(thrown) for thrown in guarding.thrown}):
-        tokens = [len(thrown.steps) for thrown in guarding.thrown if check_of(thrown) == check]
+    for check in sorted({thrown.back.reason.check for thrown in guarding.thrown}):
+        tokens = [len(thrown.steps) for thrown in guarding.thrown if thrown.back.reason.check == check]
         yield {"check": check, "times": len(tokens), "tokens": sum(tokens)}
 
 

@@ -171,8 +171,8 @@ SAMPLES = _table(
     (
         "log_weight",
         REAL,
-        "log of the share of the model's mass that the guard left, a product over blocks; null where not asked for "
-        "(--weigh), where the text went back further than a block, or something stayed wrong",
+        "log of the share of the model's mass that the guard left, a product over blocks; null where not weighed, "
+        "where the text went back further than a block, or something stayed wrong",
     ),
     ("log_weight_sd", REAL, "its estimated standard deviation"),
     ("decode_s", REAL, "from its first token to its last, beside the others of its batch"),

@@ -36,6 +36,8 @@ ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 @st.fragment
 def card(key: str, store: Store, ids: Sequence[str]) -> None:
     """A fragment: an option of one card redraws that card alone."""
+    if st.session_state.pop("a row was ticked", False):
+        st.rerun()  # the page beside the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
@@ -186,10 +188,21 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
                 words, help=about, pinned=column.is_pinned, width=230 if column.is_pinned else None
             )
         frame[name] = values
+    picked = [name for name in frame if columns.get(name, Column()).picks]
     st.dataframe(frame, hide_index=True, column_config=config, key=f"table-{key}", placeholder="–",
-                 height=table_height(min(shown.num_rows, MOST_ROWS)))  # fmt: skip
+                 height=table_height(min(shown.num_rows, MOST_ROWS)),
+                 on_select=(lambda: tick(f"table-{key}", columns, frame, picked[0])) if picked else "ignore",
+                 selection_mode="single-row")  # fmt: skip
     if table.num_rows > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
+
+
+def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list[Any]], name: str) -> None:
+    """A ticked row sets an option in the address."""
+    rows = st.session_state[table_key]["selection"]["rows"]
+    if rows:
+        st.query_params[columns[name].picks] = str(frame[name][rows[0]])
+        st.session_state["a row was ticked"] = True
 
 
 def start_buttons(key: str, commands: pa.Table) -> None:

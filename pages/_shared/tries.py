@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from engine.figures.words import counted, listed, shortened
-from engine.inspection.tries import ThrownText
-from engine.store.sample_rows import WEIGHED
+from engine.inspection.tries import WEIGHED, ThrownText
 from pages._shared.errors import escape_markdown
 from pages._shared.html_table import safe
 

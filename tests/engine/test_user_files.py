@@ -18,7 +18,6 @@ from engine import array_files, user_files
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError, FileFormatError
-from engine.evidence import claims
 from engine.logits.ingest import add_file
 from engine.models import fit, headers, registry, shipped
 from engine.paths import read_toml
@@ -155,7 +154,7 @@ def test_a_file_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
-def test_files_of_models_and_claims_are_regular_ones(tmp_path: Path, kind: str) -> None:
+def test_files_of_models_are_regular_ones(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "config.json"
     if kind == "fifo":
         os.mkfifo(path)  # opened, it would be waited for without end
@@ -168,7 +167,6 @@ def test_files_of_models_and_claims_are_regular_ones(tmp_path: Path, kind: str) 
         headers.read_header,
         headers._indexed,
         fit._json,
-        claims._read,
         lambda path: shipped.read_verified(path, ""),
     ]
     for read in readers:

@@ -98,22 +98,6 @@ def test_equal_work_is_as_long_as_the_exact_lps() -> None:
     assert none["stop_reason"] == "length"
 
 
-def test_guarded_answers_have_a_weight_where_it_is_asked_for() -> None:
-    """Methane's only block always passes."""
-    given = ("generate", "C", *ASKED, "--lp", "guarded", "--seed", "3")
-    plain, document = run_json(*given), run_json(*given, "--weigh", "3")
-    (sample,) = document["samples"]
-    assert (sample["log_weight"], sample["log_weight_sd"], sample["redrawn_blocks"]) == (0, 0, 0)
-    assert document["weighing_tokens"] == sample["thrown_tokens"] > 0
-    assert (document["tokens_thrown"], document["blocks_redrawn"]) == (sample["thrown_tokens"], 0)
-    assert (plain["samples"][0]["log_weight"], plain["weighing_tokens"]) == (None, 0)
-    shown = run(*given, "--weigh", "3").err
-    assert "guard: blocks drawn anew 0 times, " in shown
-    assert f"something left wrong; 1 weighed, for {sample['thrown_tokens']} of the tokens" in shown
-    refused = run(*given, "--weigh", "1")
-    assert refused.code == 2 and "2 passing draws of a block or more, not 1" in refused.err
-
-
 def test_diagnostics_are_a_step_each() -> None:
     (sample,) = run_json("generate", "C", *ASKED, "--diagnostics")["samples"]
     assert len(sample["steps"]) == sample["tokens"]

@@ -14,7 +14,6 @@ from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
 from engine.decode.sampling import draw, probabilities, uniform
 from engine.decode.steps import Back, Event, Request, Stop
-from engine.decode.weighing import LogWeight
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
@@ -36,7 +35,6 @@ class Written:
     forced: list[bool] = field(default_factory=list)
     reason: str = ""
     backs: list[Back] = field(default_factory=list)
-    log_weight: LogWeight | None = None
 
 
 def fresh_model(tokenizer: str = "qwen3") -> Any:
@@ -77,7 +75,7 @@ def collected(events: Iterable[Event]) -> dict[int, Written]:
         sample = found.setdefault(event.sample, Written())
         assert not sample.reason, "a step or a stop behind a stop"
         if isinstance(event, Stop):
-            sample.reason, sample.log_weight = event.reason, event.log_weight
+            sample.reason = event.reason
         elif isinstance(event, Back):
             assert 0 < event.pos < len(sample.ids)
             del sample.ids[event.pos :], sample.forced[event.pos :]

@@ -90,25 +90,18 @@ def even_model() -> Any:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("retries", "back", "weigh"), [(60, 0, 0), (1, 0, 0), (1, 1, 0), (60, 0, 2), (1, 1, 2)])
-def test_what_is_kept_follows_the_stated_algorithm(retries: int, back: int, weigh: int) -> None:
-    """Chi-square of the two blocks' x. With tries enough and without going back that is rejection by block.
-
-    Weighing changes nothing of it.
-    """
-    count, model = sized(200, 2_000) if weigh else sized(400, 8_000), even_model()
+@pytest.mark.parametrize(("retries", "back"), [(60, 0), (1, 0), (1, 1)])
+def test_what_is_kept_follows_the_stated_algorithm(retries: int, back: int) -> None:
+    """Chi-square of the two blocks' x. With tries enough and without going back that is rejection by block."""
+    count, model = sized(400, 8_000), even_model()
     free = [xs(sample) for sample in run(guarded("CO", FirstDigits(), count=count), model, batch_size=100).values()]
     shares = [{x: times / count for x, times in Counter(column).items()} for column in zip(*free, strict=True)]
-    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(retries, back, most_thrown=1e9, weigh=weigh), count=count)
+    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(retries, back, most_thrown=1e9), count=count)
     samples = run(requests, model, batch_size=100)
     kept = Counter(xs(sample)[1] for sample in samples.values())
     chances = outcome(shares[0], shares[1], retries, back)
     assert sum(chances.values()) == pytest.approx(1)
     assert chi_square_is_likely(kept, chances, count)
-    if weigh and not back:
-        passed = np.array([0 <= y < x < 8 for x, y in free])
-        weights = weights_of(samples)
-        assert abs(weights.mean() - passed.mean()) < 4 * ((weights.var() + passed.var()) / count) ** 0.5
 
 
 def outcome(first: dict[float, float], second: dict[float, float], retries: int, back: int) -> dict[float, float]:
@@ -154,92 +147,18 @@ def chi_square_is_likely(seen: Counter[float], chances: dict[float, float], coun
     return value / 2 < freedom + 4 * (2 * freedom) ** 0.5 + 10
 
 
-class Coin:
-    """Passes a block with a known chance, whatever is written."""
-
-    def __init__(self, *shares: float) -> None:
-        self.shares, self.draws = shares, np.random.default_rng(3)
-
-    def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
-        return [] if self.draws.random() < self.shares[atom] else [WrongPlace("bonds", (atom,))]
-
-
-@pytest.mark.parametrize("retries", [500, 1])
-def test_the_mean_weight_is_the_mass_that_the_guard_leaves(retries: int) -> None:
-    """Within four standard errors. Where retries run out a row counts as 0: the mean is low by a known part."""
-    settings, count = GuardSettings(retries, 0, most_thrown=1e9, weigh=3), sized(150, 600)
-    weights = weights_of(run(guarded("CO", Coin(0.7, 0.4), settings, count=count), batch_size=100))
-    assert (len(weights) < count) == (retries == 1)
-    weights = np.append(weights, np.zeros(count - len(weights)))
-    expected = found_share(0.7, retries, 3) * found_share(0.4, retries, 3)
-    assert abs(weights.mean() - expected) < 4 * weights.std() / count**0.5
-    assert expected == pytest.approx(0.28) if retries == 500 else 0.15 < expected < 0.25
-    assert set(weights_of(run(guarded("CO", Coin(1, 1), settings, count=3)))) == {1}
-
-
-def found_share(share: float, retries: int, wanted: int) -> float:
-    """What a block that passes with this chance is estimated at: the mean, 0 where no try passes in time."""
-    return sum(
-        math.comb(more - 1, wanted - 2)
-        * share**wanted
-        * (1 - share) ** (first + more - wanted)
-        * ((wanted - 1) / (first + more - 1))
-        for first in range(1, retries + 2)
-        for more in range(wanted - 1, 150)
-    )
-
-
-def weights_of(samples: dict[int, Written]) -> np.ndarray:
-    return np.exp([sample.log_weight.value for sample in samples.values() if sample.log_weight is not None])
-
-
-def test_a_weight_is_told_only_where_the_row_went_straight_ahead() -> None:
-    """Not of one that went back, kept what is wrong, was cut, or had no tokens left to be weighed with."""
-    for settings, guard, limit in (
-        (GuardSettings(2, 1, most_thrown=1e9, weigh=2), FirstDigits(0, 1), None),
-        (GuardSettings(0, 0, weigh=2), FirstDigits(0, 1), None),
-        (GuardSettings(60, 0, most_thrown=4.0, weigh=2), FirstDigits(0, 1), 19),
-        (GuardSettings(60, 0, most_thrown=0.05, weigh=2), FirstDigits(0, 1), None),
-        (GuardSettings(60, 0), FirstDigits(0, 1), None),
-    ):
-        samples = run(guarded("CO", guard, settings, count=6, limit=limit))
-        for sample in samples.values():
-            is_straight = not any(back.wrong and back.block < back.reason.atoms[-1] for back in sample.backs)
-            passes = len(xs(sample)) == 2 and 0 <= xs(sample)[1] < xs(sample)[0] < 8
-            drawn = Counter(back.block for back in sample.backs if not back.wrong)
-            was_weighed = settings.weigh == 2 and min(drawn[0], drawn[1]) > 0
-            assert (sample.log_weight is not None) == (is_straight and passes and was_weighed)
-
-
-def test_draws_that_only_weigh_are_no_failures() -> None:
-    """Blocks are redrawn for what is wrong as often as without a weight; the rest costs tokens alone."""
-    plain, weighed = Counters(), Counters()
-    settings = GuardSettings(500, 0, most_thrown=1e9)
-    run(guarded("CO", Coin(0.5, 0.5), settings, count=60), counters=plain, batch_size=60)
-    samples = run(guarded("CO", Coin(0.5, 0.5), replace(settings, weigh=2), count=60), counters=weighed, batch_size=60)
-    assert plain.weighing_tokens == 0 and plain.thrown_tokens > 0
-    assert sum(back.wrong == () for sample in samples.values() for back in sample.backs) >= 120
-    assert weighed.redrawn == {"bonds": sum(back.wrong != () for sample in samples.values() for back in sample.backs)}
-    # 120 blocks fail once on average, with a variance of 2 each.
-    assert all(abs(counters.redrawn["bonds"] - 120) < 4 * 240**0.5 for counters in (plain, weighed))
-    assert 0 < weighed.weighing_tokens < weighed.thrown_tokens
-
-
 # --- what must not matter -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weigh", [0, 2])
-def test_fast_fixed_shapes_and_generate_write_the_same(weigh: int) -> None:
-    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(2, 1, most_thrown=1e9, weigh=weigh), count=5)
+def test_fast_fixed_shapes_and_generate_write_the_same() -> None:
+    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(2, 1, most_thrown=1e9), count=5)
     loose, fixed, plain = (run(requests, kind=kind) for kind in ("fast", "static", "hf"))
     assert loose == fixed == plain
     assert sum(len(sample.backs) for sample in loose.values()) > 5
-    assert any(sample.log_weight for sample in loose.values()) == (weigh > 0)
 
 
-@pytest.mark.parametrize("weigh", [0, 2])
-def test_a_sample_does_not_depend_on_its_batch_nor_on_diagnostics(weigh: int) -> None:
-    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(most_thrown=1e9, weigh=weigh), count=4)
+def test_a_sample_does_not_depend_on_its_batch_nor_on_diagnostics() -> None:
+    requests = guarded("CO", FirstDigits(0, 1), GuardSettings(most_thrown=1e9), count=4)
     alone = {number: sample for request in requests for number, sample in run([request]).items()}
     assert run(requests, batch_size=2) == run(requests, batch_size=4) == alone
     assert run(requests[:1], diagnostics=True) == {0: alone[0]}
@@ -361,8 +280,6 @@ def test_settings_that_cannot_be_are_refused() -> None:
         {"back": -1},
         {"most_thrown": -0.5},
         {"most_thrown": math.nan},
-        {"weigh": -1},
-        {"weigh": 1},
     ):
         with pytest.raises(ConstraintError):
             GuardSettings(**given)

@@ -147,13 +147,13 @@ def test_a_text_that_did_not_end_is_not_in_the_language(store: Store, reason: st
     assert value(found.raw.log_p) == pytest.approx(-1 + math.log(0.75))
     assert value(found.log_w) == -1.0
     assert value(found.raw.kl) == 0
-    assert [one.counts for one in found.each] == [True, True, True, False]
+    assert [one["counts"] for one in found.each] == [True, True, True, False]
     assert "1 of 4 samples did not end" in text_of(found, "exact")
 
 
 def test_none_counts(store: Store) -> None:
     found = cost(store, [plain(0, 0, -1.0)], {0: {"stop_reason": "length"}})
-    assert (found.raw.log_p, found.log_w, found.tenths) == (None, None, ())
+    assert (found.raw.log_p, found.log_w, found.tenths) == (None, None, [])
     assert "not known: of 1 sample, none ended" in text_of(found, "exact")
 
 
@@ -194,12 +194,12 @@ def test_molecules_are_the_units_of_a_runs_intervals(store: Store) -> None:
     logs = [-1.0, -1.2, -3.0, -3.4]
     steps = [plain(n, 0, log) for n, log in enumerate(logs)]
     found = cost(store, steps, {n: {"smiles": "CO" if n < 2 else "CC"} for n in range(4)})
-    assert [(one.smiles, one.samples, one.counting) for one in found.molecules] == [("CO", 2, 2), ("CC", 2, 2)]
-    assert value(found.molecules[1].raw.log_p) == pytest.approx(math.log((math.exp(-3) + math.exp(-3.4)) / 2))
+    assert [(one["smiles"], one["samples"], one["counting"]) for one in found.molecules] == [("CO", 2, 2), ("CC", 2, 2)]
+    assert value(found.molecules[1]["raw"].log_p) == pytest.approx(math.log((math.exp(-3) + math.exp(-3.4)) / 2))
     assert value(found.raw.log_p) == pytest.approx(math.log(sum(map(math.exp, logs)) / 4))
     assert found.log_w is not None
     assert found.log_w.ends == pytest.approx((-3.2, -1.1)), "one molecule alone, or the other"
-    for interval in (found.raw.log_p, found.raw.effective, found.raw.kl, found.molecules[0].raw.log_p):
+    for interval in (found.raw.log_p, found.raw.effective, found.raw.kl, found.molecules[0]["raw"].log_p):
         assert interval is not None and interval.ends is not None
         assert interval.ends[0] <= interval.value <= interval.ends[1]
 
@@ -241,16 +241,16 @@ def test_where_along_the_text_by_part_element_and_block(store: Store) -> None:
         row.update(ln_p=-1.0, ln_p_tempered=-1.0, ln_mass=-1.0 - row["ln_q"])
     blocks = [block_row(sample, number, element="CO"[number]) for sample in (0, 1) for number in (0, 1)]
     found = cost(store, steps, blocks=blocks)
-    parts = {place.name: place for place in found.parts}
-    assert {name: place.tokens for name, place in parts.items()} == {
+    parts = {place["name"]: place for place in found.parts}
+    assert {name: place["tokens"] for name, place in parts.items()} == {
         "between the blocks": 4, "opening a block": 4, "x": 8, "y": 8, "z": 4, "closing a block": 4, "the end": 2,
     }  # fmt: skip
-    assert (parts["opening a block"].forced, parts["opening a block"].free) == (-2.0, 0.0)
-    assert (parts["x"].forced, parts["x"].free, parts["x"].whole.value) == (0.0, -2.0, -2.0)
-    assert {place.name: place.tokens for place in found.elements} == {"C": 14, "O": 14}
-    assert [place.whole.value for place in found.elements] == pytest.approx([-4.0, -4.0])
-    assert sum(place.tokens for place in found.tenths) == 34
-    assert sum(place.whole.value for place in found.tenths) == pytest.approx(value(found.log_w_tempered))
-    assert sum(place.whole.value for place in found.parts) == pytest.approx(-9.5)
-    assert found.each[0].blocks == {0: pytest.approx(-4.0), 1: pytest.approx(-4.0)}
-    assert found.each[0].forced == -2.0 and found.each[0].free == pytest.approx(-7.5)
+    assert (parts["opening a block"]["forced"], parts["opening a block"]["free"]) == (-2.0, 0.0)
+    assert (parts["x"]["forced"], parts["x"]["free"], parts["x"]["whole"].value) == (0.0, -2.0, -2.0)
+    assert {place["name"]: place["tokens"] for place in found.elements} == {"C": 14, "O": 14}
+    assert [place["whole"].value for place in found.elements] == pytest.approx([-4.0, -4.0])
+    assert sum(place["tokens"] for place in found.tenths) == 34
+    assert sum(place["whole"].value for place in found.tenths) == pytest.approx(value(found.log_w_tempered))
+    assert sum(place["whole"].value for place in found.parts) == pytest.approx(-9.5)
+    assert found.each[0]["blocks"] == {0: pytest.approx(-4.0), 1: pytest.approx(-4.0)}
+    assert found.each[0]["forced"] == -2.0 and found.each[0]["free"] == pytest.approx(-7.5)

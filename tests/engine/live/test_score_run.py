@@ -70,7 +70,7 @@ def test_what_is_scored_is_what_was_kept_and_stays(store: Store) -> None:
         for name in CHANCES.split(", "):
             assert new[name] == pytest.approx(old[name], abs=1e-4)
     (mine,) = first.each
-    assert scored.cost.each[0].blocks == pytest.approx(dict(mine.blocks), abs=1e-3)
+    assert scored.cost.each[0]["blocks"] == pytest.approx(mine["blocks"], abs=1e-3)
     assert_whole(store)
     second = score_run(store, run_id)
     assert (second.samples, second.cost) == (0, scored.cost)

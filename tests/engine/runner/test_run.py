@@ -101,26 +101,6 @@ def test_diagnostics_while_sampling_say_the_same_as_steps_scored_later(folder: P
     assert [row["p_raw"] for row in scored] == pytest.approx([row["p_raw"] for row in told], rel=1e-3, abs=1e-9)
 
 
-def test_a_weighed_run_keeps_weights_and_what_was_drawn_for_them(folder: Path, tmp_path: Path) -> None:
-    """The model's weights are random: blocks that are judged by their hand alone pass."""
-    plan = {"lp": "guarded", "guard": GuardSettings(checks=("stereo",), weigh=2), "generations": 2, "limit": None}
-    entry = finished(started(tmp_path, folder, 1, keep_steps=1, plan=plan))
-    rows = content(entry)["samples"]
-    assert [(row["log_weight"], row["log_weight_sd"], row["redrawn_blocks"]) for row in rows] == [(0, 0, 0)] * 2
-    tries = content(entry)["tries"]
-    assert {(one["sample_id"], one["check"], one["atoms"]) for one in tries} == {(0, "weighed", None)}
-    assert len(tries) == rows[0]["blocks"]
-    thrown = rows[0]["thrown_tokens"]
-    assert sum(len(one["token_ids"]) for one in tries) == thrown > 0
-    assert rows[0]["thrown_by"] == [{"check": "weighed", "times": len(tries), "tokens": thrown}]
-    assert (entry.row["weighed_samples"], entry.row["redrawn_blocks"]) == (2, 0)
-    assert json.loads(entry.row["guard"])["weigh"] == 2
-    plan["guard"] = GuardSettings(0, 0)
-    without = finished(started(tmp_path, folder, 2, plan=plan))
-    assert {row["log_weight"] for row in content(without)["samples"]} == {None}
-    assert without.row["weighed_samples"] == 0
-
-
 def test_rmsd_is_there_where_it_was_asked_for_and_the_graph_is_right(folder: Path, tmp_path: Path) -> None:
     entry = finished(started(tmp_path, folder, 3, rmsd=2, plan={"limit": None}))
     rows = content(entry)["samples"]

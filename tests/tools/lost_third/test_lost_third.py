@@ -12,7 +12,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
-from engine.evidence.lost_third import LANES, figures, load_all
+from engine.evidence.lost_third import LANES, figures, load_usable
 from engine.store.store import VARIABLE, Store
 from tests.cli import Result
 from tests.cli import run as run_in_process
@@ -127,10 +127,11 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     assert document["cost"] == {}, "their steps are not known"
     beside = {key: change["cov_p"]["value"] for key, change in document["beside_none"].items()}
     assert beside == {"exact": 0.0, "v4.3": steps["in all"]}
-    (kept,) = load_all([store.home])
+    ((kept,), _) = load_usable([store.home])
     assert kept["model"] == "small" and len(kept["lanes"]) == 5
-    assert figures([kept])["small/fall/in all/cov_p"].value == pytest.approx(steps["in all"], abs=1e-6)
-    assert figures([kept])["small/v4.3/3x4/failed"].value == 6
+    found = dict(figures(kept, "small"))
+    assert found["small/fall/in all/cov_p/value"] == pytest.approx(steps["in all"], abs=1e-6)
+    assert found["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6
     shown = run("--model", "small", *chosen, *SMALL).out
     assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
 

@@ -1,0 +1,115 @@
+"""The claims that the conclusions of reports 000 to 004 rest on, and of the group's result of December 2025 (005).
+
+Figures come from the real tokenizers, stored runs, the LPs' own tables, and arithmetic on the reports' figures. Every
+verdict is computed; the reports' pass rates go by their own rule (*passed*): junk may pass. `make claims` checks all
+again, `python -m engine claims ID` one. Tick a claim to see its reason and its query.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from engine.errors import FileFormatError, nearest, one_line, shown
+from engine.evidence.checks import VERDICTS
+from engine.evidence.claims import REPORTS, Claim, load_claims, said
+from engine.evidence.verdicts import FILE, Verdict, document, load
+from engine.models.summary import sized
+from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+SIGNS = dict(zip(VERDICTS, "✓✗≠∼?", strict=True))
+
+
+def subjects(store: Store, entries: Sequence[Entry]) -> dict[str | None, str]:
+    return {None: "anything", **{name: name for name in sorted({claim.subject for claim in load_claims()})}}
+
+
+TITLE = "Which claims of the reports hold?"
+OF = Of("run", least=0, most=0)
+OPTIONS = (
+    Option("report", (), "Report", REPORTS, is_many=True),
+    Option("verdict", (), "Verdict", VERDICTS, is_many=True),
+    Option("find", "", "Contains"),
+    Option("about", None, "About", subjects),
+    Option("figure", False, "Only with a figure"),
+    Option("claim", None, is_picked=True),
+)
+COLUMNS = {
+    "claim_id": Column("claim", picks="claim"),
+    "statement": Column(help="In our words"),
+    "reported": Column("report", help="The figure as the report has it"),
+    "measured": Column("here", help="The figure computed here"),
+    "subject": Column("about"),
+    "source": Column("by", help="What the verdict rests on"),
+    **{name: Column(is_hidden=True) for name in ("report", "least", "value", "most", "highlight", "query", "also")},
+}
+CHARTS = ()
+TABLES = ("main",)
+ORDER = (
+    *"claim_id verdict reported measured unit statement subject source section reason report also least value".split(),
+    *"most highlight query".split(),
+)
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> float:
+    return FILE.stat().st_mtime
+
+
+def judged() -> list[tuple[Claim, Verdict]]:
+    """All claims with the verdicts that were saved last."""
+    by_id = {verdict.claim_id: verdict for verdict in load().verdicts}
+    return [(claim, by_id[claim.id]) for claim in load_claims() if claim.id in by_id]
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    chosen = []
+    for claim, verdict in judged():
+        row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
+        row["measured"] = "" if verdict.measured is None else said(verdict.measured)
+        words = " ".join(str(cell) for cell in row.values()).casefold()
+        if (
+            claim.report in (options["report"] or REPORTS)
+            and verdict.verdict in (options["verdict"] or VERDICTS)
+            and all(word in words for word in options["find"].casefold().split())
+            and options["about"] in (None, claim.subject)
+            and (claim.reported or not options["figure"])
+        ):
+            chosen.append({name: row[name] for name in ORDER})
+    return {"main": rows_table(chosen, ORDER)}
+
+
+def standing() -> str:
+    """How many claims have which verdict, and when they were checked."""
+    last = load()
+    counts = ", ".join(f"{SIGNS[name]} {last.counts[name]} {name}" for name in VERDICTS)
+    commit = (last.git_commit or "no checkout")[:10]
+    return f"{len(last.verdicts)} claims: {counts}. Checked on {last.when:%d %b %Y} at commit {commit}."
+
+
+def figures(claim: Claim, verdict: Verdict) -> str:
+    """``report: 11.1 % · here: 3.8 %``"""
+    here = "" if verdict.measured is None else f"here: {said(verdict.measured)} {verdict.unit}".strip()
+    reported = f"report: {claim.reported} {claim.unit}".strip() if claim.reported else ""
+    return " · ".join(filter(None, [reported, here]))
+
+
+def why(verdict: Verdict) -> str:
+    """The reason, and on which models of what size it rests."""
+    if verdict.source not in ("store", "experiment"):
+        return verdict.reason
+    named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
+    return f"{verdict.reason} Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
+
+
+def answer(tables: Tables, options: Options) -> str:
+    if options["claim"] is None:
+        return standing()
+    known = {claim.id: (claim, verdict) for claim, verdict in judged()}
+    if options["claim"] not in known:
+        raise FileFormatError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(known)))
+    claim, verdict = known[options["claim"]]
+    where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
+    what = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
+    return answer_text(filter(None, [what, where, figures(claim, verdict), why(verdict), f"By: {verdict.query}"]))
