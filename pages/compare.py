@@ -1,10 +1,13 @@
-"""The Compare page: stored runs against a control, what their differences are made of, and work on the store itself."""
+"""The Compare page: stored runs with a control, what their differences are made of, and work on the store itself."""
 
 import streamlit as st
 
+from engine.questions import PAGES, question_of
 from engine.store.store import Store
-from pages._compare import advice, charts, coverage, manage, sql, table
-from pages._compare.runs import chosen_runs
+from pages._compare import advice, manage, sql
+from pages._compare.runs import RunSelection, chosen_runs
+from pages._kit.card import cards
+from pages._shared.choices import one_of
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
@@ -13,12 +16,32 @@ from pages._shared.shown import put_shown
 
 TITLE = "Compare runs"
 ICON = ":material/compare_arrows:"
-LEAD = "**Test** runs beside a **control**: each figure with its ratio to the control, its interval, and noise flagged."
+LEAD = "**Test** runs with a **control**: each figure with its ratio to the control, its interval, and noise flagged."
+VIEWS = PAGES["compare"]
+
+
+def side_by_side(store: Store, chosen: RunSelection) -> None:
+    cards(VIEWS["Side by side", ""], store, chosen.ids)
+
+
+def charts(store: Store, chosen: RunSelection) -> None:
+    """A link that names a card's option and no question opens that card's question."""
+    groups = {group: keys for (view, group), keys in VIEWS.items() if view == "Charts"}
+    if "question" not in st.query_params:
+        for group, keys in groups.items():
+            if any(option.name in st.query_params for key in keys for option in question_of(key).OPTIONS):
+                st.session_state.setdefault("question", group)
+    cards(groups[one_of("Question", list(groups), "question", label_visibility="collapsed")], store, chosen.ids)
+
+
+def coverage(store: Store, chosen: RunSelection) -> None:
+    cards(VIEWS["Coverage", ""], store, chosen.ids)
+
 
 SECTIONS = {
-    "Side by side": of_choice(table.show),
-    "Charts": of_choice(charts.show),
-    "Coverage": of_choice(coverage.show),
+    "Side by side": of_choice(side_by_side),
+    "Charts": of_choice(charts),
+    "Coverage": of_choice(coverage),
     "Advice": advice.show,
     "SQL": sql.show,
     "Manage": manage.show,

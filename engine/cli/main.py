@@ -25,6 +25,7 @@ GROUPS = (
     "evaluate",
     "cost_of_lp",
     "cost",
+    "ask",
     "runs",
     "references",
     "sql",

@@ -52,7 +52,7 @@ def add_command(
     parser.add_argument("--json", action="store_true", help="write one JSON document to standard output")
     if store:
         add_store_option(parser)
-    parser.set_defaults(run=work)
+    parser.set_defaults(run=work, parser=type(parser))
     return parser
 
 

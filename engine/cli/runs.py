@@ -14,7 +14,7 @@ from engine.errors import RunError, StoreFolderError, one_line
 from engine.figures.words import shortened
 
 if TYPE_CHECKING:
-    from engine.cli.output import Columns
+    from engine.cli.output import Columns, Row
     from engine.store.schema import Kind
     from engine.store.store import Store
 
@@ -39,6 +39,22 @@ COMPARED: Columns = (
     ("not num.", "junk_nonnumeric"),
     ("cut", "cut_blocks"),
 )
+ROW_COLUMNS = (
+    "origin label model_alias model_step model_family tokenizer lp backend sampling samples passes decodes clean "
+    "blocks junk_letters junk_nonnumeric bad_blocks cut_blocks wall_s decode_s tokens forced_tokens forward_passes "
+    "chars_raw chars_clean"
+).split()
+ROW_FIGURES = (
+    "pass_rate",
+    "decodes_rate",
+    "clean_rate",
+    "usable_rate",
+    "ms_a_token",
+    "wall_s_a_sample",
+    "forced_share",
+)
+ROW_RATIOS = ("wall_s", "tokens", "ms_a_token", "forward_passes", "pass_rate", "wall_s_a_sample")
+"""Columns, figures and ratios of a row of `compare --json`."""
 MOST_SHOWN = 10_000
 """Characters of a text; `--json` has all."""
 DELETED = "an open page may still undo that; it is removed for good within a day"
@@ -79,33 +95,57 @@ def list_runs(args: argparse.Namespace) -> int:
 
 
 def show_run(args: argparse.Namespace) -> int:
-    from engine.comparing.figures import RunFigures, sample_means
+    from engine.questions import ask
 
     store = open_store(args)
     entry = store.entry(args.run_id)
-    figures = RunFigures(entry)
-    row = entry_row(entry) | {name: getattr(figures, name) for name in ("wall_s_a_sample", "ms_a_token")}
+    figures = {
+        row["measure"]: row["value"] for row in ask(store, "compare_figures", [entry.id]).tables["main"].to_pylist()
+    }
+    row = entry_row(entry) | {name: figures.get(name) for name in ("wall_s_a_sample", "ms_a_token")}
     if args.json:
         emit_json([row])
-    else:
-        if row["strain_kcal"] is not None:  # no column of the run, but of its samples
-            row |= {name: mean for name, mean in sample_means(store, entry).items() if name.startswith("strain")}
-        width = max(map(len, row))
-        for name, value in row.items():
-            if value is not None:
-                is_whole = isinstance(value, int) and not isinstance(value, bool)
-                text = ", ".join(value) if isinstance(value, list) else str(value)
-                write(f"{name:<{width}}  {cell(value) if is_whole else one_line(shortened(text, MOST_SHOWN))}")
+        return 0
+    row |= {name: value for name, value in figures.items() if name.startswith("strain")}
+    width = max(map(len, row))
+    for name, value in row.items():
+        if value is not None:
+            is_whole = isinstance(value, int) and not isinstance(value, bool)
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            write(f"{name:<{width}}  {cell(value) if is_whole else one_line(shortened(text, MOST_SHOWN))}")
     return 0
 
 
 def compare_runs(args: argparse.Namespace) -> int:
-    from engine.comparing.figures import compare_rows
+    """The question ``compare_figures``, a row for each run."""
+    from engine.comparing.measures import BY_NAME, has_samples
+    from engine.questions import ask
     from engine.store.schema import RUN
 
     store = open_store(args)
     found = without_damaged(store.found())
-    rows = compare_rows(store, found.get(args.control, RUN), [found.get(name, RUN) for name in args.tests])
+    entries = [found.get(name, RUN) for name in (args.control, *args.tests)]
+    figures: dict[tuple[str, str], Row] = {}
+    for entry in entries:  # one by one, so that a run may be compared with itself
+        for figure_ in ask(store, "compare_figures", [entries[0].id, entry.id]).tables["main"].to_pylist():
+            figures[figure_["run"], figure_["measure"]] = figure_
+    rows: list[dict[str, Any]] = []
+    for place, entry in enumerate(entries):
+        row: dict[str, Any] = {"part": "test" if place else "control", "run_id": entry.id}
+        row |= {name: entry.row.get(name) for name in ROW_COLUMNS}
+        for name in ROW_FIGURES:
+            row[name] = figures.get((entry.id, name), {}).get("value")
+        row |= {f"pass_rate_{end}": figures.get((entry.id, "pass_rate"), {}).get(end) for end in ("low", "high")}
+        for name in ROW_RATIOS:
+            of_run = figures.get((entry.id, name), {})
+            is_itself = entry.id == entries[0].id
+            one = 1.0 if is_itself and of_run.get("value") else None
+            row[f"{name}_ratio"] = one if is_itself else of_run.get("ratio")
+            if BY_NAME[name].sample:
+                for end in ("low", "high"):
+                    itself = one if has_samples(entry) else None
+                    row[f"{name}_ratio_{end}"] = itself if is_itself else of_run.get(f"ratio_{end}")
+        rows.append(row)
     show(rows, COMPARED, is_json=args.json)
     return 0
 

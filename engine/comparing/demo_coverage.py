@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run, jobs_of
-from engine.comparing.reading import has_samples
+from engine.comparing.measures import has_samples
 from engine.comparing.shipped_matrices import FILE, packed_matrices
 from engine.store.entries import Entry
 from engine.store.reported import publish_into

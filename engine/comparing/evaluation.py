@@ -2,7 +2,7 @@
 
 Every sample of the run counts, and every molecule that the references have. The baseline is what clustered RDKit
 conformers reach, as many per molecule as the run has samples of it, over the same molecules. RMSDs are computed in
-processes and kept (``rmsd_matrices``). ``coverage`` tells the same figures for a page, of few molecules and answers.
+processes and kept (``rmsd_matrices``).
 
 What this module does not know: how good the references are. Those by ETKDG, taken where none are named, are no
 measurement, and the baseline is of their own distribution.
@@ -10,16 +10,18 @@ measurement, and the baseline is of their own distribution.
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 from rdkit import Chem
 
-from engine.comparing.coverage import molecules_of, texts_of
-from engine.comparing.reading import has_samples, samples_of
+from engine.comparing.measures import has_samples
+from engine.comparing.reading import samples_of
 from engine.comparing.rmsd_matrices import (
     References,
     baseline_job,
@@ -41,12 +43,18 @@ from engine.figures.coverage_metrics import (
 from engine.file_jobs import FileJob, run_jobs
 from engine.processes import usable_cores
 from engine.store.entries import Entry, without_samples
+from engine.store.generations import conformer_texts
 from engine.store.schema import CONFORMERS
 from engine.store.store import Store
 
 PER_MOLECULE = 10
 """References by ETKDG, where none are named."""
 _READ_AT_ONCE = 64  # molecules
+_TEXTS = """
+SELECT sample_id, smiles, text FROM samples
+WHERE run_id = $run AND list_contains($molecules, smiles) AND (text IS NOT NULL OR parsed) AND same_graph IS NOT FALSE
+ORDER BY sample_id
+"""
 
 
 class ReferenceConformers(Protocol):
@@ -99,6 +107,7 @@ class Evaluation:
     references: int  # conformers
     without_references: int  # molecules left out
     not_asked: int  # molecules of the set that the run was never asked for; a pickle lacks its own, which are missing
+    smiles: tuple[str, ...]  # of ``run.molecules``
     run: Side
     figures: SetFigures
     clustered: Side | None
@@ -123,11 +132,13 @@ def evaluate_run(
     each = Counter(samples_of(store, entry).smiles.to_pylist())
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []
+    kept: list[int] = []  # of those that have references, whose conformers were found
     references = done = 0
     with closing(run_jobs(_jobs(store, entry, molecules, each, request, without), workers or usable_cores())) as jobs:
         for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule
             matrices = list(map(read_matrix, made))
             if len(matrices[0]):
+                kept.append(done)
                 references += len(matrices[0])
                 for side, matrix, job in zip(sides, matrices, made, strict=True):
                     side.add(matrix, request.threshold_ang, is_complete=job.meta["complete"])
@@ -142,9 +153,9 @@ def evaluate_run(
     baseline = None if clustered is None else _beside(run, clustered, request.rule)
     judged = len(run.molecules)
     not_asked = 0 if request.references is None else request.references.molecule_count - judged
+    missing = 0
     if CONFORMERS.name in entry.sheet["tables"]:  # a pickle has no place for a molecule of which nothing was generated
-        run.molecules += [None] * not_asked
-        not_asked = 0
+        missing, not_asked = not_asked, 0
     return Evaluation(
         entry=entry,
         request=request,
@@ -152,8 +163,9 @@ def evaluate_run(
         references=references,
         without_references=len(molecules) - judged,
         not_asked=not_asked,
+        smiles=tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept]),
         run=run,
-        figures=over_molecules(run.molecules, request.rule),
+        figures=over_molecules([*run.molecules, *[None] * missing], request.rule),
         clustered=clustered,
         baseline=baseline,
     )
@@ -196,3 +208,21 @@ def _jobs(
             yield texts_job(smiles, references, texts.get(smiles, ()))
             if request.baseline:
                 yield baseline_job(smiles, references, each[smiles])
+
+
+def molecules_of(store: Store, entry: Entry) -> list[str]:
+    """A run's SMILES, in an order that knows no run: of runs that share molecules, the same ones come first."""
+    found: list[str] = samples_of(store, entry).smiles.unique().to_pylist()
+    return sorted(found, key=lambda smiles: hashlib.sha256(smiles.encode("utf-8", "replace")).digest())
+
+
+def texts_of(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:
+    """By molecule, the answers that may be of it."""
+    parameters: dict[str, Any] = {"run": entry.id, "molecules": list(molecules)}
+    texts: dict[str, list[str]] = {}
+    rows = store.table(_TEXTS, parameters, of=[entry.id]).to_pylist()
+    stated = conformer_texts(store, entry, [row["sample_id"] for row in rows])
+    for row in rows:
+        if text := stated.get(row["sample_id"]) or row["text"]:
+            texts.setdefault(row["smiles"], []).append(text)
+    return texts

@@ -1,71 +1,211 @@
-"""What is compared sample by sample: each measure with its unit, and which way is better.
+"""What a run is measured by: one row a measure, for every table, chart, picker and command that shows runs.
 
-A measure is one number per sample, null where it is not known: RMSD where it was not asked for, drift where no block
-has a known one, junk where a run has no blocks. Nothing is put in a null's place.
+A figure is a column of the run's sheet, or one column over another. ``sample`` is SQL for the same figure of one
+sample: runs are compared by it, molecule by molecule. A new figure is a row here, and a column in ``store/schema.py``.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-Better = Literal["less", "more", "neither"]
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A column of ``reading.RunSamples``.
-
-    Over several samples it is their mean, and a share is a mean of noughts and ones. What is a quotient in each sample
-    is one of sums over several: ``over`` names what it is taken over, so that a long answer counts for more.
-    """
-
-    name: str
-    what: str
-    unit: str  # "" for a count, "share" for a share
-    better: Better
-    over: str = ""  # a column of ``RunSamples.weights``
-    caution: str = ""  # what its interval does not know
-    doubt: float = 0.0  # a ratio no further from 1 is not believed of one run each, whatever its interval
-
+from engine.figures.statistics import Interval, quotient, wilson
+from engine.lp_records import stored_name
+from engine.records import RULE_HELP
+from engine.store.entries import Entry, is_profiled, model_name, run_value
+from engine.store.schema import SAMPLES
+from engine.user_files import parsed_json
 
 TIME_CAUTION = (
     "Pace is wall time over samples, or over tokens. No interval covers other load on the machine: repeat both runs "
     "before you trust a difference of a few per cent."
 )
 TIME_DOUBT = 0.05
+TOTALS = ("wall_s", "tokens", "forward_passes")
+"""Which grow with the number of samples, and are compared as wholes."""
+STATED = ("cov_r", "cov_p", "mat_r", "mat_p")
+DRIFT_BLOCKS = "of_blocks.drift_blocks"
 
 
-def _by_name(*measures: Measure) -> dict[str, Measure]:
-    return {measure.name: measure for measure in measures}
+@dataclass(frozen=True, slots=True)
+class Measure:
+    name: str  # in JSON
+    words: str  # on a page
+    unit: str  # "%" of shares, which are kept from 0 to 1
+    part: str = ""  # column of the run; none where only its samples, steps or report say it
+    whole: str = ""  # what it is over, if anything
+    scale: float = 1
+    sample: str = ""  # SQL over ``samples`` and the sums of its blocks, null where not known
+    over: str = ""  # SQL: what a sample's figure is over, so that long answers count for more
+    better: Literal["less", "more", ""] = ""
+    help: str = ""
+    is_main: bool = True  # shown before a user asks for all
+
+    @property
+    def is_time(self) -> bool:
+        return self.part == "wall_s"
+
+    @property
+    def has_ratio(self) -> bool:
+        return bool(self.sample) or self.name in (*TOTALS, *STATED)
 
 
-MEASURES = _by_name(
-    Measure("wall_part_s", "wall time per sample", "s", "less", "", TIME_CAUTION, TIME_DOUBT),
-    Measure("tokens", "tokens of a sample", "", "less"),
-    Measure("ms_a_token", "wall time per token", "ms", "less", "tokens", TIME_CAUTION, TIME_DOUBT),
-    Measure("forced_share", "tokens forced by the LP", "share", "neither", "tokens"),
-    Measure("passed", "samples without an issue, by the reports' rule", "share", "more"),
-    Measure("decodes", "samples whose every block the group's reader takes, junk or not", "share", "more"),
-    Measure("clean", "samples that passed with every block exact or unverified", "share", "more"),
-    Measure("usable", "judged samples that are clean, with stereo and geometry right", "share", "more"),
-    Measure("stereo_right", "samples with every specified centre and double bond as the SMILES says", "share", "more"),
-    Measure("geometry_right", "samples without a failed check of their geometry", "share", "more"),
-    Measure("strain_kcal", "above the relaxed conformer, where geometry is right", "kcal/mol", "less"),
-    Measure("strain_kcal_per_atom", "the same per heavy atom", "kcal/mol", "less"),
-    Measure("strain_moved_ang", "how far heavy atoms move when it relaxes, likewise", "angstrom", "less"),
-    Measure("junk_letters", "blocks of a sample with a letter", "", "less"),
-    Measure("junk_nonnumeric", "blocks of a sample with anything but digits . , -", "", "less"),
-    Measure("cut_blocks", "blocks of a sample closed in the middle of their numbers", "", "less"),
-    # Without an LP that counts positions no drift costs anything, so less of it is not better by itself.
-    Measure("drift_abs", "mean absolute drift of a block, where known", "tokens", "neither", "drift_blocks"),
-    Measure("rmsd_ang", "heavy atoms against the nearest reference conformer", "angstrom", "less"),
-)
-PACE = ("wall_part_s", "ms_a_token")
-MORE = _by_name(
-    Measure("bad_blocks", "blocks of a sample that are neither exact nor unverified", "", "less"),
-    Measure("drift", "sum of known drifts: positive is junk-prone, negative is cut", "tokens", "neither"),
-)
-"""Those that a scatter shows too."""
-COLUMNS: dict[str, Measure] = MEASURES | MORE
-WEIGHTS = tuple(dict.fromkeys(column.over for column in COLUMNS.values() if column.over))
+def share(name: str, words: str, part: str, whole: str, sample: str, better: Any = "more", **more: Any) -> Measure:
+    return Measure(name, words, "%", part, whole, sample=sample, better=better, **more)
+
+
+def of_blocks(name: str, words: str, part: str, sample: str, help_: str) -> Measure:
+    """A share of blocks; two runs are compared by how many such blocks a sample has."""
+    return share(name, words, part, "blocks", sample, "less", help=help_)
+
+
+GEOMETRY = "CASE WHEN geometry_right THEN {} END"
+MEASURES = (
+    Measure("wall_s", "wall time", "s", "wall_s", help="From building templates to checking the last answer"),
+    Measure("wall_s_a_sample", "wall time per sample", "s", "wall_s", "samples", sample="wall_part_s", better="less",
+            help="Wall time over samples"),
+    Measure("ms_a_token", "wall time per token", "ms", "wall_s", "tokens", 1000,
+            sample="1000 * wall_part_s / nullif(tokens, 0)", over="tokens", better="less",
+            help="Wall time over tokens"),
+    Measure("decode_s", "decoding", "s", "decode_s", help="Part of the wall time: from prompt to last token",
+            is_main=False),
+    Measure("tokens", "tokens", "", "tokens", help="Of all answers, with end tokens", is_main=False),
+    Measure("tokens_a_sample", "tokens per sample", "", "tokens", "samples", sample="tokens", better="less",
+            help="With forced tokens"),
+    Measure("forward_passes", "forward passes", "", "forward_passes", help="Through the model, prefills included"),
+    share("forced_share", "forced tokens", "forced_tokens", "tokens", "forced_tokens / nullif(tokens, 0)", "",
+          over="tokens", help="Tokens forced by the LP"),
+    Measure("molecules", "molecules", "", "molecules", help="Distinct molecules", is_main=False),
+    Measure("samples", "samples", "", "samples", help="Answers", is_main=False),
+    share("pass_rate", "passed", "passes", "samples", "passed::INT", help=RULE_HELP["passed"]),
+    share("decodes_rate", "decodes", "decodes", "samples", "decodes::INT", help=RULE_HELP["decodes"]),
+    share("clean_rate", "clean", "clean", "samples", "clean::INT", help=RULE_HELP["clean"]),
+    Measure("log_w", "log w, LP and filters", "nat per sample",
+            help="Sum of ln p − ln q over a sample's tokens, at the sampling's temperature; 0: the model's own"),
+    Measure("effective_share", "effective samples", "%", help="Of those with kept steps: (sum w)² / sum w² over them"),
+    Measure("reported_pass_rate", "passed, by its file", "%", help="As an imported file counts, by its own rule"),
+    Measure("blocks", "blocks", "", "blocks", help="Coordinate blocks found", is_main=False),
+    of_blocks("junk_letters_share", "with letters", "junk_letters",
+              "CASE WHEN $has_blocks THEN coalesce(of_blocks.junk_letters, 0) END", "The reports' first count of junk"),
+    of_blocks("junk_nonnumeric_share", "not numeric", "junk_nonnumeric",
+              "CASE WHEN $has_blocks THEN coalesce(of_blocks.junk_nonnumeric, 0) END",
+              "Anything but digits . , -: their second count"),
+    of_blocks("cut_share", "cut", "cut_blocks", "cut_blocks", "Closed by force inside their numbers"),
+    of_blocks("unverified_share", "unverified", "unverified_blocks", "",
+              "Closed by force; not known whether cut"),
+    of_blocks("misread_share", "misread by the group's reader", "misread_blocks", "",
+              "Blocks that it puts over 0.01 Å off what they state, or reads where no number is"),
+    Measure("misread_most_ang", "misread at most by", "Å", "misread_most_ang",
+            help="The farthest block that states three numbers"),
+    Measure("bad_blocks", "blocks neither exact nor unverified", "", "bad_blocks", sample="bad_blocks", better="less",
+            is_main=False),
+    Measure("drift_mean", "drift", "tokens per block", help="Where known: + is junk-prone, − is cut", is_main=False),
+    Measure("drift_abs_mean", "mean absolute drift", "tokens per block", sample="of_blocks.drift_abs",
+            over=DRIFT_BLOCKS, help="Where known. It is no count of damage", is_main=False),
+    Measure("redrawn_blocks", "redrawn", "", "redrawn_blocks",
+            help="How often a guard found a block wrong and had it drawn again"),
+    Measure("thrown_tokens", "tokens thrown away", "", "thrown_tokens", help="By the guard; not among the tokens"),
+    Measure("unmended_samples", "still wrong after the guard", "", "unmended_samples",
+            help="Samples with a failed check when its tries were used up"),
+    share("usable_rate", "usable", "usable", "judged", "usable::INT",
+          help="Of judged answers: clean, stereo right, geometry right"),
+    share("stereo_right_rate", "stereo right", "stereo_right", "stereo_judged", "stereo_right::INT",
+          help="Of answers whose SMILES specifies any: all right"),
+    share("geometry_right_rate", "geometry right", "geometry_right", "geometry_judged", "geometry_right::INT",
+          help="Of those with a conformer to judge: no check failed"),
+    Measure("strain_kcal", "strain", "kcal/mol", "strain_kcal", sample=GEOMETRY.format("strain_kcal"), better="less",
+            help="Above the relaxed conformer; mean over answers with right geometry"),
+    Measure("strain_kcal_per_atom", "strain per heavy atom", "kcal/mol", better="less", help="The same, per heavy atom",
+            sample=GEOMETRY.format("CASE WHEN same_graph IS NOT FALSE THEN strain_kcal / nullif(heavy_atoms, 0) END")),
+    Measure("strain_moved_ang", "RMSD after relaxation", "Å", sample=GEOMETRY.format("strain_moved_ang"),
+            better="less", help="Heavy atoms; mean where geometry is right"),
+    Measure("rmsd_ang", "RMSD", "Å", "rmsd_ang", sample="rmsd_ang", better="less",
+            help="Mean over answers: heavy atoms, to the nearest of the references"),
+    Measure("cov_r", "COV-R, stated", "%", better="more", help="As a report or its file states it"),
+    Measure("cov_p", "COV-P, stated", "%", better="more", help="As a report or its file states it"),
+    Measure("mat_r", "MAT-R, stated", "Å", better="less", help="As a report or its file states it"),
+    Measure("mat_p", "MAT-P, stated", "Å", better="less", help="As a report or its file states it"),
+)  # fmt: skip
+BY_NAME = {measure.name: measure for measure in MEASURES}
+SAMPLED = tuple(measure for measure in MEASURES if measure.sample)
+"""Those that runs are compared by, sample by sample."""
+
+
+def figure(entry: Entry, name: str) -> float | None:
+    """What a run's sheet says of a measure. None where it does not: never 0, and no other run's."""
+    measure = BY_NAME[name]
+    if measure.part:
+        part = run_value(entry, measure.part)
+        return quotient(part, run_value(entry, measure.whole), measure.scale) if measure.whole else part
+    if name in STATED:
+        return stated(entry)[name]
+    if name == "reported_pass_rate":
+        passes, failures = entry.row.get("reported_passes"), entry.row.get("reported_failures")
+        return None if passes is None or failures is None else quotient(passes, passes + failures)
+    return None  # its samples or steps say it
+
+
+def rate(entry: Entry, name: str) -> Interval | None:
+    """A share of counts with Wilson's 95 % interval; without one where the counts cannot be."""
+    value, measure = figure(entry, name), BY_NAME[name]
+    if value is None:
+        return None
+    part, whole = entry.row[measure.part], entry.row[measure.whole]
+    return Interval(value, *wilson(part, whole)) if 0 <= part <= whole else Interval(value)
+
+
+def stated(entry: Entry) -> dict[str, float | None]:
+    """Coverage that a report or its file states beyond the columns, in any spelling: ``COV-R``, ``mat_p_ang``."""
+    try:
+        extra = parsed_json(entry.row.get("extra") or "{}")
+    except ValueError:
+        extra = {}
+    coverage: dict[str, float | None] = dict.fromkeys(STATED)
+    for key, value in extra.items() if isinstance(extra, Mapping) else ():
+        name = key.lower().replace("-", "_").removesuffix("_ang")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in coverage and is_number and abs(value) <= sys.float_info.max:  # a whole number may be larger
+            coverage[name] = float(value)
+    return coverage
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+def lp_words(entry: Entry) -> str:
+    return stored_name(run_value(entry, "lp"), is_former=not entry.row.get("descriptors"))
+
+
+def model_words(entry: Entry) -> str:
+    """``alias:step``, or the family alone."""
+    return model_name(entry.row) or str(run_value(entry, "model_family"))
+
+
+def run_name(entry: Entry) -> str:
+    """Model and LP, the origin unless measured, whether profiled; a label or the id only where no model is named."""
+    origin = "" if entry.row["origin"] == "measured" else entry.row["origin"]
+    first = model_words(entry) or run_value(entry, "label") or entry.id
+    parts = (first, lp_words(entry), origin, "profiled" if is_profiled(entry) else "")
+    return " · ".join(part for part in parts if part)
+
+
+def run_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """By id, as short as tells these apart: ``exact``, ``demo-qwen:final · exact``, with the label, or the id."""
+
+    def short(entry: Entry) -> str:
+        marks = [entry.row["origin"]] if entry.row["origin"] != "measured" else []
+        marks += ["profiled"] if is_profiled(entry) else []
+        return " · ".join([lp_words(entry) or run_name(entry), *marks])
+
+    for name in (short, run_name, lambda entry: f"{run_name(entry)} · {entry.row.get('label') or entry.id}"):
+        names = {entry.id: name(entry) for entry in entries}
+        if len(set(names.values())) == len(names):
+            return names
+    return {entry.id: entry.id for entry in entries}
+
+
+def has_samples(entry: Entry) -> bool:
+    """Whether it can be looked into, paired and drawn from; a reported run cannot."""
+    return SAMPLES.name in entry.parts and entry.parts[SAMPLES.name].rows > 0

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.measures import MEASURES, PACE
-from engine.comparing.reading import RunSamples, has_samples, samples_of
+from engine.comparing.measures import SAMPLED
 from engine.figures.statistics import (
     LEAST_MOLECULES,
     Array,
@@ -30,13 +29,27 @@ from engine.figures.statistics import (
     sums_by_molecule,
     unpaired_means,
 )
-from engine.inspection.memo import computed_once
-from engine.store.entries import Entry
-from engine.store.store import Store
 
-MOST_KEPT = 64
-NAMES = tuple(MEASURES)
-_IS_PACE = np.array([name in PACE for name in NAMES])
+NAMES = tuple(measure.name for measure in SAMPLED)
+WEIGHTS = {measure.over: f"weight_{place}" for place, measure in enumerate(SAMPLED) if measure.over}
+"""What quotients are over, in SQL, and a name for it."""
+_IS_PACE = np.array([measure.is_time for measure in SAMPLED])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunSamples:
+    """One run, a row per sample. ``repeat`` counts answers of the same molecule and generation from 0."""
+
+    run_id: str
+    sample_id: NDArray[np.int64]
+    smiles: pa.Array
+    generation: NDArray[np.int64]
+    repeat: NDArray[np.int64]
+    columns: dict[str, Array]  # by name of a measure, and the sum of drift; NaN where not known
+    weights: dict[str, Array]  # by ``over`` of a measure
+
+    def __len__(self) -> int:
+        return len(self.sample_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +109,6 @@ class Pairs:
     def only(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[str, ...]:
         found: list[str] = self.smiles.take(pa.array(np.setdiff1d(one, other))).to_pylist()
         return tuple(found)
-
-
-@computed_once(MOST_KEPT)
-def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
-    without = [_why_none(entry) for entry in (control, test) if not has_samples(entry)]
-    if without:
-        nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
-        return PairedRuns(control.id, test.id, 0, 0, 0, 0, (), (), nothing, " ".join(without))
-    return compared(samples_of(store, control), samples_of(store, test), seed)
 
 
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
@@ -180,9 +184,7 @@ def _apart(run: RunSamples, numbers: NDArray[np.int64]) -> Sums:
 def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
     alike = np.ones(len(run))
-    weights = np.stack([run.weights[measure.over] if measure.over else alike for measure in MEASURES.values()], axis=1)[
-        rows
-    ]
+    weights = np.stack([run.weights[m.over] if m.over else alike for m in SAMPLED], axis=1)[rows]
     values = np.stack([run.columns[name] for name in NAMES], axis=1)[rows]
     return np.where(weights > 0, values, np.nan), weights
 
@@ -211,9 +213,3 @@ def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], 
     reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
     apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
     return Compared(name, *counted, one, other, apart, over, reason)
-
-
-def _why_none(entry: Entry) -> str:
-    if entry.row["origin"] == "reported":
-        return f"{entry.id} is reported: a text states its figures, and there are no samples to draw from."
-    return f"{entry.id} has no samples."

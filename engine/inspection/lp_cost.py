@@ -23,11 +23,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from engine.errors import StoreError
 from engine.figures.statistics import Array, Bootstrap, Interval, interval
 from engine.inspection.disagreement import Disagreement, disagreement_of
 from engine.inspection.memo import computed_once
-from engine.inspection.runs import RunFacts
+from engine.inspection.runs import RunFacts, facts_of
 from engine.inspection.step_columns import PARTS, TENTHS, StepColumns, Whole, by_code
+from engine.store.entries import Entry
+from engine.store.schema import STEPS
 from engine.store.store import Store
 
 MOST_SAMPLES = 5_000
@@ -128,6 +131,17 @@ class RunCost:
 def cost_of_run(store: Store, run: RunFacts) -> RunCost:
     """From the kept steps; a run without any, or of before they had ``ln_q``, has no samples here."""
     return cost_of_steps(store, run, store.table(_STEPS, {"run": run.run_id}, of=[run.run_id]))
+
+
+def known_cost(store: Store, entry: Entry) -> tuple[RunCost | None, str]:
+    """What the LP cost the model, where kept steps tell; else None, and what is wrong with them."""
+    if STEPS.name not in entry.parts:
+        return None, ""
+    try:
+        cost = cost_of_run(store, facts_of(entry))
+    except StoreError as error:
+        return None, f"{entry.id}: {error.what}"
+    return (cost if cost.counting else None), ""
 
 
 def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:

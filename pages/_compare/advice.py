@@ -28,13 +28,17 @@ from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from pages._compare.advice_figures import show_cost, show_table
 from pages._compare.runs import RunSelection
-from pages._compare.table_words import RATE_WORDS
 from pages._shared.choices import complain, one_of
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.table_files import file_button
 from pages._shared.words import unbroken
 
+RATE_WORDS = {
+    "passed": "Passed: no issue by the reports' rule; junk may pass.",
+    "clean": "Clean: passed, decodes, and no block known to be damaged.",
+    "usable": "Usable: a clean text, and the molecule right in 3D; of judged answers.",
+}
 WANTS: dict[str, Want | None] = {"Usable": None, "Clean": "clean", "Passed": "passed"}
 ANY_SETTING = "Setting with most LPs measured"
 MOLECULES, MOST_MOLECULES = 10_000, 1_000_000_000

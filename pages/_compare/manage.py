@@ -13,7 +13,6 @@ from typing import Any
 
 import streamlit as st
 
-from engine.comparing.figures import RunFigures
 from engine.decode.plan import BACKENDS, Plan
 from engine.figures.words import counted
 from engine.lp_records import lp_choices
@@ -235,7 +234,7 @@ ONE_RUN = EntryForm(
     kind=RUN,
     noun="run",
     parameter="run",
-    name=lambda entry: run_title(RunFigures(entry)),
+    name=lambda entry: run_title(entry),
     loss=_loss,
     leave_out=QUERY.leave_out,
     buttons=_report_file,

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from engine.comparing.figures import RunFigures
-from engine.comparing.reading import has_samples
-from engine.evidence.advice.predicted import sized
-from engine.figures.words import listed
-from engine.store.entries import Entry, is_profiled, model_name
+from engine.comparing.measures import has_samples, run_name
+from engine.store.entries import Entry, is_profiled
 from engine.store.schema import RUN
 from engine.store.store import Store
 from pages._shared.entry_picker import EntryPicker
 from pages._shared.links import MOST_TESTS
 from pages._shared.run_rows import RUN_CHOICES, run_columns, run_row
 from pages._shared.selection import Selection, SelectionQuery
-from pages._shared.words import run_name
 
 MOST_DEFAULT = 7
 _EMPTY = """
@@ -32,19 +28,12 @@ Three ways to get a first run:
 @dataclass(frozen=True, slots=True)
 class RunSelection(Selection):
     def short_name(self, entry: Entry) -> str:
-        return run_name(RunFigures(entry))
+        return run_name(entry)
 
     @property
     def measured(self) -> tuple[Entry, ...]:
         """Those with samples; a reported run has none."""
         return tuple(entry for entry in self.entries if has_samples(entry))
-
-    def sizes(self) -> str:
-        """Whose times these are: ratios of speeds hold for a size. Empty where there is none to compare with."""
-        models = sorted({model_name(entry.row) for entry in self.measured} - {""})
-        if not (self.tests and models):
-            return ""
-        return f"Times are of {listed([sized(model) for model in models])}: larger layers leave an LP less to save."
 
 
 def default_choice(entries: Sequence[Entry]) -> RunSelection | None:

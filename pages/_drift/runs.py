@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from engine.comparing.figures import RunFigures
 from engine.figures.words import counted
 from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.store.entries import Entry
@@ -40,7 +39,7 @@ class InspectedRuns(Selection):
     """Runs of equal standing: no letters."""
 
     def short_name(self, entry: Entry) -> str:
-        return run_title(RunFigures(entry))
+        return run_title(entry)
 
     def name(self, id_: str) -> str:
         return self.short_name(self.entries[self.ids.index(id_)])

@@ -10,7 +10,6 @@ from functools import partial
 
 import streamlit as st
 
-from engine.comparing.figures import RunFigures
 from engine.figures.words import counted
 from engine.lp_records import LPS
 from engine.profile.ingest import remove_trace
@@ -66,7 +65,7 @@ def _import_options(store: Store) -> list[str]:
             "trace_run",
             "run_of_traces",
             index=None,
-            format_func=lambda id_: option_text(runs, id_, lambda entry: run_title(RunFigures(entry))),
+            format_func=lambda id_: option_text(runs, id_, lambda entry: run_title(entry)),
             placeholder="none",
         )
     words = [f"--run={run}"] if run else []

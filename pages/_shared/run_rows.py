@@ -6,10 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from engine.comparing.figures import RunFigures
+from engine.comparing.measures import figure, lp_words, model_words
 from engine.figures.words import counted
 from engine.records import RULE_HELP
-from engine.store.entries import Entry
+from engine.store.entries import Entry, is_profiled, run_value
 from pages._shared.entry_picker import origin_column, per_cent, rate_column, time_column
 
 RUN_CHOICES = {"model": "Model", "lp": "LP"}
@@ -18,30 +18,30 @@ NOT_NUMERIC_HELP = "Blocks with anything but digits . , -, or with a letter wher
 
 
 def run_row(entry: Entry) -> dict[str, Any]:
-    run = RunFigures(entry)
-    not_numeric = run.junk_letters_share if run.junk_nonnumeric_share is None else run.junk_nonnumeric_share
+    counted_by = "junk_letters_share" if entry.row.get("junk_nonnumeric") is None else "junk_nonnumeric_share"
+    row, threads = entry.row, entry.row.get("threads")
     return {
-        "model": run.model,
-        "lp": run.lp_words,
-        "usable": per_cent(run.usable_rate),
-        "s": run.wall_s_a_sample,
+        "model": model_words(entry),
+        "lp": lp_words(entry),
+        "usable": per_cent(figure(entry, "usable_rate")),
+        "s": figure(entry, "wall_s_a_sample"),
         "run": entry.id,
-        "samples": run.samples,
-        "clean": per_cent(run.clean_rate),
-        "pass": per_cent(run.pass_rate),
-        "decodes": per_cent(run.decodes_rate),
-        "not numeric": per_cent(not_numeric),
-        "cut": per_cent(run.cut_share),
-        "origin": run.origin,
-        "ms": run.ms_a_token,
-        "profiler": "profiled" if run.is_profiled else None,
-        "tokens": run.tokens_a_sample,
-        "label": run.label,
-        "tokenizer": run.tokenizer,
-        "sampling": run.sampling,
-        "batch": run.batch_size,
-        "device": f"{run.device}, {counted(run.threads, 'thread')}" if run.threads else run.device,
-        "made": run.created_at,
+        "samples": row.get("samples"),
+        "clean": per_cent(figure(entry, "clean_rate")),
+        "pass": per_cent(figure(entry, "pass_rate")),
+        "decodes": per_cent(figure(entry, "decodes_rate")),
+        "not numeric": per_cent(figure(entry, counted_by)),
+        "cut": per_cent(figure(entry, "cut_share")),
+        "origin": row["origin"],
+        "ms": figure(entry, "ms_a_token"),
+        "profiler": "profiled" if is_profiled(entry) else None,
+        "tokens": figure(entry, "tokens_a_sample"),
+        "label": run_value(entry, "label"),
+        "tokenizer": run_value(entry, "tokenizer"),
+        "sampling": run_value(entry, "sampling"),
+        "batch": row.get("batch_size"),
+        "device": f"{row['device']}, {counted(threads, 'thread')}" if threads else row.get("device") or "",
+        "made": row.get("created_at"),
     }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from engine.comparing.reading import has_samples
+from engine.comparing.measures import has_samples
 from engine.errors import DriftscopeError, SqlError
 from engine.store.entries import StoreListing
 from engine.store.schema import KINDS, RUN

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged
-from engine.comparing.figures import RunFigures
+from engine.comparing.measures import run_name
 from engine.errors import visible
 from engine.figures.words import listed
+from engine.store.entries import Entry
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS
 
 Row = Mapping[str, Any]
@@ -31,18 +32,8 @@ def unbroken(text: str) -> str:
     return _BEFORE_UNIT.sub("\u00a0", text)
 
 
-def run_name(run: RunFigures) -> str:
-    """A run in a few words: model, LP, its origin unless it was measured, and whether a profiler ran beside it.
-
-    A label only where nothing names it.
-    """
-    origin = "" if run.origin == "measured" else run.origin
-    parts = (run.model or run.label or run.run_id, run.lp_words, origin, "profiled" if run.is_profiled else "")
-    return " · ".join(part for part in parts if part)
-
-
-def run_title(run: RunFigures) -> str:
-    return " · ".join(part for part in (run_name(run), run.label) if part)
+def run_title(entry: Entry) -> str:
+    return " · ".join(part for part in (run_name(entry), entry.row.get("label")) if part)
 
 
 def signed(drift: int) -> str:

@@ -15,8 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.comparing.figures import known_cost
-from engine.comparing.paired import compare_entries
+from engine.comparing.reading import compare_entries
 from engine.evidence.advice.measured import (
     Answers,
     answers_of,
@@ -26,6 +25,7 @@ from engine.evidence.advice.measured import (
     spread,
 )
 from engine.figures.statistics import LEAST_MOLECULES, RESAMPLES, Interval, interval, quotient, wilson
+from engine.inspection.lp_cost import known_cost
 from engine.inspection.lp_cost_words import short_words
 from engine.store.entries import Entry, rmsd_references
 from engine.store.store import Store

@@ -59,6 +59,9 @@ class Answers:
 _kept: Memo[Answers] = Memo(MOST_KEPT)
 
 
+COUNTED = ("junk_letters_share", "junk_nonnumeric_share", "cut_share")
+
+
 def answers_of(store: Store, runs: Sequence[Entry]) -> Answers:
     """The first run's answers; its time is the mean of all that did the same work."""
     wall_s = float(np.mean([entry.row["wall_s"] for entry in runs]))
@@ -72,17 +75,17 @@ def _read(store: Store, entry: Entry, wall_s: float) -> Answers:
     encoded = run.smiles.dictionary_encode()
     molecule = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     columns = run.columns
-    is_counted = np.isfinite(columns["junk_letters"]) & np.isfinite(columns["cut_blocks"]) & np.isfinite(blocks)
+    is_counted = np.isfinite(columns["junk_letters_share"]) & np.isfinite(columns["cut_share"]) & np.isfinite(blocks)
     rmsd = columns["rmsd_ang"]
     figures = (
         np.ones(len(run)),
-        np.isfinite(columns["usable"]),
-        np.nan_to_num(columns["usable"]),
-        columns["clean"],
-        columns["decodes"],
-        columns["passed"],
-        wall_s / entry.row["wall_s"] * columns["wall_part_s"],
-        *(np.where(is_counted, columns[name], 0) for name in ("junk_letters", "junk_nonnumeric", "cut_blocks")),
+        np.isfinite(columns["usable_rate"]),
+        np.nan_to_num(columns["usable_rate"]),
+        columns["clean_rate"],
+        columns["decodes_rate"],
+        columns["pass_rate"],
+        wall_s / entry.row["wall_s"] * columns["wall_s_a_sample"],
+        *(np.where(is_counted, columns[name], 0) for name in COUNTED),
         np.where(is_counted, blocks, 0),
         np.nan_to_num(rmsd),
         np.isfinite(rmsd),

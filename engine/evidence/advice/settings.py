@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from engine.comparing.reading import has_samples
+from engine.comparing.measures import has_samples
 from engine.figures.words import counted
 from engine.lp_records import FORMER, guard_words, split_cleanup, stored_lp
 from engine.store.entries import Entry, is_profiled, model_name

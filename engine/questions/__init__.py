@@ -1,0 +1,111 @@
+"""Every question that is put to what is stored, by page, view and group, in the order that the page shows them.
+
+A question is one file of this package (``question.py`` says what it is made of), and this list registers it:
+the page draws it as a card, ``python -m engine ask`` prints it, and both give the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from engine.comparing.measures import run_names
+from engine.errors import DriftscopeError, nearest, shown
+from engine.inspection.memo import Memo
+from engine.questions.question import Answered, Kind, Option, Options, Question
+from engine.store.entries import Entry
+from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE
+
+PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
+    "compare": {
+        ("Side by side", ""): ["compare_figures", "compare_models"],
+        ("Charts", "Speed and pass rate"): ["compare_speed"],
+        ("Charts", "Where time goes"): ["compare_slowdown", "compare_time"],
+        ("Charts", "Failures"): ["compare_failures", "compare_lengths"],
+        ("Charts", "Molecules"): ["compare_molecules"],
+        ("Charts", "Masks"): ["compare_masks"],
+        ("Coverage", ""): ["compare_coverage"],
+    },
+}
+KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
+KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
+_answers: Memo[Answered] = Memo(96)
+
+
+class QuestionError(DriftscopeError):
+    """It cannot be asked of these, or so."""
+
+
+def question_of(key: str) -> Question:
+    if key not in KEYS:
+        raise QuestionError(f"there is no question {shown(key)}", nearest(key, KEYS))
+    return cast(Question, import_module(f"engine.questions.{key}"))
+
+
+def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | None = None) -> Answered:
+    """The answer, computed once for the same entries and options. ``given`` has options by name, also as texts."""
+    question = question_of(key)
+    entries = entries_of(store, question.OF.kind, ids)
+    options = options_of(question, store, entries, given or {})
+    least, most = question.OF.least, question.OF.most
+    if not least <= len(entries) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise QuestionError(f"{question.TITLE!r} is asked of {wanted} {question.OF.kind}s, not {len(entries)}", "")
+    # An entry's files never change, but its owner may rename it.
+    what = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
+    depends = getattr(question, "depends", lambda *_: None)(store, entries, options)
+
+    def make() -> Answered:
+        tables = question.tables(store, entries, options)
+        names = run_names(entries) if question.OF.kind == "run" else {entry.id: entry.id for entry in entries}
+        return Answered(question.answer(tables, options), tables, options, names)
+
+    return _answers.of((key, what, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
+
+
+def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:
+    """Each once, in their order; the first is the control."""
+    return list({entry.id: entry for entry in (store.entry(id_, KINDS[kind]) for id_ in ids)}.values())
+
+
+def options_of(question: Question, store: Store, entries: Sequence[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
+    known = {option.name: option for option in question.OPTIONS}
+    for name in given:
+        if name not in known:
+            raise QuestionError(f"{question.TITLE!r} has no option {shown(name)}", nearest(name, known))
+    return {name: value_of(option, store, entries, given.get(name)) for name, option in known.items()}
+
+
+def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[Any, str]:
+    """What may be chosen, each with its words."""
+    choices = option.choices(store, entries) if callable(option.choices) else option.choices
+    return dict(choices) if isinstance(choices, Mapping) else {choice: str(choice) for choice in choices}
+
+
+def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
+    choices = choices_of(option, store, entries)
+    if given is None:
+        return next(iter(choices), None) if option.default is None else option.default
+    if choices or callable(option.choices):
+        by_text = {str(choice): choice for choice in choices}
+        if str(given) not in by_text:
+            raise QuestionError(f"{shown(given)} is no {option.label or option.name}", nearest(str(given), by_text))
+        return by_text[str(given)]
+    if isinstance(option.default, bool):
+        return given if isinstance(given, bool) else str(given).lower() in ("true", "1", "yes")
+    if isinstance(option.default, int | float):
+        try:
+            number = type(option.default)(given)
+        except (ValueError, OverflowError):
+            raise QuestionError(f"{option.name} is a number, not {shown(given)}", "") from None
+        low, high = option.bounds or (number, number)
+        if not low <= number <= high:
+            raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
+        return number
+    return str(given)
+
+
+__all__ = ["PAGES", "Answered", "Options", "ask", "choices_of", "question_of"]

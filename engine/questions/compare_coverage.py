@@ -1,0 +1,157 @@
+"""COV and MAT of whole runs against RDKit's conformers or a set of references of yours.
+
+COV-R: share of a molecule's references with a generated conformer closer than the threshold; COV-P: share of generated
+conformers with such a reference. MAT: mean least RMSD of either. Means over molecules, with 95 % bootstrap intervals
+over them; a molecule without a single sample is left out (skip), or counts 0 in COV (zero). The baseline has as many
+clustered RDKit conformers per molecule as the run has samples of it. One answer per molecule seldom reaches ten
+references, so COV-R is low there; published figures use other references and more answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.comparing.evaluation import EvaluationRequest, evaluate_run, is_computed
+from engine.comparing.measures import has_samples, run_names
+from engine.errors import RunError
+from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, SMALL_ANG, THRESHOLDS_ANG, SetFigures
+from engine.figures.statistics import LEAST_MOLECULES, Array, Bootstrap, Interval
+from engine.figures.words import listed, percent, points, span
+from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.reference_schema import REFERENCES
+from engine.store.references import reference_set
+from engine.store.store import Store
+
+TITLE = "How much of the references do the runs cover?"
+OF = Of("run", least=1, most=41)
+ETKDG = "RDKit (ETKDG), 10 per molecule"
+THRESHOLDS = {f"{value:g} Å": value for value in (DRUG_LIKE_ANG, SMALL_ANG, 1.25)}
+SIDES = {"cov_r": "COV-R", "cov_p": "COV-P"}
+BASELINE = "RDKit, clustered"
+
+
+def sets(store: Store, entries: Sequence[Entry]) -> list[str]:
+    return [ETKDG, *(entry.id for entry in store.found(REFERENCES).entries)]
+
+
+OPTIONS = (
+    Option("evaluation_references", ETKDG, "References", sets, help="Sets of the store; `references add` reads files"),
+    Option("evaluation_threshold", "0.75 Å", "Threshold", list(THRESHOLDS)),
+    Option("coverage_side", "cov_r", "Side", SIDES, help="Of the chart"),
+)
+COLUMNS = {
+    "name": Column("run"),
+    "missing_rule": Column("missing", help="Molecules without a sample are left out (skip), or count 0 in COV (zero)"),
+    **{name: Column(f"COV-{name[-1].upper()}", "%", "Mean over molecules") for name in SIDES},
+    **{f"mat_{s}_ang": Column(f"MAT-{s.upper()}", "Å", "Mean over molecules") for s in "rp"},
+    **{f"{name}_median": Column(f"COV-{name[-1].upper()} median", "%") for name in SIDES},
+    **{f"mat_{s}_ang_median": Column(f"MAT-{s.upper()} median", "Å") for s in "rp"},
+    "low": Column("COV-R from", "%", "95 % bootstrap interval over molecules"),
+    "high": Column("COV-R to", "%"),
+    "difference": Column("COV-R, test less control", "%", "Over the molecules that both have, with its interval"),
+    **{
+        name: Column(is_hidden=True)
+        for name in ("difference_low", "difference_high", "without_references", "incomplete")
+    },
+    "threshold": Column("threshold", "Å"),
+    "share": Column("covered", "%"),
+    "samples": Column("conformers"),
+    "asked": Column("of samples"),
+}
+CHARTS = (Chart("lines", "threshold", "share", "curves", dash="is_baseline", hover=("name", "threshold", "share")),)
+TABLES = ("main",)
+
+
+def request_of(store: Store, options: Options, **more: Any) -> EvaluationRequest:
+    name = options["evaluation_references"]
+    references = None if name == ETKDG else reference_set(store, name)
+    return EvaluationRequest(references, threshold_ang=THRESHOLDS[options["evaluation_threshold"]], **more)
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
+    references = request_of(store, options).references
+    return "" if references is None else str(getattr(references, "content", ""))
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    measured, names = [entry for entry in entries if has_samples(entry)], run_names(entries)
+    if not measured:
+        raise RunError("none of these runs has samples, so nothing can be evaluated", "Choose a measured run")
+    request = request_of(store, options)
+    missing = [entry.id for entry in measured if not is_computed(store, entry, request)]
+    if missing:
+        name = options["evaluation_references"]
+        more = [] if name == ETKDG else ["--references", name]
+        what = f"{len(missing)} of {len(measured)} runs are not evaluated against these references yet"
+        raise NeedsWork(what, *(["evaluate", run_id, *more] for run_id in missing))
+    rows: list[dict[str, Any]] = []
+    curves: list[dict[str, Any]] = []
+    first: dict[str, Array] = {}  # of the control, by SMILES: COV-R of each molecule
+    for entry in measured:
+        found = evaluate_run(store, entry.id, request, workers=1)
+        cov_r = {s: m.figures[0] for s, m in zip(found.smiles, found.run.molecules, strict=True) if m is not None}
+        mean = interval_of(np.array(list(cov_r.values())))
+        first = first or cov_r
+        both = [smiles for smiles in cov_r if smiles in first]
+        gap = interval_of(np.array([cov_r[smiles] - first[smiles] for smiles in both]))
+        head = {"run": entry.id, "name": names[entry.id]}
+        row = head | {"missing_rule": "skip", **figures_row(found.figures), "low": mean.low, "high": mean.high}
+        if entry is not measured[0]:
+            row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
+        row |= {"samples": found.run.samples, "asked": found.asked, "references": found.references}
+        rows.append(row | {"without_references": found.without_references, "incomplete": found.run.incomplete})
+        if found.figures.missing:
+            zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)
+            rows.append(head | {"missing_rule": "zero", **figures_row(zero.figures)})
+        for name, figures in ((names[entry.id], found.figures), (BASELINE, found.baseline)):
+            if figures is None:
+                continue
+            if name == BASELINE:
+                rows.append({**head, "name": f"{head['name']}: {BASELINE}", **figures_row(figures)})
+            shares = figures.curves[list(SIDES).index(options["coverage_side"])]
+            curves += [
+                {**head, "name": name, "is_baseline": name == BASELINE, "threshold": threshold, "share": float(share)}
+                for threshold, share in zip(THRESHOLDS_ANG, shares, strict=True)
+                if np.isfinite(share)
+            ]
+    return {"main": rows_table(rows), "curves": rows_table(curves)}
+
+
+def figures_row(figures: SetFigures) -> dict[str, Any]:
+    columns = figures.columns()
+    kept = (*FIGURES, *(f"{name}_median" for name in FIGURES), "molecules", "missing")
+    return {name: columns[name] for name in kept}
+
+
+def interval_of(values: Array) -> Interval:
+    """A mean over molecules."""
+    if len(values) < LEAST_MOLECULES:
+        return Interval(float(values.mean()) if len(values) else float("nan"))
+    return Bootstrap(len(values)).ratio(values, np.ones_like(values)) or Interval(float("nan"))
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows = tables["main"].to_pylist()
+    parts, notes = [], []
+    for row in rows:
+        if row["missing_rule"] != "skip":
+            continue
+        words = f"{row['name']} {percent(row['cov_r'])}" if row["samples"] else f"{row['name']} has no conformer"
+        if row.get("difference_low") is not None and row["samples"]:
+            ends = span(row["difference_low"], row["difference_high"], points)
+            words += f" ({points(row['difference'])}, {ends})"
+        parts.append(words)
+        notes.append(f"{row['name']}: {row['samples']:,} conformers of {row['asked']:,} samples against "
+                     f"{row['references']:,} references.")  # fmt: skip
+        if row["without_references"]:
+            notes[-1] += f" {row['without_references']:,} molecules without references are left out."
+        if row["incomplete"]:
+            notes[-1] += f" {row['incomplete']:,} are upper bounds, since not all symmetries were tried."
+    base = {percent(row["cov_r"]) for row in rows if row["name"].endswith(BASELINE) and row["cov_r"] is not None}
+    lead = f"Mean COV-R at {options['evaluation_threshold']} against {options['evaluation_references']}: "
+    lead += f"{'; '.join(parts)}." + (f" Clustered RDKit conformers: {listed(sorted(base))}." if base else "")
+    return answer_text([lead], notes)

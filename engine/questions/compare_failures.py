@@ -1,0 +1,92 @@
+"""Samples by the reason why they failed, and their share of the run's samples.
+
+A sample fails here by the reports' rule for its text, or, where molecules were judged, by any check of its molecule. A
+sample with two reasons counts in both, so the reasons may add up to more than the failed samples. Junk that passes the
+rule is no failure by itself; judged, it leaves no conformer. It cannot say why a model went wrong, only what was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine.chem.verdict import check_words
+from engine.comparing.measures import has_samples, run_names
+from engine.figures.statistics import wilson
+from engine.figures.words import listed, percent, span
+from engine.questions.question import Chart, Column, Of, Options, Tables, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "Where do failures go?"
+OF = Of("run", least=1, most=41)
+OPTIONS = ()
+MOLECULE = "molecule: "  # begins a reason that a verdict on the molecule names
+FAILED, UNNAMED, OTHERS, MOST_REASONS = "rule or check failed", "no reason named", "other reasons", 10
+COLUMNS = {
+    "name": Column("run"),
+    "reason": Column("reason"),
+    "samples": Column("samples", help="That failed for this reason"),
+    "of": Column("of samples"),
+    "share": Column("share", "%"),
+}
+CHARTS = (Chart("heat", "name", "reason", "shown", size="share", text="samples"),)
+TABLES = ()
+# A set of names, so that a sample counts once in a reason that is named twice.
+SQL = f"""
+WITH named AS (
+    SELECT run_id, list_distinct(list_concat(coalesce(issues, []), list_transform(coalesce(failed, []),
+               lambda found: '{MOLECULE}' || found['check']))) AS reasons,
+           NOT passed OR len(reasons) > 0 AS has_failed
+    FROM samples WHERE list_contains($runs, run_id)
+), counted AS (
+    SELECT run_id, '{FAILED}' AS reason, count_if(has_failed)::BIGINT AS samples FROM named GROUP BY ALL
+    UNION ALL
+    SELECT run_id, reason, count(*) FROM (SELECT run_id, unnest(reasons) AS reason FROM named) GROUP BY ALL
+    UNION ALL
+    SELECT run_id, '{UNNAMED}', count(*) FROM named WHERE has_failed AND len(reasons) = 0 GROUP BY ALL
+)
+SELECT counted.*, totals."of", sum(samples) OVER (PARTITION BY reason) AS total
+FROM counted JOIN (SELECT run_id, count(*) AS "of" FROM named GROUP BY ALL) AS totals USING (run_id)
+ORDER BY reason = '{FAILED}' DESC, reason = '{UNNAMED}', total DESC, reason
+"""
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    names, ids = run_names(entries), [entry.id for entry in entries if has_samples(entry)]
+    rows = []
+    for row in store.table(SQL, {"runs": ids}, of=ids).to_pylist() if ids else ():
+        reason = row["reason"]
+        if reason.startswith(MOLECULE):
+            reason = MOLECULE + check_words(reason.removeprefix(MOLECULE))
+        head = {"run": row["run_id"], "name": names[row["run_id"]], "reason": reason, "samples": row["samples"]}
+        rows.append(head | {"of": row["of"], "share": row["samples"] / row["of"]})
+    shown = list(dict.fromkeys(row["reason"] for row in rows if row["reason"] not in (FAILED, UNNAMED)))[:MOST_REASONS]
+    cells: dict[tuple[str, str], dict[str, object]] = {}  # the chart's: the commonest reasons, others as one
+    for row in sorted(rows, key=lambda row: ids.index(row["run"])):
+        reason = row["reason"] if row["reason"] in (*shown, FAILED, UNNAMED) else OTHERS
+        cell = cells.setdefault((reason, row["run"]), {**row, "reason": reason, "samples": 0})
+        cell["samples"] += row["samples"]
+        cell["share"] = cell["samples"] / row["of"]
+    order = [FAILED, *shown, OTHERS, UNNAMED]
+    drawn = sorted(cells.values(), key=lambda cell: order.index(str(cell["reason"])))
+    columns = ["run", "name", "reason", "samples", "of", "share"]
+    return {"main": rows_table(rows, columns), "shown": rows_table(drawn if shown else [], columns)}
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows = tables["main"].to_pylist()
+    failed = [row for row in rows if row["reason"] == FAILED]
+    if not failed:
+        return "None of these runs has samples: reports state how many failed, not why."
+    samples, count = sum(row["of"] for row in failed), sum(row["samples"] for row in failed)
+    if not count:
+        most = percent(wilson(0, samples)[1])
+        return f"None of {samples:,} samples failed the rule or a check. At 95 % confidence, at most {most} do."
+    worst = max(failed, key=lambda row: row["share"])
+    same = listed([row["name"] for row in failed if row["share"] == worst["share"]])
+    why = max((r for r in rows if r["run"] == worst["run"] and r["reason"] not in (FAILED, UNNAMED)),
+              key=lambda row: row["samples"], default=None)  # fmt: skip
+    sentence = f"{same} failed most: {worst['samples']:,} of {worst['of']:,} samples ({percent(worst['share'])}, "
+    sentence += f"{span(*wilson(worst['samples'], worst['of']), percent)})"
+    sentence += f", {why['samples']:,} with “{why['reason']}”." if why else ", without a reason."
+    return f"{sentence} Together {count:,} of {samples:,} samples failed."

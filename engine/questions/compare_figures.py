@@ -1,0 +1,306 @@
+"""Every figure of each run, as it is and as a ratio to the control's, with noise flagged.
+
+Ratios are test over control; "x faster" is the other way round. Marks are by 95 % bootstrap intervals over molecules,
+paired where the runs share them: ▲ better, ▼ worse, ◆ differs, ≈ within noise, = no difference, ± too close to call,
+? no interval. 5 % false positives are expected. What is counted once per run has a ratio and no interval. Choose a
+measure to see its ratios with their intervals. Figures that a report states have no samples, so there is no interval;
+machine, molecules and model may differ there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.comparing.measures import (
+    BY_NAME,
+    DRIFT_BLOCKS,
+    MEASURES,
+    TIME_CAUTION,
+    TIME_DOUBT,
+    TOTALS,
+    Measure,
+    figure,
+    has_samples,
+    model_words,
+    rate,
+    run_names,
+)
+from engine.comparing.paired import Compared, PairedRuns
+from engine.comparing.reading import compare_entries, samples_of
+from engine.evidence.advice.predicted import sized
+from engine.figures.statistics import Interval, quotient
+from engine.figures.words import hundredths, listed, number, percent, span, times, whole
+from engine.inspection.lp_cost import known_cost
+from engine.inspection.lp_cost_words import short_words
+from engine.lp_records import UNKNOWN_LP, guard_words, stored_lp
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, is_profiled, rmsd_references
+from engine.store.store import Store
+
+TITLE = "Side by side"
+OF = Of("run", least=1, most=41)
+OPTIONS = (
+    Option("table_all", False, "All figures", help="Also totals and counts"),
+    Option("table_detail", "wall time per sample", "Measure", [m.words for m in MEASURES], help="Of the chart"),
+)
+COLUMNS = {
+    "name": Column("run"),
+    "figure": Column("figure", is_pinned=True),
+    "value": Column("value", help="Of the whole run"),
+    "low": Column("from", help="95 % interval of the value"),
+    "high": Column("to"),
+    "ratio": Column("ratio", "×", "Test over control"),
+    "ratio_low": Column("from", "×", "95 % bootstrap interval over molecules"),
+    "ratio_high": Column("to", "×"),
+    "difference_pairs": Column("difference", "", "Test less control, of the means per sample"),
+    "mark": Column("mark", help="What the difference is worth"),
+    "answers": Column("answers", help="Pairs of answers that the mark rests on"),
+}
+CHARTS = (
+    Chart("points", "ratio", "name", "ratios", low="ratio_low", high="ratio_high", line_at=1, text="mark", log="x"),
+)
+TABLES = ("side by side", "set-up")
+
+SIGNS = {
+    "better": "▲", "worse": "▼", "differs": "◆", "noise": "≈", "same": "=", "doubtful": "±", "unknown": "?", "": "",
+}  # fmt: skip
+MARKS = {"noise": "within noise", "same": "no difference", "doubtful": "too close to call", "unknown": "no interval"}
+CLEAR = ("better", "worse", "differs")
+SETUP = (
+    "tokenizer", "backend", "sampling", "device", "threads", "dtype", "batch_size", "placeholder", "descriptors",
+    "guard", "generations", "judged_with", "rmsd",
+)  # fmt: skip
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control, names = entries[0], run_names(entries)
+    rows: list[dict[str, Any]] = []
+    more = {entry.id: of_samples(store, entry) for entry in entries}
+    for entry in entries:
+        paired = compare_entries(store, control, entry) if entry is not control else None
+        for measure in MEASURES:
+            row: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
+            row |= {"figure": measure.words, "unit": measure.unit, **own(entry, measure, more[entry.id])}
+            if paired is not None:
+                first = next(r for r in rows if r["run"] == control.id and r["measure"] == measure.name)
+                row |= against(measure, control, entry, first["value"], row["value"], paired)
+            rows.append(row)
+    known = {row["measure"] for row in rows if row["value"] is not None}
+    rows = [row for row in rows if row["measure"] in known]
+    chosen = [row for row in rows if row["figure"] == options["table_detail"] and row.get("ratio") is not None]
+    return {
+        "main": rows_table(rows, ["run", "name", "measure", "value", "ratio", "mark"]),
+        "ratios": rows_table(chosen),
+        "side by side": rows_table(wide([r for r in rows if options["table_all"] or BY_NAME[r["measure"]].is_main])),
+        "set-up": rows_table(set_up(entries, names)),
+        "notes": rows_table([{"note": note} for note in notes(store, entries, names)], ["note"]),
+    }
+
+
+def own(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict[str, Any]:
+    interval = of_samples.get(measure.name) or (rate(entry, "pass_rate") if measure.name == "pass_rate" else None)
+    value = figure(entry, measure.name) if interval is None else interval.value
+    is_hypothetical = measure.name.startswith("drift_") and not has_template(entry)
+    origin = "hypothetical" if is_hypothetical else entry.row["origin"]
+    ends = (None, None) if interval is None else (interval.low, interval.high)
+    return {"value": value, "low": ends[0], "high": ends[1], "origin": origin}
+
+
+def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
+    """Figures that the sheet lacks: drift, strain per atom, and what the LP cost where steps are kept."""
+    found: dict[str, Interval] = {}
+    if not has_samples(entry):
+        return found
+    run = samples_of(store, entry)
+    drift, drift_abs, strain, moved = (
+        run.columns[name] for name in ("drift", "drift_abs_mean", "strain_kcal_per_atom", "strain_moved_ang")
+    )
+    blocks = run.weights[DRIFT_BLOCKS]
+    if blocks.sum():
+        found["drift_mean"] = Interval(float(np.nansum(drift) / blocks.sum()))
+        found["drift_abs_mean"] = Interval(float(np.nansum(drift_abs * blocks) / blocks.sum()))
+    for name, column in (("strain_kcal_per_atom", strain), ("strain_moved_ang", moved)):
+        if np.isfinite(column).any():
+            found[name] = Interval(float(np.nanmean(column)))
+    cost, _ = known_cost(store, entry)
+    if cost is not None and cost.log_w_tempered is not None:
+        found["log_w"] = cost.log_w_tempered.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
+        if cost.tempered.effective is not None:
+            found["effective_share"] = Interval(cost.tempered.effective.value / cost.samples)
+    return found
+
+
+def against(
+    measure: Measure, control: Entry, test: Entry, one: float | None, other: float | None, paired: PairedRuns
+) -> dict[str, Any]:
+    """The test's ratio to the control, and what it is worth; where there is none, the reason."""
+    if not measure.has_ratio:
+        return {}
+    if one is None or other is None:
+        missing = [side for side, value in (("control", one), ("test", other)) if value is None]
+        return {"reason": f"Not known of the {' and the '.join(missing)}."}
+    if measure.name in TOTALS and control.row.get("samples") != test.row.get("samples"):
+        return {"reason": "Another number of samples: only figures per sample compare."}
+    if measure.is_time and (is_profiled(control) or is_profiled(test)):
+        return {"mark": "unknown", "reason": "A profiler ran beside one of the runs, and slows it: not compared."}
+    if measure.name == "drift_abs_mean" and not (has_template(control) and has_template(test)):
+        return {"reason": "Drift of text that no template wrote is hypothetical: it is not compared."}
+    ratio = quotient(other, one)
+    if not measure.sample:
+        return {"ratio": ratio, "mark": "unknown", "reason": "Counted once per run, so there is no interval."}
+    compared = paired.measure(measure.name)
+    if measure.is_time and compared.ratio is not None and paired.is_paired:
+        ratio = compared.ratio.value  # over the molecules that both have
+    mark = mark_of(measure, ratio, compared)
+    reason = compared.reason or ("" if compared.within_noise is not None else paired.reason)
+    if mark == "doubtful":
+        reason = "Beyond noise over molecules, but too small a difference for one run each."
+    row = {"ratio": ratio, "mark": mark, "answers": compared.answers, "molecules": compared.molecules}
+    row |= {"control_mean": compared.control, "test_mean": compared.test, "reason": reason}
+    for name, interval in (("ratio", compared.ratio), ("difference", compared.difference)):
+        if interval is not None:
+            row |= {f"{name}_pairs": interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+    return row
+
+
+def mark_of(measure: Measure, ratio: float | None, compared: Compared) -> str:
+    """What a difference is worth: no more than its interval, nor than one run each can tell of time."""
+    difference = compared.difference
+    if difference is None or compared.within_noise is None:
+        return "unknown"
+    if compared.within_noise:
+        return "same" if difference.low == difference.high else "noise"
+    if ratio is not None and compared.ratio is not None:
+        doubt, over_pairs = TIME_DOUBT if measure.is_time else 0.0, compared.ratio.value
+        is_small = bool(doubt) and min(abs(over_pairs - 1), abs(ratio - 1)) <= doubt
+        if is_small or (ratio - 1) * (over_pairs - 1) < 0:  # or the runs as wholes point the other way
+            return "doubtful"
+    if not measure.better:
+        return "differs"
+    return "better" if (difference.value < 0) == (measure.better == "less") else "worse"
+
+
+def has_template(entry: Entry) -> bool:
+    """Whether a template wrote its texts, as far as is known: only there drift costs anything."""
+    lp = stored_lp(entry.row.get("lp"))
+    return lp is UNKNOWN_LP or bool(lp.placeholder)
+
+
+# --- as a reader sees it ----------------------------------------------------------------------------------------------
+
+
+def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row a figure, a column a run and, of tests, one for the ratio: ``0.14× (0.12–0.16) ▲``."""
+    table: dict[str, dict[str, Any]] = {}
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    for row in rows:
+        measure = BY_NAME[row["measure"]]
+        unit = f" ({measure.unit})" if measure.unit else ""
+        line = table.setdefault(row["measure"], {"figure": f"{measure.words}{unit}"})
+        value = hundredths(row["value"]) if measure.unit == "%" and row["value"] is not None else (
+            whole(row["value"]) if not measure.unit and not measure.whole else number(row["value"])
+        )  # fmt: skip
+        line[row["name"]] = value + (" (hypothetical)" if row["origin"] == "hypothetical" else "")
+        if row["run"] != runs[0]:
+            line[f"{row['name']} vs control"] = ratio_words(row)
+    return list(table.values())
+
+
+def ratio_words(row: dict[str, Any]) -> str:
+    """``0.14× (0.12–0.16) ▲``; the ratio over pairs too, where that of whole runs lies outside its interval."""
+    ratio, mark = row.get("ratio"), row.get("mark") or ""
+    low, high, pairs = (row.get(f"ratio_{name}") for name in ("low", "high", "pairs"))
+    if ratio is None or low is None or high is None or mark == "same":
+        return f"{'' if ratio is None else times(ratio)} {SIGNS[mark]}".strip()
+    inside = 0.995 * low <= ratio <= 1.005 * high
+    return f"{times(ratio)} ({'' if inside else f'pairs {times(pairs)}, '}{span(low, high)}) {SIGNS[mark]}".strip()
+
+
+def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, Any]]:
+    """In what, besides model and LP, the runs differ: a difference may come from any of these."""
+    table = []
+    for column in SETUP:
+        values = {}
+        for entry in entries:
+            value = rmsd_references(entry) if column == "rmsd" else entry.row.get(column)
+            value = guard_words(value) or "usual" if column == "guard" and value else value
+            if value not in (None, "") and (column != "placeholder" or stored_lp(entry.row.get("lp")).placeholder):
+                values[names[entry.id]] = str(value)
+        if len(set(values.values())) > 1:
+            table.append({"set-up": column.replace("_", " "), **values})
+    return table
+
+
+def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
+    control, found = entries[0], []
+    for test in entries[1:]:
+        paired = compare_entries(store, control, test)
+        first, other = names[control.id], names[test.id]
+        if paired.reason:
+            found.append(paired.reason)
+        elif not paired.is_paired:
+            found.append(f"{other} and {first} share no molecule: each is resampled by itself, which detects less, and "
+                         "different molecules may explain any difference.")  # fmt: skip
+        elif paired.control_alone or paired.test_alone:
+            found.append(
+                f"{other} and {first} share {paired.shared_molecules:,} molecules ({paired.shared:,} pairs); "
+                f"{paired.control_alone:,} answers of {first} and {paired.test_alone:,} of {other} are not paired. "
+                "Figures cover whole runs; marks, and ratios of pace, what both have."
+            )
+    several = [names[e.id] for e in entries if (e.row.get("molecules") or 0) and e.row["samples"] > e.row["molecules"]]
+    if several:
+        found.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
+    if any(has_samples(entry) for entry in entries[1:]):
+        found.append(TIME_CAUTION)
+    models = sorted({model_words(entry) for entry in entries if has_samples(entry)} - {""})
+    if models and entries[1:]:
+        found.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
+    for entry in entries:
+        cost, why_not = known_cost(store, entry)
+        if why_not:
+            found.append(f"What it costs is not known: {why_not}.")
+        elif cost is not None and entry.row.get("lp") not in (None, "", "none"):
+            found.append(f"{short_words(cost, str(entry.row['lp']))}.")
+    return list(dict.fromkeys(found))
+
+
+def answer(tables: Tables, options: Options) -> str:
+    """One sentence a test, of the control where it is alone; then notes."""
+    rows = {(row["run"], row["measure"]): row for row in tables["main"].to_pylist()}
+    names = {row["run"]: row["name"] for row in rows.values()}
+    control, *tests = names
+    lines = [f"{names[run]} {against_words(run, control, names[control], rows)}" for run in tests]
+    if not tests:
+        shares = [f"{percent(rows[control, f'{n}_rate']['value'])} {w}" for n, w in
+                  (("pass", "passed"), ("decodes", "decode"), ("clean", "clean"), ("usable", "usable"))
+                  if (control, f"{n}_rate") in rows]  # fmt: skip
+        lines = [f"{names[control]}: {', '.join(shares) or 'no rate is known'}. Choose a test to see ratios."]
+    return answer_text(lines, tables["notes"]["note"].to_pylist())
+
+
+def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str], dict[str, Any]]) -> str:
+    pace = rows.get((run, "wall_s_a_sample"), {})
+    ratio, low, high = (pace.get(key) for key in ("ratio", "ratio_low", "ratio_high"))
+    if ratio is None:
+        words = "has no time to compare"
+    elif pace["mark"] in ("noise", "same", "doubtful"):
+        words = f"is about as fast as {name} ({times(ratio)} the time per sample, {MARKS[pace['mark']]})"
+    else:
+        ends = (
+            () if low is None or high is None or not low else sorted((1 / low, 1 / high)) if ratio < 1 else (low, high)
+        )
+        words = f"is {times(1 / ratio)} faster" if ratio < 1 else f"takes {times(ratio)} the time"
+        words += f" per sample than {name}" if ratio < 1 else f" of {name} per sample"
+        words += f" (95 % CI {span(*ends)})" if ends else " (no interval)"
+    parts = [words]
+    for measure, verb in (("usable_rate", "usable"), ("junk_nonnumeric_share", "of blocks not numeric"),
+                          ("cut_share", "of blocks cut")):  # fmt: skip
+        row, first = rows.get((run, measure)), rows.get((control, measure))
+        if row and first and row["value"] is not None and first["value"] is not None:
+            mark = row.get("mark") or "unknown"
+            how = "" if mark in CLEAR else f", {MARKS[mark]}"
+            parts.append(f"{percent(row['value'])} {verb} ({name} {percent(first['value'])}{how})")
+    return "; ".join(parts) + "."

@@ -1,0 +1,123 @@
+"""A point is a molecule that both runs answered; answers with the same two figures share one point.
+
+On the line both runs are equal. Click a point for its pairs, with links to both samples in the Drift inspector; the
+table has all pairs, the largest difference first. Each answer is one random draw: a point far off the line does not
+mean that its molecule is difficult.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.comparing.measures import BY_NAME, SAMPLED, has_samples, run_names
+from engine.comparing.paired import pairs_of
+from engine.comparing.reading import compare_entries, samples_of
+from engine.figures.words import number, percent, points, signed, with_interval
+from engine.questions.compare_figures import CLEAR, MARKS, mark_of
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "Which molecules differ?"
+OF = Of("run", least=1, most=41)
+OLD_NAMES = {"tokens_a_sample": "tokens"}
+"""Saved links name the measure of tokens so."""
+MEASURES = {OLD_NAMES.get(m.name, m.name): m.words for m in (BY_NAME["tokens_a_sample"], *SAMPLED)}
+
+
+def tests(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
+    names = run_names(entries)
+    return {entry.id: names[entry.id] for entry in entries[1:] if has_samples(entry)}
+
+
+OPTIONS = (
+    Option("points_of", None, "Test", tests),
+    Option("points_by", None, "Measure", MEASURES),
+    Option("pair", None, "Pair", is_picked=True),
+)
+COLUMNS = {
+    "smiles": Column("molecule"),
+    "control": Column("control"),
+    "test": Column("test"),
+    "count": Column("pairs"),
+    "pair": Column(is_hidden=True),
+    "control_sample": Column("sample of the control", page="drift"),
+    "test_sample": Column("sample of the test", page="drift"),
+}
+CHARTS = (
+    Chart("points", "control", "test", "points", colour="", size="size", has_diagonal=True,
+          hover=("smiles", "count", "control", "test"), picks="option:pair:pair"),
+)  # fmt: skip
+TABLES = ("main",)
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control = entries[0]
+    test = next((entry for entry in entries[1:] if entry.id == options["points_of"]), None)
+    if test is None or not has_samples(control):
+        return {"main": rows_table([], ["smiles", "control", "test"]), "overall": rows_table([])}
+    chosen = str(options["points_by"])
+    name = {old: new for new, old in OLD_NAMES.items()}.get(chosen, chosen)
+    measure, names = BY_NAME[name], run_names(entries)
+    one, other = samples_of(store, control), samples_of(store, test)
+    pairs = pairs_of(one, other)
+    left, right = one.columns[name][pairs.control_rows], other.columns[name][pairs.test_rows]
+    known = np.isfinite(left) & np.isfinite(right)
+    order = np.argsort(-np.abs(right[known] - left[known]), kind="stable")
+    mine, theirs = pairs.control_rows[known][order], pairs.test_rows[known][order]
+    spots: dict[tuple[float, float], dict[str, Any]] = {}
+    rows: list[dict[str, Any]] = []
+    for smiles, a, b, x, y in zip(
+        one.smiles.take(mine).to_pylist(), one.sample_id[mine].tolist(), other.sample_id[theirs].tolist(),
+        left[known][order].tolist(), right[known][order].tolist(), strict=True,
+    ):  # fmt: skip
+        samples = {"control_sample": f"run={control.id}&sample={a}", "test_sample": f"run={test.id}&sample={b}"}
+        rows.append({"smiles": smiles, "control": x, "test": y, "pair": f"{a}-{b}", **samples})
+        spot = spots.setdefault((x, y), {**rows[-1], "count": 0})
+        spot["count"] += 1
+        spot["size"] = min(8 + 3 * math.log2(spot["count"]), 26)
+    picked = next((row for row in rows if row["pair"] == options["pair"]), None)
+    shown = (
+        rows
+        if picked is None
+        else [r for r in rows if (r["control"], r["test"]) == (picked["control"], picked["test"])]
+    )
+    compared = compare_entries(store, control, test).measure(name)
+    ratio = None if compared.ratio is None else compared.ratio.value
+    overall = {"control": names[control.id], "test": names[test.id], "measure": measure.words, "unit": measure.unit,
+               "pairs": len(rows), "shared": len(pairs), "above": int((right[known] > left[known]).sum()),
+               "below": int((right[known] < left[known]).sum()), "alone": len(one) + len(other) - 2 * len(pairs),
+               "control_mean": compared.control, "test_mean": compared.test, "reason": compared.reason,
+               "mark": mark_of(measure, ratio, compared)}  # fmt: skip
+    if (gap := compared.difference) is not None:
+        form = points if measure.unit == "%" else signed
+        overall["difference"] = with_interval(gap, form)
+    return {"main": rows_table(shown, ["smiles", "control", "test"]), "points": rows_table(list(spots.values())),
+            "overall": rows_table([overall])}  # fmt: skip
+
+
+def answer(tables: Tables, options: Options) -> str:
+    found = tables["overall"].to_pylist()
+    if not found:
+        return "Choose a control and a test with samples: their answers are compared molecule by molecule."
+    row = found[0]
+    if not row["shared"]:
+        return f"{row['control']} and {row['test']} share no molecule, so no point can be drawn."
+    if not row["pairs"]:
+        return f"{row['shared']:,} pairs of answers: {row['measure']} is never known on both sides."
+    form = percent if row["unit"] == "%" else number
+    words = f"Over all pairs, {row['measure']}: {row['test']} {form(row['test_mean'])}, {row['control']} "
+    words += f"{form(row['control_mean'])}; difference {row.get('difference') or 'not known'}, "
+    words += "beyond noise. " if row["mark"] in CLEAR else f"{MARKS[row['mark']]}. "
+    same = row["pairs"] - row["above"] - row["below"]
+    words += f"Of {row['pairs']:,} pairs, {row['above']:,} are higher in {row['test']}, {row['below']:,} higher in "
+    words += f"{row['control']}, {same:,} are equal."
+    notes = [f"Not drawn, unknown on one side: {row['shared'] - row['pairs']:,} pairs."] * (
+        row["shared"] > row["pairs"]
+    )
+    notes += [f"Without a partner: {row['alone']:,} answers."] if row["alone"] else []
+    return answer_text([words], notes)

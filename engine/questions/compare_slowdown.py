@@ -1,0 +1,94 @@
+"""Wall time per sample, test over control, as the product of its factors.
+
+Each bar begins where the one above it ended, on a scale where factors add up; to the left is faster. It says how much,
+not why: that tokens and time multiply to the whole is algebra and holds for any two runs. More time per token may be a
+larger model, another batch or a busy machine. Passes are counted for a run as a whole, so their noise is not known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from engine.comparing.measures import model_words, run_names
+from engine.evidence.advice.predicted import sized
+from engine.figures.words import listed, percent, times
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, is_profiled
+from engine.store.store import Store
+
+TITLE = "What is the speedup or slowdown made of?"
+OF = Of("run", least=1, most=41)
+TOKENS, TOKEN_TIME = ("tokens", "tokens", "samples"), ("wall time per token", "wall_s", "tokens")
+PASSES, PASS_TIME = ("passes", "forward_passes", "samples"), ("wall time per pass", "wall_s", "forward_passes")
+TOKEN_PASSES, WHOLE = ("passes per token", "forward_passes", "tokens"), ("wall time per sample", "wall_s", "samples")
+WAYS = {
+    "tokens × time per token": (TOKENS, TOKEN_TIME),
+    "passes × time per pass": (PASSES, PASS_TIME),
+    "tokens × passes per token × time per pass": (TOKENS, TOKEN_PASSES, PASS_TIME),
+}
+OPTIONS = (Option("made_of", None, "Made of", list(WAYS)),)
+COLUMNS = {
+    "name": Column("run"),
+    "factor": Column("factor"),
+    "control": Column("control"),
+    "test": Column("test"),
+    "ratio": Column("ratio", "×", "Test over control"),
+    "end": Column("time per sample over the control's", "×"),
+    "share": Column("share", "%", "Of the whole ratio, on a scale where factors add up"),
+}
+CHARTS = (
+    Chart("bars", "end", "bar", colour="name", low="start", text="ratio", log="x", line_at=1,
+          hover=("name", "factor", "control", "test", "ratio")),
+)  # fmt: skip
+TABLES = ()
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control, names = entries[0], run_names(entries)
+    rows, gaps = [], []
+    for test in entries[1:]:
+        factors = (WHOLE, *WAYS[options["made_of"]])
+        columns = {column for _, *of in factors for column in of}
+        unknown = sorted(c for c in columns if not control.row.get(c) or not test.row.get(c))
+        if unknown or is_profiled(control) or is_profiled(test):
+            why = f"{listed(unknown)} not known" if unknown else "a profiler ran beside one of the runs"
+            gaps.append({"name": names[test.id], "why": why})
+            continue
+        whole, start = 1.0, 1.0
+        for name, part, over in factors:
+            first, other = control.row[part] / control.row[over], test.row[part] / test.row[over]
+            ratio, is_whole = other / first, name == WHOLE[0]
+            whole = ratio if is_whole else whole
+            row = {"run": test.id, "name": names[test.id], "factor": name, "control": first, "test": other}
+            row |= {"ratio": ratio, "start": start, "end": ratio if is_whole else start * ratio}
+            row["bar"] = names[test.id] if is_whole else f"{names[test.id]}: {name}"
+            row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
+            start = start if is_whole else start * ratio
+            rows.append(row)
+    thrown = [
+        {"name": names[e.id], "share": e.row["thrown_tokens"] / (e.row["thrown_tokens"] + e.row["tokens"])}
+        for e in entries
+        if e.row.get("thrown_tokens") and e.row.get("tokens") is not None
+    ]
+    models = [{"model": model} for model in sorted({model_words(entry) for entry in entries} - {""})]
+    return {"main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]), "gaps": rows_table(gaps, ["name"]),
+            "thrown": rows_table(thrown, ["name"]), "models": rows_table(models, ["model"])}  # fmt: skip
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows = tables["main"].to_pylist()
+    parts = []
+    for whole in (row for row in rows if row["factor"] == WHOLE[0]):
+        factors = [row for row in rows if row["run"] == whole["run"] and row is not whole]
+        most = max(factors, key=lambda row: row["share"] or 0)
+        product = " × ".join(f"{row['factor']} {times(row['ratio'])}" for row in factors)
+        same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
+        share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
+        parts.append(f"{whole['name']}: {times(whole['ratio'])} the control's time per sample = {product}{share}.")
+    notes = [f"{row['name']}: {row['why']}." for row in tables["gaps"].to_pylist()]
+    notes += [f"The guard of {row['name']} threw away {percent(row['share'])} of its tokens: their time counts here."
+              for row in tables["thrown"].to_pylist()]  # fmt: skip
+    if models := tables["models"]["model"].to_pylist():
+        notes.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
+    return answer_text(parts or ["Choose two runs whose times and tokens are known."], notes)

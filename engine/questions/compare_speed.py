@@ -1,0 +1,100 @@
+"""Up and to the left is better.
+
+Time is wall time over samples. Usable is of the judged answers: a clean text, and the molecule right in 3D. *Passed
+too* adds the reports' rule, by which junk and cut numbers pass. Intervals are Wilson's, 95 %. A reported point is drawn
+as its report states it, and a report states no usable answers; whether two runs had the same machine, batch and
+molecules is not said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.comparing.measures import BY_NAME, figure, model_words, rate, run_name, run_names
+from engine.comparing.reading import compare_entries
+from engine.evidence.advice.predicted import sized
+from engine.figures.words import listed, percent, seconds, times
+from engine.questions.compare_figures import CLEAR, MARKS, against
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, is_profiled
+from engine.store.store import Store
+
+TITLE = "Is it faster, and is it usable?"
+OF = Of("run", least=1, most=41)
+OPTIONS = (
+    Option("passed_too", False, "Passed too", help="By the reports' rule, under which junk may pass"),
+    Option("all_runs", False, "All runs of the store", help="Faint: every run whose time and rate are known"),
+)
+COLUMNS = {
+    "name": Column("run"),
+    "seconds": Column("wall time per sample", "s"),
+    "share": Column("share of answers", "%", "Usable of judged answers, or passed of all"),
+    "low": Column("from", "%", "Wilson's 95 % interval"),
+    "high": Column("to", "%"),
+}
+CHARTS = (
+    Chart("points", "seconds", "share", low="low", high="high", interval="y", log="x", text="label", faint="is_other",
+          hover=("name", "figure", "origin", "seconds", "share", "clean", "decodes")),
+)  # fmt: skip
+TABLES = ()
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
+    return [entry.key for entry in store.found().entries].__repr__() if options["all_runs"] else None
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    ids, names = {entry.id for entry in entries}, run_names(entries)
+    others = [entry for entry in store.found().entries if entry.id not in ids and not is_profiled(entry)]
+    rows: list[dict[str, Any]] = []
+    for entry in [*entries, *(others if options["all_runs"] else ())]:
+        for measure in ("usable_rate", "pass_rate")[: 1 + options["passed_too"]]:
+            seconds, share = figure(entry, "wall_s_a_sample"), rate(entry, measure)
+            row: dict[str, Any] = {"run": entry.id, "name": names.get(entry.id) or run_name(entry)}
+            row |= {"figure": BY_NAME[measure].words, "origin": entry.row["origin"], "seconds": seconds}
+            row |= {"share": None, "low": None, "high": None, "is_other": entry.id not in ids}
+            if share is not None:
+                row |= {"share": share.value, "low": share.low, "high": share.high}
+            row["label"] = row["name"] if entry.id in ids and measure == "usable_rate" else ""
+            rows.append(row | {"clean": figure(entry, "clean_rate"), "decodes": figure(entry, "decodes_rate")})
+    verdicts = []
+    for test in entries[1:]:
+        paired, row = compare_entries(store, entries[0], test), {"run": test.id, "name": names[test.id]}
+        for name in ("wall_s_a_sample", "usable_rate"):
+            values = (figure(entries[0], name), figure(test, name))
+            found = against(BY_NAME[name], entries[0], test, *values, paired)
+            row |= {f"{name}_{key}": found.get(key) for key in ("ratio", "mark", "reason")}
+        verdicts.append(row)
+    models = sorted({model_words(entry) for entry in entries} - {""})
+    columns = ["run", "name", *(f"{n}_{k}" for n in ("wall_s_a_sample", "usable_rate") for k in ("ratio", "mark"))]
+    return {
+        "main": rows_table(rows),
+        "verdicts": rows_table(verdicts, columns),
+        "models": rows_table([{"model": m} for m in models], ["model"]),
+    }
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows = {row["run"]: row for row in tables["main"].to_pylist() if row["figure"] == "usable" and not row["is_other"]}
+    control = next(iter(rows.values()))
+    parts = [f"{control['name']} takes {seconds(control['seconds'])} per sample, {percent(control['share'])} usable."]
+    for row in tables["verdicts"].to_pylist():
+        ratio, mark = row["wall_s_a_sample_ratio"], row["wall_s_a_sample_mark"]
+        pace = (
+            "time unknown"
+            if ratio is None
+            else f"{times(1 / ratio)} faster"
+            if ratio < 1
+            else f"{times(ratio)} the time"
+        )
+        pace += "" if ratio is None or mark in CLEAR else f" ({MARKS.get(mark, 'no interval')})"
+        usable = f"{percent(rows[row['run']]['share'])} usable"
+        if (mark := row["usable_rate_mark"]) in MARKS:
+            usable += f" ({MARKS[mark]})"
+        parts.append(f"{row['name']}: {pace}, {usable}.")
+    gaps = [row["name"] for row in rows.values() if row["seconds"] is None or row["share"] is None]
+    notes = [f"Not drawn, time or usable rate unknown: {listed(gaps)}."] if gaps else []
+    if models := tables["models"]["model"].to_pylist():
+        notes.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
+    return answer_text(parts, notes)

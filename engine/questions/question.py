@@ -1,0 +1,128 @@
+"""What a question is made of, as data. Nothing here reads a store or draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from engine.errors import DriftscopeError
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+Options = Mapping[str, Any]
+Tables = dict[str, pa.Table]
+Kind = Literal["run", "trace", "log", "sample", "model", "text"]
+
+
+class NeedsWork(DriftscopeError):  # noqa: N818 - the design names it so
+    """What must be computed first, and the commands (of ``python -m engine``) that do it, one for each entry."""
+
+    def __init__(self, what: str, *commands: Sequence[str]) -> None:
+        super().__init__(what, "Run: " + "; ".join(f"python -m engine {' '.join(command)}" for command in commands))
+        self.commands = commands
+
+
+@dataclass(frozen=True, slots=True)
+class Of:
+    """What a question is asked of. The first entry is the control where there may be more than one."""
+
+    kind: Kind
+    least: int = 1
+    most: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A widget on the page, a key of its address under this name, and ``--option`` in the terminal.
+
+    ``choices`` are values, a mapping to their words, or a function of the store and the entries that gives either.
+    """
+
+    name: str
+    default: Any = None  # None: the first choice, or nothing
+    label: str = ""
+    choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
+    bounds: tuple[float, float] | None = None
+    unit: str = ""
+    help: str = ""
+    is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a column of a table is named and read; shares are kept from 0 to 1 and have the unit ``%``."""
+
+    words: str = ""
+    unit: str = ""
+    help: str = ""
+    page: str = ""  # opened by a click on the cell, which is its address
+    is_pinned: bool = False  # in sight when the table scrolls
+    is_hidden: bool = False  # in files alone
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A table's rows as marks. A table that is absent or empty draws nothing."""
+
+    kind: Literal["points", "bars", "lines", "heat"]
+    x: str
+    y: str
+    table: str = "main"
+    colour: str = "run"  # of a run that of its place among those that were asked; of other columns one each value
+    low: str = ""  # ends of an interval, or where a bar begins
+    high: str = ""
+    interval: Literal["x", "y"] = "x"
+    split: str = ""  # a small chart for each value of this column
+    size: str = ""
+    text: str = ""  # written beside or inside the mark
+    faint: str = ""  # a column that is true where a mark is background
+    dash: str = ""  # a column that is true where a line is dashed
+    log: str = ""  # "x", "y" or "xy"
+    line_at: float | None = None  # across the axis of values
+    has_diagonal: bool = False
+    hover: tuple[str, ...] = ()
+    picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page
+
+
+class Question(Protocol):
+    """A module of this package. Its docstring is the card's help."""
+
+    __name__: str
+    __doc__: str | None
+    TITLE: str
+    OF: Of
+    OPTIONS: tuple[Option, ...]
+    COLUMNS: Mapping[str, Column]
+    CHARTS: tuple[Chart, ...]
+    TABLES: tuple[str, ...]  # shown below the charts; others are data behind them
+
+    def tables(self, store: Store, entries: Sequence[Entry], options: Options) -> Tables: ...
+
+    def answer(self, tables: Tables, options: Options) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """``answer`` as ``answer_text`` makes it."""
+
+    answer: str
+    tables: Tables
+    options: Options
+    names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
+
+
+def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:
+    """The answer, a line each run where there are several; after an empty line, what it leaves out."""
+    return "\n\n".join(part for part in ("\n".join(lines), "\n".join(notes)) if part)
+
+
+def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pa.Table:
+    """Rows as a table, all columns that some row has; ``columns`` come first, and are there without rows."""
+    names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
+    return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+
+
+Depends = Callable[[Store, Sequence[Entry], Options], Hashable]

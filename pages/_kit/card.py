@@ -1,0 +1,176 @@
+"""Any question as a card: its answer, options, charts, tables, files, and the button for work that it needs first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pyarrow as pa
+import streamlit as st
+
+from engine.errors import one_line
+from engine.questions import Answered, ask, choices_of, entries_of, question_of
+from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.store.store import Store
+from pages._kit.chart import alt_of, figure_of
+from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.managing import tasks
+from pages._shared.rows import table_height
+from pages._shared.shown import put_shown
+from pages._shared.table_files import table_buttons
+from pages._shared.words import unbroken
+
+MOST_ROWS = 28  # of a table that are in sight
+MOST_SHOWN = 5_000  # rows that a browser gets; files have all
+FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0)}
+AS_BUTTONS = 3  # so many choices are a row of buttons, more are a list
+
+
+@st.fragment
+def card(key: str, store: Store, ids: Sequence[str]) -> None:
+    """A fragment: an option of one card redraws that card alone."""
+    question = question_of(key)
+    with st.container(border=True, key=f"card-{key}"):
+        head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+        head.subheader(question.TITLE, anchor=False, help=help_of(question), width="content")
+        if not question.OF.least <= len(ids) <= question.OF.most:
+            few = len(ids) < question.OF.least
+            st.info(f"Choose {'at least' if few else 'at most'} {question.OF.least if few else question.OF.most}.")
+            return
+        with shown_errors(question.TITLE, stops=False):
+            place = st.container(key=f"answer-{key}")
+            entries = entries_of(store, question.OF.kind, ids)
+            with st.container(horizontal=True, vertical_alignment="bottom", key=f"options-{key}"):
+                options = {option.name: widget(option, store, entries) for option in question.OPTIONS}
+            try:
+                with st.spinner("Computing …", show_time=True):
+                    answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
+            except NeedsWork as missing:
+                place.info(escape_markdown(str(missing).partition(" Run: ")[0]), icon=":material/calculate:")
+                if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):
+                    for command in missing.commands:
+                        tasks.submit(" ".join(command), list(command))
+                    st.rerun()
+                return
+            lead, _, notes = answered.answer.partition("\n\n")
+            place.markdown(unbroken(escape_markdown(lead)))
+            for number, chart in enumerate(question.CHARTS):
+                draw(key, number, chart, question, answered, ids)
+            for name in question.TABLES:
+                if answered.tables[name].num_rows:
+                    show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
+            if notes:
+                st.caption(unbroken(escape_markdown(notes)))
+            data(key, question, answered, head)
+    put_shown()
+
+
+def help_of(question: Question) -> str:
+    return (question.__doc__ or "").strip()
+
+
+def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
+    """Bound to the address by the option's name: a link to a page holds every option."""
+    label, choices = option.label or option.name, choices_of(option, store, entries)
+    bound: Any = {"key": option.name, "bind": "query-params", "help": option.help or None}
+    if option.is_picked:
+        value = st.query_params.get(option.name)
+        if value is not None and st.button("Clear selection", icon=":material/close:", key=f"clear-{option.name}"):
+            st.query_params.pop(option.name, None)
+            st.rerun(scope="fragment")
+        put_shown(**{option.name: value})
+        return value
+    if choices:
+        values = list(choices)
+        words: Any = {"format_func": lambda value: choices.get(value, str(value))}
+        if len(values) <= AS_BUTTONS and sum(len(word) for word in choices.values()) < 90:
+            first = values[0] if option.default is None else option.default
+            return st.segmented_control(label, values, default=first, required=True, **words, **bound)
+        index = values.index(option.default) if option.default in values else 0
+        width = min(420, 90 + 8 * max(len(word) for word in choices.values()))
+        return st.selectbox(label, values, index=index, width=width, **words, **bound)
+    if isinstance(option.default, bool):
+        return st.toggle(label, option.default, **bound)
+    if isinstance(option.default, int | float):
+        low, high = option.bounds or (None, None)
+        unit = f" ({option.unit})" if option.unit else ""
+        return st.number_input(f"{label}{unit}", low, high, option.default, width=160, **bound)
+    return None if callable(option.choices) else st.text_input(label, option.default or "", **bound)
+
+
+def draw(key: str, number: int, chart: Chart, question: Question, answered: Answered, ids: Sequence[str]) -> None:
+    table = answered.tables.get(chart.table)
+    if table is None or not table.num_rows:
+        return
+    rows = table.to_pylist()
+    order = list(answered.names) or list(ids)
+    event = st.plotly_chart(
+        figure_of(chart, rows, question.COLUMNS, order, answered.names),
+        theme=None,
+        key=f"chart-{key}-{number}",
+        alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
+        on_select="rerun" if chart.picks else "ignore",
+        selection_mode="points",
+        config={"displaylogo": False, "modeBarButtons": [["toImage"]],
+                "toImageButtonOptions": {"format": "svg", "filename": key}},
+    )  # fmt: skip
+    points = event["selection"]["points"] if chart.picks and isinstance(event, dict) else []
+    if points:
+        kind, name, _ = chart.picks.split(":")
+        value = points[0].get("customdata")
+        value = value[0] if isinstance(value, list) else value
+        if kind == "page":
+            st.switch_page(f"pages/{name}.py", query_params=dict(parse_qsl(str(value))))
+        elif st.query_params.get(name) != value:
+            st.query_params[name] = str(value)
+            st.rerun(scope="fragment")
+
+
+def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None:
+    """Shares in per cent, addresses as links; a long table is shown in part, and its files have all."""
+    shown, config = table.slice(0, MOST_SHOWN), {}
+    frame: dict[str, list[Any]] = {}
+    for name in shown.column_names:
+        if (name == "run" and "name" in shown.column_names) or columns.get(name, Column()).is_hidden:
+            continue
+        column, values = columns.get(name, Column(name)), shown[name].to_pylist()
+        unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
+        words, about = f"{column.words or name}{unit}", column.help or None
+        if column.page:
+            values = [None if value is None else f"{column.page}?{value}" for value in values]
+            config[name] = st.column_config.LinkColumn(words, help=about, display_text=r"([^=]+)$")
+        elif any(isinstance(value, float) for value in values):
+            form, scale = FORMATS.get(column.unit, ("%.4g", 1.0))
+            values = [None if value is None else value * scale for value in values]
+            config[name] = st.column_config.NumberColumn(words, help=about, format=form)
+        else:
+            values = [one_line(value) if isinstance(value, str) else value for value in values]
+            config[name] = st.column_config.Column(
+                words, help=about, pinned=column.is_pinned, width=230 if column.is_pinned else None
+            )
+        frame[name] = values
+    st.dataframe(frame, hide_index=True, column_config=config, key=f"table-{key}", placeholder="–",
+                 height=table_height(min(shown.num_rows, MOST_ROWS)))  # fmt: skip
+    if table.num_rows > MOST_SHOWN:
+        st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
+
+
+def data(key: str, question: Question, answered: Answered, head: Any) -> None:
+    """Every table behind the card, as a table and as files; made when a user opens it."""
+    popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
+                           help="The figures behind this card, as CSV and Parquet")  # fmt: skip
+    if not popover.open:
+        return
+    with popover:
+        for name, table in answered.tables.items():
+            if table.num_rows and name not in question.TABLES and name != "notes":
+                show_table(f"data-{key}-{name}", table, question.COLUMNS)
+            if table.num_rows:
+                with st.container(horizontal=True):
+                    table_buttons(table, f"{key}-{name}".replace(" ", "-"), key=f"{key}-{name}", what=f"“{name}”")
+
+
+def cards(keys: Sequence[str], store: Store, ids: Sequence[str]) -> None:
+    for key in keys:
+        card(key, store, ids)
