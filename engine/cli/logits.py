@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store
-from engine.cli.output import StatusLine, cell, emit_json, note, share, show, table, write
+from engine.cli.output import StatusLine, cell, emit_json, note, share, show, write
 from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
-from engine.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,40 +110,31 @@ def list_logs(args: argparse.Namespace) -> int:
 
 def show_log(args: argparse.Namespace) -> int:
     from engine.logits.health import health
-    from engine.logits.health_words import health_sentences
-    from engine.logits.late_reads import late_in_store
+    from engine.logits.pairs import late_in_store
+    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
     log = store.entry(args.log_id, LOGIT_LOG)
-    log_health, late = health(store, log), late_in_store(store, log)
     if args.json:
-        emit_json(log_health.sheet() | {"read_late": None if late is None else asdict(late)})
+        late = late_in_store(store, log)
+        emit_json(health(store, log).sheet() | {"read_late": None if late is None else asdict(late)})
     else:
-        write("\n".join(map(one_line, health_sentences(log_health, late))))
+        write(ask(store, "logits_health", [log.id]).answer)
     return 0
 
 
 def parity(args: argparse.Namespace) -> int:
     from engine.logits.parity import compare_logs
-    from engine.logits.parity_words import FIGURE_NAMES, cautions, parity_sentences
+    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
-    logs = store.found(LOGIT_LOG)
-    control, test = logs.get(args.control, LOGIT_LOG), logs.get(args.test, LOGIT_LOG)
-    comparison = compare_logs(store, control, test)
+    control, test = (store.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (args.control, args.test))
     if args.json:
-        emit_json(asdict(comparison))
-        return 0
-    rows = []
-    for positions in comparison.filters:
-        for name, agreement in (("all values", positions.with_flagged), ("without flagged", positions.without_flagged)):
-            figures = [getattr(agreement, key) for key in FIGURE_NAMES]
-            figures = ["" if value is None else f"{value:.6g}" for value in figures]
-            rows.append([positions.name, name, f"{agreement.values:,}", *figures])
-    write(table(("positions", "", "values", *FIGURE_NAMES.values()), rows))
-    write("\n".join(map(one_line, [*cautions(control, test), *parity_sentences(comparison)])))
+        emit_json(asdict(compare_logs(store, control, test)))
+    else:
+        write(ask(store, "logits_parity", [control.id, test.id]).answer)
     return 0
 
 

@@ -7,6 +7,7 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -28,6 +29,11 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Charts", "Molecules"): ["compare_molecules"],
         ("Charts", "Masks"): ["compare_masks"],
         ("Coverage", ""): ["compare_coverage"],
+    },
+    "logits": {
+        ("Models", ""): ["logits_models"],
+        ("Health", ""): ["logits_health"],
+        ("Parity", ""): ["logits_parity"],
     },
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
@@ -89,6 +95,9 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any)
     choices = choices_of(option, store, entries)
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
+    if isinstance(option.default, tuple):
+        parts = [part for part in given.split(",") if part] if isinstance(given, str) else given
+        return tuple(value_of(replace(option, default=None), store, entries, part) for part in parts)
     if choices or callable(option.choices):
         by_text = {str(choice): choice for choice in choices}
         if str(given) not in by_text:

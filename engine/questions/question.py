@@ -42,7 +42,7 @@ class Option:
     """
 
     name: str
-    default: Any = None  # None: the first choice, or nothing
+    default: Any = None  # None: the first choice, or nothing; a tuple: several choices
     label: str = ""
     choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
     bounds: tuple[float, float] | None = None
@@ -81,7 +81,7 @@ class Chart:
     faint: str = ""  # a column that is true where a mark is background
     dash: str = ""  # a column that is true where a line is dashed
     log: str = ""  # "x", "y" or "xy"
-    line_at: float | None = None  # across the axis of values
+    line_at: float | str | None = None  # across the axis of values; a column that has it
     has_diagonal: bool = False
     hover: tuple[str, ...] = ()
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page

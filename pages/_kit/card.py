@@ -84,6 +84,8 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     if choices:
         values = list(choices)
         words: Any = {"format_func": lambda value: choices.get(value, str(value))}
+        if isinstance(option.default, tuple):
+            return st.multiselect(label, values, option.default, placeholder="any", width=260, **words, **bound)
         if len(values) <= AS_BUTTONS and sum(len(word) for word in choices.values()) < 90:
             first = values[0] if option.default is None else option.default
             return st.segmented_control(label, values, default=first, required=True, **words, **bound)
