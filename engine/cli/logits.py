@@ -13,25 +13,13 @@ from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.cli.output import Row
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
 
 MOST_NAME = 40
-
-
-def _short(key: str) -> Callable[[Row], str]:
-    return lambda row: cell(row[key], MOST_NAME)
-
-
 COLUMNS = (
     ("log", "log_id"),
-    ("label", _short("label")),
-    ("engine", _short("engine")),
-    ("model", _short("model")),
-    ("precision", _short("precision")),
+    *((key, lambda row, key=key: cell(row[key], MOST_NAME)) for key in ("label", "engine", "model", "precision")),
     ("entries", "entries"),
     ("values", "values_logged"),
     ("flagged", share("flagged_entries", "entries")),
@@ -82,19 +70,14 @@ def add(args: argparse.Namespace) -> int:
         logs = add_file(store, path, names, progress)
         line.clear()
         entries = [log.entry for log in logs]
-        say(
-            now=True,
-            state="done" if any(log.is_new for log in logs) else "there",
-            done=sum(entry.row["entries"] for entry in entries),
-            work=1.0,
-            made=" ".join(entry.id for entry in entries),
-        )
+        state, made = "done" if any(log.is_new for log in logs) else "there", " ".join(entry.id for entry in entries)
+        say(now=True, state=state, done=sum(entry.row["entries"] for entry in entries), work=1.0, made=made)
         for log in logs:
+            row = log.entry.row
             if not log.is_new:
-                note(f"{log.entry.row.get('file')} is already in the store, as {log.entry.id}")
-        for entry in entries:
-            if entry.row.get("left_out") or entry.row.get("is_cut"):
-                note(f"{entry.id}: {entry.row.get('notes') or ''}")
+                note(f"{row.get('file')} is already in the store, as {log.entry.id}")
+            if row.get("left_out") or row.get("is_cut"):
+                note(f"{log.entry.id}: {row.get('notes') or ''}")
         return entries
 
     entries = read_files(args, expand(args.files), read)

@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache, partial
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from engine.errors import FileFormatError, shown
 from engine.user_files import open_file, parsed_json
 
 BLOCK_BYTES, MOST_LINE_BYTES = 1 << 20, 1 << 24
+REPORT_LINES = 5_000  # between two looks at how far the file is read
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
@@ -80,12 +82,14 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     with open_file(path) as file:
         if file.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff"):  # type: ignore[attr-defined]
             raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
-        text, size = _text(file), max(1, path.stat().st_size)
-        while line := text.readline(MOST_LINE_BYTES + 1):
+        text, size, share = _text(file), max(1, path.stat().st_size), 0.0
+        for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b"")):
+            if number % REPORT_LINES == 0:
+                share = min(1.0, file.tell() / size)
             if len(line) > MOST_LINE_BYTES:
                 what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
                 raise FileFormatError(what, "A logit log has one JSON object a line")
-            yield line, min(1.0, file.tell() / size)
+            yield line, share
 
 
 class _Inflated(RawIOBase):
@@ -173,6 +177,7 @@ def _number(value: object) -> float:
         raise NoEntryError(f"a value is {text[:20]!r}") from error
 
 
+@lru_cache(4_096)
 def clean_text(value: object) -> str | None:
     """Text that every store and terminal can hold; None for an empty one."""
     return None if value is None else str(value)[:MOST_TEXT].encode("utf-8", "replace").decode() or None

@@ -1,7 +1,6 @@
 """The damage of a stored log in figures: by entry, by value and by position.
 
-Shares count damage. Values masked on purpose and rows without a token are flagged too, and counted apart. The reports'
-own rule is counted as well. Only the files of this one log are opened, and answers are cached.
+Shares count damage. Values masked on purpose and rows without a token are flagged too, and counted apart.
 """
 
 from __future__ import annotations

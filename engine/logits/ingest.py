@@ -26,7 +26,16 @@ from engine.figures.words import counted
 from engine.logits.batches import MEASURED, BatchBuilder, tables_of
 from engine.logits.causes import CAUSES, CERTAINTIES, DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
-from engine.logits.entries import BROKEN, LogLine, NoEntryError, clean_text, fingerprint, read_line, read_lines
+from engine.logits.entries import (
+    BROKEN,
+    REPORT_LINES,
+    LogLine,
+    NoEntryError,
+    clean_text,
+    fingerprint,
+    read_line,
+    read_lines,
+)
 from engine.logits.rules import UNKNOWN, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
@@ -36,7 +45,7 @@ from engine.user_files import parsed_json
 
 BATCH_VALUES = 500_000  # that are judged together
 MOST_LOGS = 64  # engines, models and precisions in one file
-MOST_NAMED, MOST_ID, REPORT_LINES, MOST_BAD_LINES = 3, 40, 5_000, 100_000
+MOST_NAMED, MOST_ID, MOST_BAD_LINES = 3, 40, 100_000
 Key = tuple[str, str | None, str | None]  # engine, model, precision
 Progress = Callable[[int, float], None]
 """Called with the number of entries read, and the share of the file that they come from."""
@@ -83,10 +92,8 @@ def add_file(
                     key = names.key(line)
                     if key not in logs:
                         if len(logs) == MOST_LOGS:
-                            raise FileFormatError(
-                                f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions",
-                                "Give --engine, --model or --precision: they replace what entries say",
-                            )
+                            what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+                            raise FileFormatError(what, "Name them by --engine, --model and --precision")
                         logs[key] = _Log(store, sha256, key)
                     logs[key].add(line, number)
                     entries += 1

@@ -1,8 +1,5 @@
 """The values that two logs have in common, pair by pair; and logs that were read late, told by another log.
 
-Entries are matched by checkpoint, text and token_idx, values by position. A source that a log gives to one text is its
-name: where logs share names, texts are matched by name, else the n-th of one log with the n-th of the other.
-
 An engine that writes each step's logits over the last one's, and a logger that reads them after the next call: every
 value is a real logit, of another token. No rule over one log sees that; beside a second log of the same texts, entry t
 has the values that the other has at t + 1. A log without such a second one is never called sound here.
@@ -12,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +26,8 @@ LEAST_ENTRIES, MOST_OTHERS, MOST_PAIRED = 8, 8, 100
 NEARLY_ALL = 0.9  # of the entries: so many are nearer to the next token's values
 NEARER = 0.1  # of the median distances: engines differ a little, a late read by none of the distance between two tokens
 
+# Entries are matched by checkpoint, text and token_idx, values by position. A source that a log gives to one text is
+# its name: where logs share names, texts are matched by name, else the n-th of one log with the n-th of the other.
 # Texts are matched by source or number, so that a text that one engine ends early moves none after it. In a log whose
 # texts alternate and have no source of their own, a text's number means nothing: there the n-th entries of a token are
 # matched.
@@ -199,11 +199,6 @@ def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
         is_same = rows[0].get("precision") == rows[1].get("precision")
         return sound, is_same, ours, min(row["entries"] for row in rows)
 
-    pairs = [
-        (log, other)
-        for place, log in enumerate(newest)
-        for other in newest[place + 1 :]
-        if log.row.get("model") and log.row["model"] == other.row.get("model")
-        and log.row["engine"] != other.row["engine"]
-    ]  # fmt: skip
-    return max(pairs, key=worth) if pairs else tuple(newest[:1])
+    pairs = [(log, other) for log, other in combinations(newest, 2) if log.row.get("model")
+             and log.row["model"] == other.row.get("model") and log.row["engine"] != other.row["engine"]]  # fmt: skip
+    return max(pairs, key=worth, default=tuple(newest[:1]))

@@ -67,9 +67,8 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
     met, pairs, by_number = pairs_of(store, control, test)
     if len(pairs.entry) == 0:
-        raise FileFormatError(
-            f"{control.id} and {test.id} share no checkpoint, token and position", "Log the same prompt with both"
-        )
+        what = f"{control.id} and {test.id} share no checkpoint, token and position"
+        raise FileFormatError(what, "Log the same prompt with both")
     one, other = log_name(control.row), log_name(test.row)
     # The precision of the weights, else of the values as logged.
     precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
@@ -89,8 +88,8 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         other if one != other else test.id,
         by_number,
         len(places),
-        counts.get(control.id, 0) - len(places),
-        counts.get(test.id, 0) - len(places),
+        counts[control.id] - len(places),
+        counts[test.id] - len(places),
         filters,
         next((one["name"] for one in filters if not one["flagged"] and one["with_flagged"]["values"]), None),
         np.unique(pairs.position[pairs.is_flagged]).tolist(),
@@ -131,10 +130,9 @@ class _Groups:
 
     def top(self, values: Real) -> Whole:
         """The place of each entry's largest value."""
-        best = np.maximum.reduceat(values, self.starts)[self.row]
-        return np.asarray(
-            np.minimum.reduceat(np.where(values == best, np.arange(len(values)), len(values)), self.starts)
-        )
+        is_best = values == np.maximum.reduceat(values, self.starts)[self.row]
+        places = np.where(is_best, np.arange(len(values)), len(values))
+        return np.asarray(np.minimum.reduceat(places, self.starts))
 
 
 @np.errstate(over="ignore", invalid="ignore")  # of values near the largest that there are, sums are infinite
@@ -149,6 +147,11 @@ def _agreement(pairs: ValuePairs) -> dict[str, Any]:
     counts = {"entries": 0, "values": len(finite.entry), "not_finite": int((~pairs.is_finite).sum())}
     if not len(finite.entry):
         return counts | dict.fromkeys(FIGURES)
+
+    def mean(values: Real) -> float | None:
+        known = values[np.isfinite(values)]
+        return float(known.mean()) if len(known) else None
+
     rows, control, test = _Groups(finite.entry), finite.control, finite.test
     difference, size = test - control, np.maximum(np.abs(control), np.abs(test))
     most = float(np.abs(control).max())
@@ -159,16 +162,12 @@ def _agreement(pairs: ValuePairs) -> dict[str, Any]:
         difference.mean(),
         np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)) if most else None,
         np.divide(np.abs(difference), size, out=np.zeros_like(size), where=size > 0).max(),
-        *(_mean(figure(control, test)) for figure in (rows.cosine, rows.rank)),
+        mean(rows.cosine(control, test)),
+        mean(rows.rank(control, test)),
         (rows.top(control) == rows.top(test))[is_wide].mean() if is_wide.any() else None,
     )
     known = [None if figure is None else float(figure) for figure in figures]
     return counts | {"entries": len(rows.starts)} | dict(zip(FIGURES, known, strict=True))
-
-
-def _mean(values: Real) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else None
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -204,64 +203,47 @@ def _places(met: pa.Table, pairs: ValuePairs) -> list[dict[str, Any]]:
 
 
 def parity_sentences(parity: Parity) -> list[str]:
-    """The answer first, then its evidence and what was left out."""
-    everything = parity.filters[0]
-    agreed, flagged, first = everything["without_flagged"], everything["flagged"], parity.diverging
-    found = [_answer(parity, agreed)]
+    """The answer first, then where they diverge, flags, and what was left out."""
+    agreed, flagged, first = parity.filters[0]["without_flagged"], parity.filters[0]["flagged"], parity.diverging
+    names, mean = f"{parity.test_name} and {parity.control_name}", agreed["mean_difference"]
+    pairs = f"{counted(agreed['values'], 'value')} of {counted(agreed['entries'], 'entry', 'entries')}"
+    if not agreed["values"]:
+        found = [f"{names} cannot be compared: no pair of values is without a flag."]
+    elif agreed["max_difference"] == 0:
+        found = [f"{names} agree bit for bit in {pairs}."]
+    elif agreed["relative"] is None:
+        found = [f"{names} differ by {mean:.2g} on average in {pairs}, all 0 in the control."]
+    else:
+        # Decimal digits to which the values agree, by the root mean square of their differences.
+        digits = max(0, min(MOST_DIGITS, math.floor(-math.log10(agreed["relative"]))))
+        rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
+        top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
+        found = [
+            f"{names} agree to about {counted(digits, 'digit')}: {pairs} differ by {mean:.2g} on average and "
+            f"{agreed['max_difference']:.2g} at most{rank}{top}."
+        ]
+        if abs(agreed["shift"]) >= 0.9 * mean:
+            found[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
     if first is not None:
         found.append(
             f"First divergence: checkpoint {first['checkpoint']}, token {first['token_idx']:,}, relative difference "
             f"{first['relative']:.2g}; their precision explains {parity.tolerance:g}."
         )
     elif agreed["relative"] is not None:
-        found.append(
-            f"No divergence: no difference is larger than their precision explains (relative {parity.tolerance:g})."
-        )
-    if flagged:
-        pairs = counted(flagged, "pair has", "pairs have")
-        found.append(f"{pairs} a flagged value, at {positions_in_words(parity.flagged_positions)}.")
-    least = min((one for one in parity.filters if one["flagged"]), key=lambda one: one["flagged"], default=None)
-    if least is None:
+        found.append(f"No divergence: no relative difference is over {parity.tolerance:g}, which precision explains.")
+    if not flagged:
         found.append("No compared value has a flag; no position filter is needed.")
-    elif parity.supported is not None:
-        found.append(f"The mildest position filter without a flagged value: “{parity.supported}”.")
     else:
-        left = counted(least["flagged"], "flagged pair")
-        found.append(
-            f"No position filter is enough: “{least['name']}” still leaves {left}. Leave out flagged values instead."
-        )
+        where = positions_in_words(parity.flagged_positions)
+        enough = "No position filter is enough: leave out flagged values instead."
+        if parity.supported is not None:
+            enough = f"The mildest position filter without a flagged value: “{parity.supported}”."
+        found.append(f"{counted(flagged, 'pair has', 'pairs have')} a flagged value, at {where}. {enough}")
     if parity.only_control or parity.only_test:
+        both = counted(parity.entries, "entry", "entries")
         found.append(
-            f"In both logs: {counted(parity.entries, 'entry', 'entries')}. Left out: {parity.only_control:,} only in "
-            f"the control and {parity.only_test:,} only in the test."
+            f"In both: {both}; left out: {parity.only_control:,} of the control, {parity.only_test:,} of the test."
         )
     if parity.by_number:
-        found.append(
-            "The logs share no source names: the n-th text of one is compared with the n-th of the other, "
-            "even if they differ."
-        )
+        found.append("The logs share no source names: the n-th text of one is compared with the n-th of the other.")
     return found
-
-
-def _answer(parity: Parity, agreed: Mapping[str, Any]) -> str:
-    names = f"{parity.test_name} and {parity.control_name}"
-    if not agreed["values"]:
-        return f"{names} cannot be compared: no pair of values is without a flag."
-    pairs = f"{counted(agreed['values'], 'value')} of {counted(agreed['entries'], 'entry', 'entries')}"
-    if agreed["max_difference"] == 0:
-        return f"{names} agree bit for bit in {pairs}."
-    relative, mean, shift = agreed["relative"], agreed["mean_difference"], agreed["shift"]
-    if relative is None:
-        return f"{names} differ by {mean:.2g} on average in {pairs}, all 0 in the control."
-    # Decimal digits to which the values agree, by the root mean square of their differences.
-    digits = max(0, min(MOST_DIGITS, math.floor(-math.log10(relative)))) if math.isfinite(relative) else 0
-    to = f"to about {counted(digits, 'digit')}" if digits else "not even to the first digit"
-    rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
-    top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
-    said = ""
-    if shift and mean and abs(shift) >= 0.9 * mean:
-        said = f" Nearly all of that is a shift of {shift:+.2g} of all values, which changes no probability."
-    return (
-        f"{names} agree {to}: {pairs} {'differs' if agreed['values'] == 1 else 'differ'} by {mean:.2g} on average and "
-        f"{agreed['max_difference']:.2g} at most{rank}{top}.{said}"
-    )

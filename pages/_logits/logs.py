@@ -16,7 +16,7 @@ from engine.logits.pairs import first_logs, is_damaged
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._shared.entry_picker import EntryPicker, origin_column, per_cent, rate_column, time_column
+from pages._shared.entry_picker import EntryPicker, origin_column, per_cent, rate_column
 from pages._shared.selection import Selection, SelectionQuery
 
 FILTERS_FROM = 8
@@ -54,8 +54,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "flagged": None if flagged is None or not entries else per_cent(flagged / entries),
         "report": None if garbage is None or not entries else per_cent(garbage / entries),
         "cause": words,
-        "made": row.get("created_at"),
-        **{name: row.get(name) for name in ("file", "origin", "label", "notes")},
+        **{name: row.get(name) for name in ("file", "origin", "label")},
     }
 
 
@@ -72,9 +71,7 @@ def _columns() -> dict[str, Any]:
         "cause": config.TextColumn("likely cause", width=180),
         "file": config.TextColumn("file", width=150),
         "origin": origin_column(),
-        "made": time_column("imported"),
         "label": config.TextColumn("label", width=120),
-        "notes": config.TextColumn("notes", width=200),
     }
 
 
