@@ -29,6 +29,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Charts", "Masks"): ["compare_masks"],
         ("Coverage", ""): ["compare_coverage"],
     },
+    "drift": {("Junk lexicon", ""): ["drift_lexicon"]},
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
