@@ -231,7 +231,12 @@ def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:
         }
         del trace["marker"]
     if any(labels):
-        trace |= {"text": labels, "textposition": "middle right", "cliponaxis": False, "textfont": {"size": 12}}
+        trace |= {
+            "text": labels,
+            "textposition": "top center" if chart.interval == "x" else "middle right",
+            "cliponaxis": False,
+            "textfont": {"size": 12},
+        }
     if chart.low and not is_line:
         middle = [row[chart.x if chart.interval == "x" else chart.y] for row in rows]
         ends: dict[str, list[float]] = {"arrayminus": [], "array": []}
