@@ -35,6 +35,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Health", ""): ["logits_health"],
         ("Parity", ""): ["logits_parity"],
     },
+    "drift": {("Junk lexicon", ""): ["drift_lexicon"]},
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
