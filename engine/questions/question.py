@@ -48,6 +48,7 @@ class Option:
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
+    is_many: bool = False  # any of the choices; in a terminal joined by commas
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from engine.evidence.advice.predicted import sized
 from engine.evidence.checks.finding import Source, said
 from engine.evidence.claims import Claim
+from engine.models.summary import sized
 from pages._evidence.claims import Judged
 from pages._shared import links
 from pages._shared.components.claims_list import Group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,8 +11,10 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.models.devices import spare_cores
 from engine.questions import Answered, ask, choices_of, entries_of, question_of
 from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._shared.errors import escape_markdown, shown_errors
@@ -60,6 +63,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             for name in question.TABLES:
                 if answered.tables[name].num_rows:
                     show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
+            if "commands" in answered.tables:
+                start_buttons(key, answered.tables["commands"])
             if notes:
                 st.caption(unbroken(escape_markdown(notes)))
             data(key, question, answered, head)
@@ -83,6 +88,8 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         return value
     if choices:
         values = list(choices)
+        if option.is_many:
+            return st.multiselect(label, values, list(option.default), width=420, **bound) or list(option.default)
         words: Any = {"format_func": lambda value: choices.get(value, str(value))}
         if len(values) <= AS_BUTTONS and sum(len(word) for word in choices.values()) < 90:
             first = values[0] if option.default is None else option.default
@@ -156,6 +163,20 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
+def start_buttons(key: str, commands: pa.Table) -> None:
+    """What would tell more, each command with a button; one that names a file of the reader's has none."""
+    for number, command in enumerate(commands["command"].to_pylist()):
+        st.code(f".venv/bin/{command}", language=None, wrap_lines=True)
+        words = shlex.split(command)[3:]
+        is_there = task_queue().is_at(command)
+        if not {"FILE", "FOLDER"} & set(words) and st.button(
+            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
+        ):
+            spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
+            if tasks.submit(" ".join(words[:3]), spared, about=command):
+                st.rerun()
+
+
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
     popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
@@ -164,7 +185,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
         return
     with popover:
         for name, table in answered.tables.items():
-            if table.num_rows and name not in question.TABLES and name != "notes":
+            if table.num_rows and name not in (*question.TABLES, "notes", "commands"):
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):
