@@ -1,11 +1,18 @@
 """The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
 
-from pages._drift import effect, lexicon
+from collections.abc import Sequence
+
+from engine.inspection.runs import RunFacts
+from engine.questions import PAGES
+from engine.store.store import Store
+from pages._drift import lexicon
 from pages._drift import molecules as drift_molecules
-from pages._drift.runs import chosen_runs
+from pages._drift.runs import choose_one, chosen_runs
+from pages._kit.card import cards
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.inspected import open_store
+from pages._shared.managing import tasks
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 
@@ -13,10 +20,16 @@ TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
 LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may leave **junk** in it, or **cut** it."
 
+
+def what_the_lp_did(store: Store, runs: Sequence[RunFacts]) -> None:
+    cards(PAGES["drift"]["What the LP did", ""], store, [choose_one(runs).run_id])
+    tasks.show(store)
+
+
 SECTIONS = {
     "Molecules": drift_molecules.show,
     "Junk lexicon": lexicon.show,
-    "What the LP did": effect.show,
+    "What the LP did": what_the_lp_did,
 }
 
 page(TITLE, ICON, LEAD)

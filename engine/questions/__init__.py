@@ -32,6 +32,9 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Coverage", ""): ["compare_coverage"],
         ("Advice", ""): ["compare_advice"],
     },
+    "drift": {
+        ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
+    },
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}

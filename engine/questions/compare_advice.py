@@ -32,7 +32,6 @@ from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient
 from engine.figures.words import angstrom, counted, duration, listed, percent, seconds, times, with_interval
 from engine.inspection.lp_cost import known_cost
-from engine.inspection.lp_cost_words import short_words
 from engine.lp_records import FORMER, LPS, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -255,7 +254,7 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
         row["rmsd_answers"], row["rmsd_to"] = round(float(of_lp["rmsd_known"].sum())), ""
         row["rmsd_to"] = rmsd_references(entry) if of.get("rmsd_samples") else ""
         cost, why_not = (None, "") if lp == "none" else known_cost(store, entry)
-        row["lp_cost"] = why_not if cost is None else short_words(cost, lp)
+        row["lp_cost"] = why_not if cost is None else cost.short_words(lp)
         rows.append(row)
     base = next((row for row in rows if row["lp"] == "none"), {})
     for row in (row for row in rows if base and row is not base):

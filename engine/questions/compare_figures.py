@@ -33,7 +33,6 @@ from engine.comparing.reading import compare_entries, samples_of
 from engine.figures.statistics import Interval, quotient
 from engine.figures.words import hundredths, listed, number, percent, span, times, whole
 from engine.inspection.lp_cost import known_cost
-from engine.inspection.lp_cost_words import short_words
 from engine.lp_records import UNKNOWN_LP, guard_words, stored_lp
 from engine.models.summary import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -263,7 +262,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         if why_not:
             found.append(f"What it costs is not known: {why_not}.")
         elif cost is not None and entry.row.get("lp") not in (None, "", "none"):
-            found.append(f"{short_words(cost, str(entry.row['lp']))}.")
+            found.append(f"{cost.short_words(str(entry.row['lp']))}.")
     return list(dict.fromkeys(found))
 
 
