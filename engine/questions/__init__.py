@@ -32,6 +32,10 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Coverage", ""): ["compare_coverage"],
         ("Advice", ""): ["compare_advice"],
     },
+    "evidence": {
+        ("In two minutes", ""): ["evidence_misread"],
+        ("The lost third", ""): ["evidence_lost_third", "evidence_lost_third_lanes"],
+    },
     "drift": {
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
     },

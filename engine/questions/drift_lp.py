@@ -125,8 +125,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         overall |= interval_row(f"rmsd_{name}", None if found is None else found.plain)
         overall |= interval_row(f"rmsd_{name}_adjusted", None if found is None else found.adjusted)
     along = [{"along": tenth / 10 + 0.05, **figures(of["tenth"] == tenth)} for tenth in range(10)]
-    return {"main": rows_table(places, ["kind", "where"]), "along": rows_table(along), "overall": rows_table([overall]),
-            "samples": rows_table(samples), "with rmsd": rows_table(with_rmsd if len(with_rmsd) > 2 else [])}  # fmt: skip
+    drawn = with_rmsd if len(with_rmsd) > 2 else []
+    return {"main": rows_table(places, ["kind", "where"]), "along": rows_table(along),
+            "overall": rows_table([overall]),
+            "samples": rows_table(samples), "with rmsd": rows_table(drawn)}  # fmt: skip
 
 
 def against_rmsd(rows: Sequence[dict[str, Any]], name: str) -> Correlation | None:
