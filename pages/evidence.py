@@ -182,7 +182,8 @@ def all_claims(store: Store, rows: Sequence[Judged]) -> None:
     table = [
         {"claim": claim.id, "verdict": f"{LOOKS[verdict.verdict].sign} {verdict.verdict}" if verdict else "–",
          "statement": one_line(claim.statement),
-         "report": f"{claim.reported} {claim.unit}".strip() if claim.reported else "", "here": figures(claim, verdict).partition("here: ")[2],
+         "report": f"{claim.reported} {claim.unit}".strip() if claim.reported else "",
+         "here": figures(claim, verdict).partition("here: ")[2],
          "about": one_line(claim.subject)}
         for claim, verdict in found
     ]  # fmt: skip
