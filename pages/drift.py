@@ -1,11 +1,10 @@
 """The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.inspection.runs import RunFacts
 from engine.questions import PAGES
 from engine.store.store import Store
-from pages._drift import lexicon
 from pages._drift import molecules as drift_molecules
 from pages._drift.runs import choose_one, chosen_runs
 from pages._kit.card import cards
@@ -21,15 +20,18 @@ ICON = ":material/troubleshoot:"
 LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may leave **junk** in it, or **cut** it."
 
 
-def what_the_lp_did(store: Store, runs: Sequence[RunFacts]) -> None:
-    cards(PAGES["drift"]["What the LP did", ""], store, [choose_one(runs).run_id])
-    tasks.show(store)
+def of_one_run(view: str) -> Callable[[Store, Sequence[RunFacts]], None]:
+    def show(store: Store, runs: Sequence[RunFacts]) -> None:
+        cards(PAGES["drift"][view, ""], store, [choose_one(runs).run_id])
+        tasks.show(store)
+
+    return show
 
 
 SECTIONS = {
     "Molecules": drift_molecules.show,
-    "Junk lexicon": lexicon.show,
-    "What the LP did": what_the_lp_did,
+    "Junk lexicon": of_one_run("Junk lexicon"),
+    "What the LP did": of_one_run("What the LP did"),
 }
 
 page(TITLE, ICON, LEAD)

@@ -37,6 +37,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("The lost third", ""): ["evidence_lost_third", "evidence_lost_third_lanes"],
     },
     "drift": {
+        ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
     },
 }
@@ -129,11 +130,11 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
 
 def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
     choices = choices_of(option, store, entries)
+    if option.is_many:
+        given = option.default or () if given is None else given.split(",") if isinstance(given, str) else given
+        return tuple(value_of(replace(option, is_many=False), store, entries, one) for one in given)
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
-    if option.is_many:
-        given = given.split(",") if isinstance(given, str) else given
-        return tuple(value_of(replace(option, is_many=False), store, entries, one) for one in given)
     if choices or callable(option.choices):
         by_text = {str(choice): choice for choice in choices}
         if str(given) not in by_text:
