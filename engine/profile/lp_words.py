@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.decode.cost import LEGAL_ROWS
 from engine.figures.statistics import quotient
 from engine.figures.words import number, percent
-from engine.lp_records import lp_record, split_cleanup
+from engine.lp_records import LEGAL_ROWS, lp_record, split_cleanup
 from engine.profile.cautions import WINDOW
 from engine.profile.compare import TraceComparison
 from engine.profile.stored_trace import StoredTrace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,8 +11,10 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.models.devices import spare_cores
 from engine.questions import Answered, ask, choices_of, entries_of, question_of
 from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._shared.errors import escape_markdown, shown_errors
@@ -60,6 +63,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             for name in question.TABLES:
                 if answered.tables[name].num_rows:
                     show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
+            if "commands" in answered.tables:
+                start_buttons(key, answered.tables["commands"])
             if notes:
                 st.caption(unbroken(escape_markdown(notes)))
             data(key, question, answered, head)
@@ -82,8 +87,9 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         put_shown(**{option.name: value})
         return value
     if choices:
-        if isinstance(option.default, tuple):
-            return st.multiselect(label, list(choices), option.default, placeholder="any", width=260, **bound)
+        if option.is_many:
+            usual = list(option.default or ())
+            return st.multiselect(label, list(choices), usual, width=420, placeholder="any", **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
@@ -178,6 +184,20 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
+def start_buttons(key: str, commands: pa.Table) -> None:
+    """What would tell more, each command with a button; one that names a file of the reader's has none."""
+    for number, command in enumerate(commands["command"].to_pylist()):
+        st.code(f".venv/bin/{command}", language=None, wrap_lines=True)
+        words = shlex.split(command)[3:]
+        is_there = task_queue().is_at(command)
+        if not {"FILE", "FOLDER"} & set(words) and st.button(
+            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
+        ):
+            spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
+            if tasks.submit(" ".join(words[:3]), spared, about=command):
+                st.rerun()
+
+
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
     popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
@@ -192,7 +212,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
                 st.session_state["kept picture"] = shape
                 st.rerun()
         for name, table in answered.tables.items():
-            if table.num_rows and name not in question.TABLES and name != "notes":
+            if table.num_rows and name not in (*question.TABLES, "notes", "commands"):
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):

@@ -8,9 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
 from engine.figures.words import capitalised, number, percent, signed, times
+from engine.models.summary import sized
 from engine.profile.compare import FamilyRow, TraceComparison, document, family_row
 from engine.profile.lp_words import head_words, lp_words, sample_words
 from engine.profile.step_places import PLACE_WORDS, PlaceRow, pass_words, place_rows, place_words
