@@ -13,7 +13,7 @@ from typing import Any, cast
 from engine.comparing.measures import run_names
 from engine.errors import DriftscopeError, nearest, shown
 from engine.inspection.memo import Memo
-from engine.questions.question import Answered, Kind, Option, Options, Question
+from engine.questions.question import Answered, Kind, Option, Options, Question, entry_names
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
@@ -60,7 +60,7 @@ def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | N
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
-        names = run_names(entries) if question.OF.kind == "run" else {entry.id: entry.id for entry in entries}
+        names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
         return Answered(question.answer(tables, options), tables, options, names)
 
     return _answers.of((key, what, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
@@ -87,6 +87,9 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
 
 def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
     choices = choices_of(option, store, entries)
+    if option.is_many:
+        chosen = str(given or "").split(",") if given is None or isinstance(given, str) else map(str, given)
+        return tuple(choice for choice in choices if str(choice) in set(chosen))
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
     if choices or callable(option.choices):

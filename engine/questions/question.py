@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, one_line
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -48,6 +48,7 @@ class Option:
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
+    is_many: bool = False  # any number of the choices, none at first
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 
@@ -65,9 +66,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A table's rows as marks. A table that is absent or empty draws nothing."""
+    """A table's rows as marks. A table that is absent or empty draws nothing.
 
-    kind: Literal["points", "bars", "lines", "heat"]
+    "time" stacks the shares of ``colour`` from ``x`` to ``high``, with zoom and pan; ``spans`` are drawn below them.
+    """
+
+    kind: Literal["points", "bars", "lines", "heat", "time"]
     x: str
     y: str
     table: str = "main"
@@ -84,6 +88,7 @@ class Chart:
     line_at: float | None = None  # across the axis of values
     has_diagonal: bool = False
     hover: tuple[str, ...] = ()
+    spans: str = ""  # of "time": a table with ``split``, lane, what, start, end and ``colour``
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page
 
 
@@ -112,6 +117,14 @@ class Answered:
     tables: Tables
     options: Options
     names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
+
+
+def entry_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """Of traces and logs by id: label, else source, as short as tells these apart."""
+    names = {entry.id: one_line(entry.row.get("label") or entry.row.get("source") or entry.id) for entry in entries}
+    origins = {e.id: "" if e.row.get("origin") == "measured" else f" · {e.row.get('origin')}" for e in entries}
+    is_clear = len(set(names.values())) == len(names)
+    return {id_: f"{name}{origins[id_]}" if is_clear else f"{name} · {id_}" for id_, name in names.items()}
 
 
 def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:

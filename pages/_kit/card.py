@@ -14,6 +14,7 @@ from engine.questions import Answered, ask, choices_of, entries_of, question_of
 from engine.questions.question import Chart, Column, NeedsWork, Option, Question
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
+from pages._kit.time_chart import time_figure
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
@@ -23,7 +24,8 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0)}
+FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
+ZOOM = [["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
 AS_BUTTONS = 3  # so many choices are a row of buttons, more are a list
 
 
@@ -81,6 +83,8 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
             st.rerun(scope="fragment")
         put_shown(**{option.name: value})
         return value
+    if option.is_many:
+        return st.multiselect(label, list(choices), format_func=lambda v: choices.get(v, v), placeholder="any", **bound)
     if choices:
         values = list(choices)
         words: Any = {"format_func": lambda value: choices.get(value, str(value))}
@@ -103,16 +107,19 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
-    rows = table.to_pylist()
+    rows = [] if chart.kind == "time" else table.to_pylist()
     order = list(answered.names) or list(ids)
     event = st.plotly_chart(
-        figure_of(chart, rows, question.COLUMNS, order, answered.names),
+        time_figure(chart, answered.tables, question.COLUMNS)
+        if chart.kind == "time"
+        else figure_of(chart, rows, question.COLUMNS, order, answered.names),
         theme=None,
         key=f"chart-{key}-{number}",
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
         on_select="rerun" if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": [["toImage"]],
+        config={"displaylogo": False, "modeBarButtons": ZOOM if chart.kind == "time" else [["toImage"]],
+                "scrollZoom": chart.kind == "time",
                 "toImageButtonOptions": {"format": "svg", "filename": key}},
     )  # fmt: skip
     points = event["selection"]["points"] if chart.picks and isinstance(event, dict) else []
