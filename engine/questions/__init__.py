@@ -13,8 +13,8 @@ from typing import Any, cast
 from engine.comparing.measures import run_names
 from engine.errors import DriftscopeError, nearest, shown
 from engine.inspection.memo import Memo
-from engine.questions.question import Answered, Kind, Option, Options, Question, entry_names
-from engine.store.entries import Entry
+from engine.questions.question import Answered, Kind, Option, Options, Question
+from engine.store.entries import Entry, entry_names
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -28,6 +28,13 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Charts", "Molecules"): ["compare_molecules"],
         ("Charts", "Masks"): ["compare_masks"],
         ("Coverage", ""): ["compare_coverage"],
+    },
+    "profiles": {
+        ("Families", ""): ["profiles_families", "profiles_places"],
+        ("Launches", ""): ["profiles_phases", "profiles_junk", "profiles_launches"],
+        ("Kernels", ""): ["profiles_kernels"],
+        ("Timeline", ""): ["profiles_timeline"],
+        ("Reports", ""): ["profiles_reports"],
     },
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]

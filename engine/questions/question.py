@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
-from engine.errors import DriftscopeError, one_line
+from engine.errors import DriftscopeError
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -117,14 +117,6 @@ class Answered:
     tables: Tables
     options: Options
     names: Mapping[str, str] = field(default_factory=dict)  # of runs, by id
-
-
-def entry_names(entries: Sequence[Entry]) -> dict[str, str]:
-    """Of traces and logs by id: label, else source, as short as tells these apart."""
-    names = {entry.id: one_line(entry.row.get("label") or entry.row.get("source") or entry.id) for entry in entries}
-    origins = {e.id: "" if e.row.get("origin") == "measured" else f" · {e.row.get('origin')}" for e in entries}
-    is_clear = len(set(names.values())) == len(names)
-    return {id_: f"{name}{origins[id_]}" if is_clear else f"{name} · {id_}" for id_, name in names.items()}
 
 
 def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""Work along time as a plotly figure: stacked shares, and below them spans in lanes, on one axis that zooms and pans."""
+"""Work along time as a plotly figure: stacked shares and, below them, spans in lanes, on one axis that zooms."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
                          dragmode="pan", hovermode="x unified", barmode="overlay", bargap=0.2,
                          margin={"t": 60})  # fmt: skip
     low, high = float(start.min()), float(end.max())
-    figure.update_xaxes(range=[low, high], minallowed=low, maxallowed=high, showticklabels=True)
+    figure.update_xaxes(range=[low, high], minallowed=low, maxallowed=high, showticklabels=False)
     column = columns.get(chart.x, Column(chart.x))
-    figure.update_xaxes(row=len(heights), col=1, title={"text": safe(f"{column.words} ({column.unit})")})
+    figure.update_xaxes(
+        row=len(heights), col=1, showticklabels=True, title={"text": safe(f"{column.words} ({column.unit})")}
+    )
     return figure

@@ -9,22 +9,14 @@ from typing import Any
 
 import streamlit as st
 
-from engine.errors import DriftscopeError, one_line
-from engine.figures.words import shortened
-from engine.inspection.memo import computed_once
-from engine.profile.cautions import cautions
-from engine.profile.compare import TraceComparison, compare
-from engine.profile.stored_trace import StoredTrace
 from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._shared.entry_picker import EntryPicker, origin_column, time_column
-from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address
 from pages._shared.selection import Selection, SelectionQuery
 
 FILTERS_FROM = 9
-MOST_CAUTION = 400
 _RUN_NAME = r"control=([^&]+)"
 _EMPTY = """
 Three ways to get a first trace:
@@ -39,10 +31,7 @@ def chosen_traces(store: Store) -> TraceSelection | None:
     """Draw the table of traces and give those that are shown."""
     runs = {entry.id: entry.row for entry in store.found().entries}
     picker = EntryPicker(query_of(runs), partial(_row, runs=runs), _columns(), _EMPTY, filters_from=FILTERS_FROM)
-    chosen = picker.show(store.found(TRACE))
-    if chosen is not None:
-        _cautions(chosen)
-    return chosen
+    return picker.show(store.found(TRACE))
 
 
 def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
@@ -92,17 +81,6 @@ def _columns() -> dict[str, Any]:
         "made": time_column(),
         "run": config.LinkColumn("run", width=200, display_text=_RUN_NAME, help="Opens it in Compare runs"),
     }
-
-
-def _cautions(chosen: TraceSelection) -> None:
-    """What a reader has to know before any figure, once for all sections; a section says itself what does not read."""
-    try:
-        sentences = cautions(*map(trace_of, chosen.entries))
-    except DriftscopeError:
-        return
-    if sentences:
-        words = " ".join(escape_markdown(shortened(one_line(sentence), MOST_CAUTION)) for sentence in sentences)
-        st.caption(f":material/info: {words}")
 
 
 Runs = Mapping[str, Mapping[str, Any]]
@@ -160,18 +138,3 @@ def _under_an_lp(control: Entry, model: str, newest: Sequence[Entry], runs: Runs
 
 def _is_captured(entry: Entry) -> bool:
     return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
-
-
-@computed_once(6)
-def trace_of(entry: Entry) -> StoredTrace:
-    return StoredTrace.of(entry)
-
-
-@computed_once(4)
-def _comparison(control: Entry, test: Entry) -> TraceComparison:
-    return compare(trace_of(control), trace_of(test))
-
-
-def comparison_of(chosen: TraceSelection) -> TraceComparison:
-    """Of a trace alone: beside itself."""
-    return _comparison(chosen.entries[0], chosen.entries[-1])
