@@ -46,7 +46,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument("--label", default="")
     add.add_argument("--events", action="store_true", help="keep every event, as the table trace_events")
     add.add_argument("--keep", action="store_true", help="keep the file in the store, too")
-    add.add_argument("--partial", action="store_true", help="read a file that ends too early as far as it goes")
     for name, what in (("tokens", "tokens"), ("samples", "samples"), ("passes", "forward passes")):
         add.add_argument(f"--{name}", type=whole(MOST_COUNT), metavar="N", help=f"{what} that the trace covers")
     add_progress_options(add)
@@ -85,7 +84,6 @@ def add_traces(args: argparse.Namespace) -> int:
                 metadata,
                 with_events=args.events,
                 keep_file=args.keep,
-                partial=args.partial,
                 say=progress,
             )
         finally:

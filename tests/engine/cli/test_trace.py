@@ -76,15 +76,6 @@ def test_what_is_wrong_is_one_line(place: str, made: Path, tmp_path: Path) -> No
     assert run_json("trace", "list", "--store", place) == []
 
 
-def test_what_there_is_of_a_broken_file_on_request(place: str, made: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.json.gz"
-    broken.write_bytes(made.read_bytes()[:-500])
-    result = run("trace", "add", str(broken), "--partial", "--store", place)
-    assert result.code == 0 and "truncated" in result.err
-    (row,) = run_json("trace", "list", "--store", place)
-    assert row["is_complete"] is False and 0 < row["events"] < 1_202
-
-
 def test_a_table_is_a_trace_too(place: str, tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("name\tcount\ttotal_ms\tavg_ms\nfmha\t10\t5\t0.5\n")
