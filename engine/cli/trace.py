@@ -78,14 +78,7 @@ def add_traces(args: argparse.Namespace) -> int:
             line.draw(f"{name} {bar(share)} {share:.0%}, {reading.events:,} events")
 
         try:
-            entry = add_trace(
-                store,
-                path,
-                metadata,
-                with_events=args.events,
-                keep_file=args.keep,
-                say=progress,
-            )
+            entry = add_trace(store, path, metadata, with_events=args.events, keep_file=args.keep, say=progress)
         finally:
             line.clear()
         say(now=True, made=entry.id, state="done")
@@ -122,8 +115,8 @@ def compare_two(args: argparse.Namespace) -> int:
     ids = [traces.get(name, TRACE).id for name in (args.control, args.test)]
     families, launches, kernels = (ask(store, f"profiles_{key}", ids) for key in ("families", "launches", "kernels"))
     if not args.json:
-        for answered, name in ((families, "table"), (launches, "table"), (kernels, "table")):
-            rows = answered.tables[name]
+        for answered in (families, launches, kernels):
+            rows = answered.tables["table"]
             cells = [[cell(row[title]) for title in rows.column_names] for row in rows.to_pylist()[:MOST_ROWS]]
             write(f"{answered.answer}\n\n{table(rows.column_names, cells)}\n")
         return 0

@@ -147,7 +147,7 @@ class TraceFile:
         while piece := next(pieces, b""):
             buffer += piece
             text = buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
-            if text[:1] not in (b"{", b"[", b""):
+            if text and text[0] not in b"{[":
                 raise self._no_trace("it begins with neither an object nor an array")
             if text[:1] == b"[":
                 return text[1:]
@@ -221,7 +221,9 @@ def lenient_event(event: Mapping[str, Any]) -> Event[Decimal]:
     args = event.get("args")
     inner = args if isinstance(args, dict) else {}
     return Event[Decimal](
-        *(_text(event.get(key)) for key in ("ph", "cat", "name")),
+        ph=_text(event.get("ph")),
+        cat=_text(event.get("cat")),
+        name=_text(event.get("name")),
         ts=_decimal(event.get("ts")),
         dur=None if (dur := _decimal(event.get("dur"))) is None or math.isinf(float(dur)) else float(dur),
         pid=_mixed(event.get("pid")),

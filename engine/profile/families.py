@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from engine.errors import shown
 from engine.figures.words import shortened
@@ -131,7 +131,7 @@ def load_families(path: Path = FILE, own: Path | None = None) -> Families:
         return shipped
     mine = read_toml(extra, "file of families", _parsed)
     wrappers = shipped.wrappers if mine.wrappers is _NEVER else mine.wrappers
-    return Families((*mine.rules, *shipped.rules), shipped.categories | mine.categories, len(mine.rules), wrappers)
+    return Families((*mine.rules, *shipped.rules), {**shipped.categories, **mine.categories}, len(mine.rules), wrappers)
 
 
 def short_name(name: str, most: int = MOST_SHORT) -> str:
@@ -171,4 +171,4 @@ def _rule(table: Mapping[str, Any]) -> Rule:
 def _side(name: object) -> Side:
     if name not in SIDES:
         raise ValueError(f"{shown(name)} is no side; known are {', '.join(SIDES)}")
-    return cast(Side, name)
+    return name

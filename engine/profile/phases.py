@@ -83,7 +83,9 @@ def steps_of(store: Store, entry: Entry) -> tuple[list[StepPhases], float | None
 
 def marks_of(store: Store, entry: Entry, family: str) -> list[dict[str, Any]]:
     """Those of steps and their phases."""
-    return store.table(MARKS, {"family": family, "names": [STEP, *NAMES]}, of=[entry.id]).to_pylist()
+    rows: list[dict[str, Any]]
+    rows = store.table(MARKS, {"family": family, "names": [STEP, *NAMES]}, of=[entry.id]).to_pylist()
+    return rows
 
 
 def example_of(steps: Sequence[StepPhases]) -> StepPhases:

@@ -217,7 +217,7 @@ class Summariser:
         The time of a launch of several (a graph) is divided among them.
         """
         columns = self.columns
-        event, call = (rows[columns.correlation[rows] != NONE] for rows in map(self._rows, ("device", "call")))
+        event, call = (rows[columns.correlation[rows] != NONE] for rows in (self._rows("device"), self._rows("call")))
         if not len(call) or not len(event):
             return np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.float64)
         is_launch = self.among(["launch"])[columns.op[call]]

@@ -106,7 +106,7 @@ def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None
     pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
     columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
     columns |= {name: (quotient(control.us, one), quotient(test.us, other)) for name, (one, other) in per.items()}
-    row = {}
+    row: dict[str, Any] = {}
     for name, (one, other) in columns.items():
         row |= {f"{name}_control": one, f"{name}_test": other, f"{name}_ratio": quotient(other, one)}
     by_calls, by_mean = split_us(control, test)

@@ -78,40 +78,52 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     is_alone, count = len(entries) == 1, PERS[options["per"]]
     bases = (control.known(count) or 1.0, test.known(count) or 1.0) if count else (1.0, 1.0)
     known = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
-    wholes = control.work().us, test.work().us
     rows: list[dict[str, Any]] = []
-    table: list[dict[str, Any]] = []
     for side, family in dict.fromkeys([*control.families, *test.families]):
-        one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
         if side not in {control.work_side, test.work_side, "call"}:
             continue
-        rows.append({"side": side, "family": family, **pair_row(one, other, known)})
+        one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
         by_calls, by_each = split_us(one, other, bases)
-        row = rows[-1] | {"us_control": one.us / bases[0], "us_test": other.us / bases[1]}
-        row |= {"us_difference": by_calls + by_each, "us_by_calls": by_calls, "us_by_each": by_each}
-        for name, trace, totals in (("control", control, one), ("test", test, other)):
+        row = {"side": side, "family": family, **pair_row(one, other, known), "us_difference": by_calls + by_each}
+        row |= {"us_by_calls": by_calls, "us_by_each": by_each}
+        for name, trace, totals, base in (("control", control, one, bases[0]), ("test", test, other, bases[1])):
+            row |= {f"us_{name}": totals.us / base, f"share_{name}": quotient(totals.us, trace.work().us)}
             # 0 means none, but not for work of the other side, nor for what a report leaves out.
-            if side not in (trace.work_side, "call") or (not trace.is_whole and not totals.calls):
-                row |= {f"us_{name}": None, f"calls_{name}": None, "us_difference": None}
-        if side != "call":
-            row |= {"share_control": quotient(one.us, wholes[0]), "share_test": quotient(other.us, wholes[1])}
-        table.append(row)
+            row[f"known_{name}"] = side in (trace.work_side, "call") and (trace.is_whole or totals.calls > 0)
+        rows.append(row)
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["side"], row["family"]))
-    table.sort(key=lambda row: (row["side"] == "call", -max(row["us_control"] or 0, row["us_test"] or 0)))
-    is_mixed = control.work_side != test.work_side or any(row["side"] == "call" for row in table)
-    shown = ["family", *(["side"] if is_mixed else []), "us_control", "us_test", "us_difference", "calls_control",
-             "calls_test", "share_control", "share_test"]  # fmt: skip
+    work, calls = ([row for row in rows if (row["side"] == "call") == is_call] for is_call in (False, True))
+    shown = [
+        "family",
+        "us_control",
+        "us_test",
+        "us_difference",
+        "calls_control",
+        "calls_test",
+        "share_control",
+        "share_test",
+    ]
+    shown[1:1] = ["side"] if calls or control.work_side != test.work_side else []
     if options["columns"]:
-        parts = [f"{name}_{s}" for name in ("calls", "total_us", "mean_us") for s in SIDES]
-        shown = list(dict.fromkeys([*shown, "us_by_calls", "us_by_each", *parts]))
+        shown += [
+            "us_by_calls",
+            "us_by_each",
+            *(f"{n}_{s}" for n in ("total_us", "mean_us") for s in SIDES),
+            "calls_ratio",
+        ]
     one_side = ("_test", "_ratio", "_difference", "_by_calls", "_by_each")
     shown = [name for name in shown if not (is_alone and name.endswith(one_side))]
-    work = [row for row in table if row["side"] != "call"]
-    reason = "" if is_alone else incomparable(control, test)
+    hidden = {"control": ("_control", "_difference"), "test": ("_test", "_difference")}
+    table = []
+    for row in sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"]))):
+        ends = [end for name, ends in hidden.items() if not row[f"known_{name}"] for end in ends]
+        ends += ["share_control", "share_test"] if row["side"] == "call" else []
+        table.append({name: None if name.endswith(tuple(ends)) else row[name] for name in shown})
+    reason = incomparable(control, test)
     return {
-        "main": rows_table([row for row in rows if row["side"] != "call"], ["side", "family"]),
-        "calls": rows_table([row for row in rows if row["side"] == "call"], ["side", "family"]),
-        "table": rows_table([{name: row.get(name) for name in shown} for row in table], shown),
+        "main": rows_table(work, ["side", "family"]),
+        "calls": rows_table(calls, ["side", "family"]),
+        "table": rows_table(table, shown),
         "steps": rows_table([] if reason else steps(control, test, work, bases), ["step", "start", "end"]),
         "compute": rows_table(compute([control] if is_alone else [control, test], options["compute"])),
         "facts": rows_table([facts(store, trace, count) | {"reason": reason} for trace in (control, test)]),
@@ -124,8 +136,9 @@ def steps(
 ) -> list[dict[str, Any]]:
     """Bars from the control's time to the test's that end where the next begins; of a trace alone its families."""
     if control.entry.id == test.entry.id:
+        by_time = sorted(work, key=lambda row: -row["us_control"])
         return [{"step": row["family"], "move": "time", "start": 0.0, "end": row["us_control"] / 1000,
-                 "change": microseconds(row["us_control"])} for row in work]  # fmt: skip
+                 "change": microseconds(row["us_control"])} for row in by_time]  # fmt: skip
     by_change = sorted(work, key=lambda row: -abs(row["us_difference"]))
     shown = by_change if len(by_change) <= MOST_STEPS + 1 else by_change[:MOST_STEPS]
     parts = [(row["family"], row["us_by_calls"], row["us_by_each"]) for row in shown]

@@ -51,6 +51,7 @@ COLUMNS = {
 CHARTS = (Chart("time", "start_ms", "share", colour="family", high="end_ms", split="name", spans="spans"),)
 TABLES = ()
 MOST_FAMILIES, MOST_SPANS, MOST_LANES, MOST_ASKED, REST = 7, 1_000, 12, 10_000, "all other"
+MOST_NUMBER = 100  # characters at the end of a name that may be its number
 NUMBERED = re.compile(r"[\s#:_-]*\d[\d\s.,:#-]*$")  # ProfilerStep#12 is of the lane ProfilerStep
 BINS = """
 WITH bins AS (SELECT * FROM trace_timeline WHERE side = $side AND busy_us > 0),
@@ -121,7 +122,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             lane = span["lane"].removeprefix(PREFIX)
             span |= {
                 "name": names[entry.id],
-                "lane": NUMBERED.sub("", lane) or lane if span["kind"] == "phase" else lane,
+                "lane": lane[:-MOST_NUMBER] + NUMBERED.sub("", lane[-MOST_NUMBER:]) or lane
+                if span["kind"] == "phase"
+                else lane,
             }
             span |= {"start": (span["start_us"] - zero) / 1000, "what": span["what"].removeprefix(PREFIX)}
             span |= {"end": (span["start_us"] + span["dur_us"] - zero) / 1000}

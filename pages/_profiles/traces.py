@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from engine.figures.statistics import quotient
 from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -44,9 +45,9 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
         "origin": row.get("origin"),
         "lp": lp,
         "device": row.get("device") or ("CPU" if is_on_cpu else None),
-        "span": _ms(row.get("span_us")),
-        "work": _ms(row.get("device_us")),
-        "idle": None if busy is None or idle is None or busy + idle <= 0 else 100 * idle / (busy + idle),
+        "span": quotient(row.get("span_us"), 1000),
+        "work": quotient(row.get("device_us"), 1000),
+        "idle": None if busy is None or idle is None else quotient(idle, busy + idle, 100),
         "tokens": row.get("tokens"),
         "passes": row.get("forward_passes"),
         "events": row.get("events"),
@@ -55,10 +56,6 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
         "made": row.get("created_at"),
         "run": compare_address(run_id) if run_id in runs else None,
     }
-
-
-def _ms(time_us: float | None) -> float | None:
-    return None if time_us is None else time_us / 1000
 
 
 def _columns() -> dict[str, Any]:
@@ -119,22 +116,13 @@ def default_choice(entries: Sequence[Entry], runs: Runs) -> TraceSelection | Non
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
     """
     newest = list(reversed(entries))
-    for control in newest:
+    captured = [e for e in newest if e.row.get("origin") == "measured" and e.row.get("form") != "table"]
+    for control in captured:
         model, lp = model_and_lp(control, runs)
-        if lp == "none" and _is_captured(control) and (test := _under_an_lp(control, model, newest, runs)):
-            return TraceSelection(control, (test,), runs)
+        for test in captured if lp == "none" else ():
+            its_model, its_lp = model_and_lp(test, runs)
+            is_alike = (test.row.get("device_us") is None) == (control.row.get("device_us") is None)
+            if its_model == model and its_lp not in ("", "none") and is_alike:
+                return TraceSelection(control, (test,), runs)
     by_origin = [entry for entry in newest if entry.row.get("origin") != "reported"] or newest
     return TraceSelection(by_origin[0], (), runs) if by_origin else None
-
-
-def _under_an_lp(control: Entry, model: str, newest: Sequence[Entry], runs: Runs) -> Entry | None:
-    for entry in newest:
-        its_model, lp = model_and_lp(entry, runs)
-        has_device = (entry.row.get("device_us") is None) == (control.row.get("device_us") is None)
-        if _is_captured(entry) and its_model == model and lp not in ("", "none") and has_device:
-            return entry
-    return None
-
-
-def _is_captured(entry: Entry) -> bool:
-    return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
