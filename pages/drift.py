@@ -1,8 +1,13 @@
 """The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
 
-from pages._drift import effect, lexicon
+from collections.abc import Sequence
+
+from engine.inspection.runs import RunFacts
+from engine.store.store import Store
+from pages._drift import effect
 from pages._drift import molecules as drift_molecules
-from pages._drift.runs import chosen_runs
+from pages._drift.runs import choose_one, chosen_runs
+from pages._kit.card import card
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.inspected import open_store
@@ -13,9 +18,14 @@ TITLE = "Drift inspector"
 ICON = ":material/troubleshoot:"
 LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may leave **junk** in it, or **cut** it."
 
+
+def lexicon(store: Store, runs: Sequence[RunFacts]) -> None:
+    card("drift_lexicon", store, [choose_one(runs).run_id])
+
+
 SECTIONS = {
     "Molecules": drift_molecules.show,
-    "Junk lexicon": lexicon.show,
+    "Junk lexicon": lexicon,
     "What the LP did": effect.show,
 }
 

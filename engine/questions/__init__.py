@@ -7,6 +7,7 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -36,6 +37,12 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Timeline", ""): ["profiles_timeline"],
         ("Reports", ""): ["profiles_reports"],
     },
+    "logits": {
+        ("Models", ""): ["logits_models"],
+        ("Health", ""): ["logits_health"],
+        ("Parity", ""): ["logits_parity"],
+    },
+    "drift": {("Junk lexicon", ""): ["drift_lexicon"]},
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
@@ -94,11 +101,11 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
 
 def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
     choices = choices_of(option, store, entries)
-    if option.is_many:
-        chosen = str(given or "").split(",") if given is None or isinstance(given, str) else map(str, given)
-        return tuple(choice for choice in choices if str(choice) in set(chosen))
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
+    if isinstance(option.default, tuple):
+        parts = [part for part in given.split(",") if part] if isinstance(given, str) else given
+        return tuple(value_of(replace(option, default=None), store, entries, part) for part in parts)
     if choices or callable(option.choices):
         by_text = {str(choice): choice for choice in choices}
         if str(given) not in by_text:

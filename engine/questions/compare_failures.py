@@ -70,12 +70,16 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     order = [FAILED, *shown, OTHERS, UNNAMED]
     drawn = sorted(cells.values(), key=lambda cell: order.index(str(cell["reason"])))
     columns = ["run", "name", "reason", "samples", "of", "share"]
-    return {"main": rows_table(rows, columns), "shown": rows_table(drawn if shown else [], columns)}
+    damaged = [{"name": names[run_id]} for run_id in ids if run_id not in {row["run"] for row in rows}]
+    return {"main": rows_table(rows, columns), "shown": rows_table(drawn if shown else [], columns),
+            "damaged": rows_table(damaged, ["name"])}  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:
     rows = tables["main"].to_pylist()
     failed = [row for row in rows if row["reason"] == FAILED]
+    if damaged := tables["damaged"]["name"].to_pylist():
+        return f"The samples of {listed(damaged)} are damaged; `verify` says how. Clear them from the selection."
     if not failed:
         return "None of these runs has samples: reports state how many failed, not why."
     samples, count = sum(row["of"] for row in failed), sum(row["samples"] for row in failed)

@@ -49,6 +49,7 @@ OPTIONS = (
 COLUMNS = {
     "name": Column("run"),
     "figure": Column("figure", is_pinned=True),
+    "open": Column("in the Drift inspector", page="drift"),
     "value": Column("value", help="Of the whole run"),
     "low": Column("from", help="95 % interval of the value"),
     "high": Column("to"),
@@ -62,7 +63,7 @@ COLUMNS = {
 CHARTS = (
     Chart("points", "ratio", "name", "ratios", low="ratio_low", high="ratio_high", line_at=1, text="mark", log="x"),
 )
-TABLES = ("side by side", "set-up")
+TABLES = ("side by side", "set-up", "runs")
 
 SIGNS = {
     "better": "▲", "worse": "▼", "differs": "◆", "noise": "≈", "same": "=", "doubtful": "±", "unknown": "?", "": "",
@@ -96,6 +97,19 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "ratios": rows_table(chosen),
         "side by side": rows_table(wide([r for r in rows if options["table_all"] or BY_NAME[r["measure"]].is_main])),
         "set-up": rows_table(set_up(entries, names)),
+        "runs": rows_table(
+            [
+                {
+                    "name": names[e.id],
+                    "model": model_words(e),
+                    "origin": e.row["origin"],
+                    "made": e.row.get("created_at"),
+                    "label": e.row.get("label"),
+                    "open": f"run={e.id}" if has_samples(e) else None,
+                }
+                for e in entries
+            ]
+        ),
         "notes": rows_table([{"note": note} for note in notes(store, entries, names)], ["note"]),
     }
 

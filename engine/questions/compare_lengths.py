@@ -46,6 +46,7 @@ SELECT run_id, passed, tokens, stop_reason = 'length' AS at_limit FROM samples W
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     names, ids = run_names(entries), [entry.id for entry in entries if has_samples(entry)]
     table = store.table(SQL, {"runs": ids}, of=ids) if ids else rows_table([], ["run_id", "passed"])
+    ids = [run_id for run_id in ids if run_id in set(table["run_id"].to_pylist())]  # others are damaged
     rows, bins = [], []
     tokens = table["tokens"].cast(pa.float64()).to_numpy() if ids else np.empty(0)
     known = tokens[np.isfinite(tokens)]

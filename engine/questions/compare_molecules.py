@@ -24,9 +24,11 @@ from engine.store.store import Store
 
 TITLE = "Which molecules differ?"
 OF = Of("run", least=1, most=41)
-OLD_NAMES = {"tokens_a_sample": "tokens"}
-"""Saved links name the measure of tokens so."""
-MEASURES = {OLD_NAMES.get(m.name, m.name): m.words for m in (BY_NAME["tokens_a_sample"], *SAMPLED)}
+PER_SAMPLE = {"tokens_a_sample": "tokens", "forced_share": "forced share", "strain_moved_ang": "move when relaxed",
+              "junk_letters_share": "blocks with a letter", "junk_nonnumeric_share": "blocks with a non-number",
+              "cut_share": "cut blocks", "bad_blocks": "bad blocks"}  # fmt: skip
+"""What a measure is called of one sample, and in links."""
+MEASURES = {PER_SAMPLE.get(m.name, m.words): m for m in (BY_NAME["tokens_a_sample"], *SAMPLED)}
 
 
 def tests(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
@@ -36,7 +38,7 @@ def tests(store: Store, entries: Sequence[Entry]) -> dict[str, str]:
 
 OPTIONS = (
     Option("points_of", None, "Test", tests),
-    Option("points_by", None, "Measure", MEASURES),
+    Option("points_by", None, "Measure", list(MEASURES)),
     Option("pair", None, "Pair", is_picked=True),
 )
 COLUMNS = {
@@ -60,9 +62,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     test = next((entry for entry in entries[1:] if entry.id == options["points_of"]), None)
     if test is None or not has_samples(control):
         return {"main": rows_table([], ["smiles", "control", "test"]), "overall": rows_table([])}
-    chosen = str(options["points_by"])
-    name = {old: new for new, old in OLD_NAMES.items()}.get(chosen, chosen)
-    measure, names = BY_NAME[name], run_names(entries)
+    measure, names = MEASURES[options["points_by"]], run_names(entries)
+    name = measure.name
     one, other = samples_of(store, control), samples_of(store, test)
     pairs = pairs_of(one, other)
     left, right = one.columns[name][pairs.control_rows], other.columns[name][pairs.test_rows]
@@ -88,8 +89,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     )
     compared = compare_entries(store, control, test).measure(name)
     ratio = None if compared.ratio is None else compared.ratio.value
-    overall = {"control": names[control.id], "test": names[test.id], "measure": measure.words, "unit": measure.unit,
-               "pairs": len(rows), "shared": len(pairs), "above": int((right[known] > left[known]).sum()),
+    overall = {"control": names[control.id], "test": names[test.id], "measure": options["points_by"],
+               "unit": measure.unit, "pairs": len(rows), "shared": len(pairs),
+               "above": int((right[known] > left[known]).sum()),
                "below": int((right[known] < left[known]).sum()), "alone": len(one) + len(other) - 2 * len(pairs),
                "control_mean": compared.control, "test_mean": compared.test, "reason": compared.reason,
                "mark": mark_of(measure, ratio, compared)}  # fmt: skip

@@ -42,13 +42,12 @@ class Option:
     """
 
     name: str
-    default: Any = None  # None: the first choice, or nothing
+    default: Any = None  # None: the first choice, or nothing; a tuple: several choices
     label: str = ""
     choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
-    is_many: bool = False  # any number of the choices, none at first
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 
@@ -85,7 +84,7 @@ class Chart:
     faint: str = ""  # a column that is true where a mark is background
     dash: str = ""  # a column that is true where a line is dashed
     log: str = ""  # "x", "y" or "xy"
-    line_at: float | None = None  # across the axis of values
+    line_at: float | str | None = None  # across the axis of values; a column that has it
     has_diagonal: bool = False
     hover: tuple[str, ...] = ()
     spans: str = ""  # of "time": a table with ``split``, lane, what, start, end and ``colour``

@@ -25,8 +25,9 @@ from pages._shared.words import unbroken
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
 FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
-ZOOM = [["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"], ["toImage"]]
-AS_BUTTONS = 3  # so many choices are a row of buttons, more are a list
+AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
+PICTURE = ["toImage"]
+ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
 
 @st.fragment
@@ -78,22 +79,16 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     bound: Any = {"key": option.name, "bind": "query-params", "help": option.help or None}
     if option.is_picked:
         value = st.query_params.get(option.name)
-        if value is not None and st.button("Clear selection", icon=":material/close:", key=f"clear-{option.name}"):
-            st.query_params.pop(option.name, None)
-            st.rerun(scope="fragment")
+        if value is not None:
+            st.button("Clear selection", icon=":material/close:", key=f"clear-{option.name}",
+                      on_click=lambda: st.query_params.update({option.name: []}))  # fmt: skip
         put_shown(**{option.name: value})
         return value
-    if option.is_many:
-        return st.multiselect(label, list(choices), format_func=lambda v: choices.get(v, v), placeholder="any", **bound)
     if choices:
-        values = list(choices)
-        words: Any = {"format_func": lambda value: choices.get(value, str(value))}
-        if len(values) <= AS_BUTTONS and sum(len(word) for word in choices.values()) < 90:
-            first = values[0] if option.default is None else option.default
-            return st.segmented_control(label, values, default=first, required=True, **words, **bound)
-        index = values.index(option.default) if option.default in values else 0
-        width = min(420, 90 + 8 * max(len(word) for word in choices.values()))
-        return st.selectbox(label, values, index=index, width=width, **words, **bound)
+        if isinstance(option.default, tuple):
+            words = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 260}
+            return st.multiselect(label, list(choices), option.default, **words, **bound)
+        return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
     if isinstance(option.default, int | float):
@@ -103,35 +98,63 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     return None if callable(option.choices) else st.text_input(label, option.default or "", **bound)
 
 
+def choose(option: Option, label: str, choices: Mapping[Any, str]) -> Any:
+    """By value in the address: Streamlit's own binding would write there what is shown of it. Words count too."""
+    named, values = st.query_params.get(option.name), list(choices)
+    matches = [value for value, words in choices.items() if named in (str(value), words)]
+    st.session_state[option.name] = matches[0] if matches else values[0] if option.default is None else option.default
+
+    def put() -> None:
+        st.query_params[option.name] = str(st.session_state[option.name])
+
+    more: Any = {"key": option.name, "format_func": lambda value: choices.get(value, str(value)), "on_change": put,
+                 "help": option.help or None}  # fmt: skip
+    lengths = [len(words) for words in choices.values()]
+    if len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS:
+        chosen = st.segmented_control(label, values, required=True, **more)
+    else:
+        chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)
+    put_shown(**{option.name: chosen})
+    return chosen
+
+
 def draw(key: str, number: int, chart: Chart, question: Question, answered: Answered, ids: Sequence[str]) -> None:
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
     rows = [] if chart.kind == "time" else table.to_pylist()
     order = list(answered.names) or list(ids)
-    event = st.plotly_chart(
-        time_figure(chart, answered.tables, question.COLUMNS)
-        if chart.kind == "time"
-        else figure_of(chart, rows, question.COLUMNS, order, answered.names),
+    chart_key = f"chart-{key}-{number}"
+    picked = st.session_state.pop(f"open {chart_key}", None)
+    if picked is not None:
+        st.switch_page(f"pages/{chart.picks.split(':')[1]}.py", query_params=dict(parse_qsl(picked)))
+    if is_time := chart.kind == "time":
+        figure = time_figure(chart, answered.tables, question.COLUMNS)
+    else:
+        figure = figure_of(chart, rows, question.COLUMNS, order, answered.names)
+    st.plotly_chart(
+        figure,
         theme=None,
-        key=f"chart-{key}-{number}",
+        key=chart_key,
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
-        on_select="rerun" if chart.picks else "ignore",
+        on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": ZOOM if chart.kind == "time" else [["toImage"]],
-                "scrollZoom": chart.kind == "time",
-                "toImageButtonOptions": {"format": "svg", "filename": key}},
+        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE] if is_time else [PICTURE], "scrollZoom": is_time,
+                "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key}},
     )  # fmt: skip
-    points = event["selection"]["points"] if chart.picks and isinstance(event, dict) else []
+
+
+def follow(chart: Chart, chart_key: str) -> None:
+    """A click on a mark sets an option in the address, or opens a page when the card is drawn next."""
+    points = st.session_state[chart_key]["selection"]["points"]
+    kind, name, _ = chart.picks.split(":")
     if points:
-        kind, name, _ = chart.picks.split(":")
         value = points[0].get("customdata")
-        value = value[0] if isinstance(value, list) else value
+        value = str(value[0] if isinstance(value, list) else value)
         if kind == "page":
-            st.switch_page(f"pages/{name}.py", query_params=dict(parse_qsl(str(value))))
-        elif st.query_params.get(name) != value:
-            st.query_params[name] = str(value)
-            st.rerun(scope="fragment")
+            st.session_state[f"open {chart_key}"] = value
+        else:
+            st.query_params[name] = value
 
 
 def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None:
@@ -170,12 +193,18 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     if not popover.open:
         return
     with popover:
+        if question.CHARTS:
+            shape = st.segmented_control("Camera button saves", ["svg", "png"], required=True, key=f"picture-{key}",
+                                         default=st.session_state.get("kept picture", "svg"))  # fmt: skip
+            if shape != st.session_state.get("kept picture", "svg"):
+                st.session_state["kept picture"] = shape
+                st.rerun()
         for name, table in answered.tables.items():
             if table.num_rows and name not in question.TABLES and name != "notes":
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):
-                    table_buttons(table, f"{key}-{name}".replace(" ", "-"), key=f"{key}-{name}", what=f"“{name}”")
+                    table_buttons(table, f"{key}-{name}".replace(" ", "-"), key=f"file-{key}-{name}", what=f"“{name}”")
 
 
 def cards(keys: Sequence[str], store: Store, ids: Sequence[str]) -> None:

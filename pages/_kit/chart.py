@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
+from html import escape, unescape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ def safe(text: object, most: int = MOST_CHARS) -> str:
 
 def on_axis(text: object) -> str:
     """Words as a label of an axis, whole in up to three lines."""
-    lines = wrap(one_line(str(text)), 30, max_lines=3, placeholder=" …", break_on_hyphens=False)
+    lines = wrap(unescape(one_line(str(text))), 30, max_lines=3, placeholder=" …", break_on_hyphens=False)
     return "<br>".join(map(escape, lines))
 
 
@@ -56,7 +56,12 @@ def figure_of(
     from plotly.subplots import make_subplots
 
     colours = palette()
-    rows = [row for row in rows if row[chart.x] is not None and row[chart.y] is not None]
+    # Texts on an axis are escaped here, once: plotly shows a category's own text where a tick has none.
+    rows = [
+        row | {axis: escape(one_line(row[axis])) for axis in (chart.x, chart.y) if isinstance(row[axis], str)}
+        for row in rows
+        if row[chart.x] is not None and row[chart.y] is not None
+    ]
     panels = list(dict.fromkeys(row[chart.split] for row in rows))[:MOST_PANELS] if chart.split else [None]
     kinds = list(dict.fromkeys(row[chart.colour] for row in rows))[:MOST_SERIES] if chart.colour else [None]
     categories = (
@@ -99,14 +104,14 @@ def figure_of(
     height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
     height = 70 + 120 * down if chart.kind == "bars" and chart.split else max(height, 150)
     figure = go.Figure(traces, empty.layout)
-    figure.update_layout(template=plotly_template(colours), height=height, barmode="relative", bargap=0.25,
-                         margin={"t": 26 + legend if chart.split or legend else 8})  # fmt: skip
+    top, dragmode = 26 + legend if chart.split or legend else 8, False if chart.picks else "zoom"
+    figure.update_layout(template=plotly_template(colours), height=height, margin={"t": top}, dragmode=dragmode,
+                         barmode="relative", bargap=0.25)  # fmt: skip
     figure.update_annotations(font={"size": 12})
     for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
-        for place in range(1, down):
-            figure.update_xaxes(title=None, row=place, col=1)
+        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in range(1, down)})
     lines_across(chart, figure, rows)
     return figure
 
@@ -127,7 +132,9 @@ def hover(chart: Chart, row: Row, columns: Mapping[str, Column], names: Mapping[
     lines = []
     for name in shown:
         column = columns.get(name, Column(name))
-        words = safe(names.get(str(row.get(name)), row.get(name))) if isinstance(row.get(name), str) else ""
+        words = (
+            safe(unescape(names.get(str(row.get(name)), str(row.get(name))))) if isinstance(row.get(name), str) else ""
+        )
         lines.append(words or f"{safe(column.words or name)}: {value_words(row.get(name), column)}")
     return lines
 
@@ -165,7 +172,7 @@ def axis_of(
             if chart.interval == axis
             else values
         )
-        positive = [end for end in [*ends, *([chart.line_at] if chart.line_at else [])] if end and end > 0]
+        positive = [end for end in [*ends, level_of(chart, rows)] if end and end > 0]
         if positive:
             low, high = math.log10(min(positive)), math.log10(max(positive))
             room = max(0.08 * (high - low), 0.12)
@@ -178,10 +185,14 @@ def axis_of(
     return found
 
 
+def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
+    return chart.line_at if not isinstance(chart.line_at, str) else rows[0][chart.line_at] if rows else None
+
+
 def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
     line = {"color": palette().muted, "width": 1.5, "dash": "dash"}
-    if chart.line_at is not None:
-        (figure.add_vline if chart.interval == "x" else figure.add_hline)(chart.line_at, line=line, layer="below")
+    if (at := level_of(chart, rows)) is not None:
+        (figure.add_vline if chart.interval == "x" else figure.add_hline)(at, line=line, layer="below")
     if chart.has_diagonal and rows:
         ends = [row[axis] for row in rows for axis in (chart.x, chart.y)]
         figure.add_shape(type="line", x0=min(ends), y0=min(ends), x1=max(ends), y1=max(ends), line=line, layer="below")
@@ -229,7 +240,12 @@ def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:
         }
         del trace["marker"]
     if any(labels):
-        trace |= {"text": labels, "textposition": "middle right", "cliponaxis": False, "textfont": {"size": 12}}
+        trace |= {
+            "text": labels,
+            "textposition": "top center" if chart.interval == "x" else "middle right",
+            "cliponaxis": False,
+            "textfont": {"size": 12},
+        }
     if chart.low and not is_line:
         middle = [row[chart.x if chart.interval == "x" else chart.y] for row in rows]
         ends: dict[str, list[float]] = {"arrayminus": [], "array": []}

@@ -24,7 +24,7 @@ from pages._shared.theme import palette
 TABLE_HEIGHT = table_height(10)
 FILTER_WIDTH, MOST_FILTER_WIDTH, CONTROL_WIDTH = 150, 320, 280
 CHOICE_PX, AROUND_CHOICES_PX = 8, 96  # of a letter in a chosen value; its cross, and the field's own buttons
-TAGS, PINS = "tags", "pins"
+TAGS = "tags"
 MOST_TEXT, MOST_NAME, MOST_DAMAGES = 400, 120, 10
 Row = dict[str, Any]
 
@@ -53,7 +53,7 @@ class EntryPicker(Generic[Chosen]):
     @property
     def filters(self) -> tuple[str, ...]:
         """Names of the filters' widgets and of their parameters in the address."""
-        return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), TAGS, "contains", "only", PINS))
+        return tuple(self.prefix + name for name in ("origin", *(self.choices or ()), TAGS, "contains", "only"))
 
     @property
     def _default_key(self) -> str:
@@ -136,11 +136,6 @@ class EntryPicker(Generic[Chosen]):
                 "Contains", key=f"{self.prefix}contains", placeholder="any", bind="query-params", max_chars=200,
                 width=FILTER_WIDTH, help=f"In any text of a {noun}: its row in the table, its label, notes and source",
             )  # fmt: skip
-            labels = [column["label"] for _, column in self._pinnable(rows)]
-            st.multiselect(
-                "Pinned columns", labels, key=self.prefix + PINS, placeholder="choose", bind="query-params",
-                width=self._filter_width(PINS), help="They stay in sight when the table scrolls sideways",
-            )  # fmt: skip
             st.toggle("Ticked", key=f"{self.prefix}only", bind="query-params", disabled=chosen is None, width="content")
 
     def _filter_width(self, name: str) -> int:
@@ -167,14 +162,12 @@ class EntryPicker(Generic[Chosen]):
             st.info(f"No {noun} matches. Remove a filter.", icon=":material/filter_alt_off:")
             return
         shown, ids = list(rows), chosen.ids if chosen is not None else ()
-        pins = st.session_state.get(self.prefix + PINS) or ()
-        pinned = {name: {**column, "pinned": True} for name, column in self._pinnable(rows) if column["label"] in pins}
         key = show_rows(self.key, shown, ids)
         st.dataframe(
             list(rows.values()),
             hide_index=True,
             height=table_height(len(rows), TABLE_HEIGHT),
-            column_config=self._columns(rows) | pinned,
+            column_config=self._columns(rows),
             key=key,
             on_select=lambda: self._take(key, shown, ids, lambda id_: id_ if chosen is None else _name(chosen, id_)),
             selection_mode="multi-row",
@@ -192,10 +185,6 @@ class EntryPicker(Generic[Chosen]):
             self.query.noun: self.columns.get(self.query.noun, config.TextColumn(self.query.noun, width=320)),
             TAGS: config.ListColumn("tags", width=150) if any(row[TAGS] for row in rows.values()) else None,
         }
-
-    def _pinnable(self, rows: Mapping[str, Row]) -> list[tuple[str, Any]]:
-        """Streamlit itself forgets what a reader pins as soon as a row is ticked."""
-        return [(name, column) for name, column in self._columns(rows).items() if column and not column.get("pinned")]
 
     def _take(self, key: str, shown: Sequence[str], ids: Sequence[str], name: Callable[[str], str] = str) -> None:
         """A ticked entry keeps its place, also where a filter hides its row.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,11 +72,6 @@ def test_filters_hide_rows_and_leave_what_is_compared(opened: Open) -> None:
     assert len(table(app)) == 2 and set(table(app)["origin"]) == {"reported"}
     app = opened(control=NONE, test=[REPORTED], only="true")
     assert list(table(app)["run"]) == [NONE, REPORTED]
-
-
-def test_pinned_columns_are_those_of_the_address_beside_letter_model_and_lp(opened: Open) -> None:
-    columns = json.loads(opened(pins=["ms / token", "run"]).dataframe[0].proto.columns)
-    assert [name for name, column in columns.items() if column.get("pinned")] == ["as", "model", "lp", "run", "ms"]
 
 
 def test_no_row_left_and_no_run_at_all_are_told(opened: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

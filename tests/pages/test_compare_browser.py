@@ -7,13 +7,14 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
 from engine.inspection.runs import runs_with_samples
-from engine.store.store import DEMO
+from engine.store.store import DEMO, Store
 from pages._shared.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.reports.documents import document
@@ -29,7 +30,6 @@ from tests.pages.browser import (
 )
 from tests.pages.canvas_clicks import click_row, open_picker
 from tests.pages.drift_stores import store_at
-from tests.pages.test_compare_profiled import with_profiled
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +42,22 @@ ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
 def server() -> Iterator[Server]:
     with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as started:
         yield started
+
+
+def with_profiled(place: Path) -> Store:
+    """Two runs, and later ones of the same beside which a profiler ran."""
+    store = store_at(place)
+    for day, lp in enumerate(("none", "exact"), 1):
+        made = f"2026-01-{day:02}T00:00:00+00:00"
+        rows = [sample_row(0, decode_s=1.0, tokens=9)]
+        about: dict[str, Any] = {"model_alias": "m", "lp": lp, "tokens": 9, "wall_s": 1.0}
+        write_run(store, lp, rows, **about, created_at=made)
+        profiled: dict[str, Any] = {
+            "source": f"python -m engine run --lp {lp} --profile --n 1",
+            "created_at": made.replace("01", "02", 1),
+        }
+        write_run(store, f"{lp}-profiled", rows, **about, **profiled)
+    return store
 
 
 def legend(seen: Visit) -> Locator:
@@ -121,7 +137,7 @@ def test_a_profiled_run_is_left_out_until_it_is_ticked(browser: Browser, tmp_pat
         open_picker(seen)
         click_row(seen, 0, 0)  # the newest
         expect(legend(seen).nth(2)).to_have_text("C · m · exact · profiled")
-        expect(seen.page.get_by_text("times not compared (profiled)")).to_be_visible()
+        expect(seen.page.get_by_text("has no time to compare")).to_be_visible()
         expect_harmless(seen)
 
 

@@ -118,7 +118,7 @@ def test_tasks_tell_what_came_in_and_what_was_left_out(board: Board, store: Stor
     app = opened()
     said = words(app)
     assert "2 logs, 1 left out in 75 s" in said
-    assert f"driftscope · demo**: 40 entries, 0 flagged, as {whole.id}" in said
+    assert f"driftscope (demo)**: 40 entries, 0 flagged, as {whole.id}" in said
     assert "The file is truncated" in said and "1 line could not be read (line 3: it is no JSON)" in said
     assert not re.search(r"(?<!\\)<img", raw(app))
     (link,) = app.link_button

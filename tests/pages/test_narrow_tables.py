@@ -25,7 +25,6 @@ FITTING = ("compare", "drift", "evidence", "logits", "profiles")
         ("logits", "Parity", "Checkpoints of both", "diverges at", NARROW_PX),
         ("drift", "Molecules", "Molecules", "checks", 650 - TICKS_PX),
         ("drift", "Molecules", "Blocks", "junk", NARROW_PX - TICKS_PX),
-        ("drift", "Junk lexicon", "Pieces", "known", NARROW_PX),
         ("profiles", "Kernels", "Operations", "calls_b", NARROW_PX - TICKS_PX),
         ("compare", "Advice", "Each LP's rates", "over", NARROW_PX),
         ("evidence", "In two minutes", "misreads", "block", NARROW_PX),

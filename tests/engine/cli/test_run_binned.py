@@ -10,7 +10,7 @@ import pytest
 
 from engine.chem.enriched import as_decimals, decode
 from engine.chem.structure_files import read_molecules
-from engine.comparing.coverage import texts_of
+from engine.comparing.evaluation import texts_of
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.sample import inspect_sample
 from engine.records import BinFormat

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from engine.cli.main import main
-from engine.comparing.figures import ROW_COLUMNS
+from engine.cli.runs import ROW_COLUMNS
 from engine.inspection.runs import choose, runs_with_samples
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.measures import COLUMNS, MEASURES
 from engine.comparing.paired import NAMES, Compared, PairedRuns
-from engine.comparing.reading import run_samples
+from engine.comparing.reading import compare_entries, samples_of
 from engine.errors import StoreError
 from engine.figures.statistics import LEAST_MOLECULES
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
-from tests.engine.comparing.by_id import compare_runs
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
 MANY = ("C", "CC", "CCC", "CCCC", "CO", "CCO", "CN", "CCN")
+
+
+def compare_runs(store: Store, control: str, test: str) -> PairedRuns:
+    return compare_entries(store, store.entry(control), store.entry(test))
 
 
 def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: list[Any]) -> None:
@@ -28,8 +30,8 @@ def run(store: Store, run_id: str, smiles: tuple[str, ...] = MANY, **columns: li
     write_run(store, run_id, rows, wall_s=sum(columns.get("decode_s", ())) or None)
 
 
-def measure(store: Store, name: str, **more: Any) -> Compared:
-    return compare_runs(store, "control", "test", **more).measure(name)
+def measure(store: Store, name: str) -> Compared:
+    return compare_runs(store, "control", "test").measure(name)
 
 
 # --- what is paired ---------------------------------------------------------------------------------------------------
@@ -45,7 +47,7 @@ def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
     assert (found.shared, found.shared_molecules) == (2, 2)
     assert (found.control_alone, found.test_alone) == (2, 2)
     assert (found.only_control, found.only_test) == (("N",), ("O",))
-    tokens = found.measure("tokens")
+    tokens = found.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (2, 2, 25, 29)
     assert tokens.difference is not None and tokens.difference.value == 4
     assert tokens.ratio is not None and tokens.ratio.value == pytest.approx(29 / 25)
@@ -56,7 +58,7 @@ def test_a_molecule_that_is_listed_twice_meets_in_its_order(store: Store) -> Non
     run(store, "test", ("N", "C", "C"), tokens=[30, 10, 20])
     found = compare_runs(store, "control", "test")
     assert (found.shared, found.shared_molecules, found.only_control, found.only_test) == (3, 2, (), ())
-    tokens = found.measure("tokens")
+    tokens = found.measure("tokens_a_sample")
     assert (tokens.control, tokens.test) == (2, 20)
 
 
@@ -77,16 +79,16 @@ def test_a_pair_counts_where_both_sides_know(store: Store) -> None:
 def test_a_difference_that_comes_and_goes_is_noise(store: Store) -> None:
     run(store, "control", tokens=[10, 12, 9, 11, 10, 12, 9, 11])
     run(store, "test", tokens=[12, 10, 11, 9, 12, 10, 12, 9])
-    found = measure(store, "tokens")
+    found = measure(store, "tokens_a_sample")
     assert found.within_noise is True and found.ratio is not None and found.ratio.contains(1) is True
 
 
 def test_pass_rates(store: Store) -> None:
     run(store, "control", passed=[True] * 8, clean=[True] * 8)
     run(store, "test", passed=[False] * 7 + [True], clean=[True] * 7 + [False])
-    found = measure(store, "passed")
+    found = measure(store, "pass_rate")
     assert (found.control, found.test, found.within_noise) == (1, 1 / 8, False)
-    assert measure(store, "clean").within_noise is True  # one of eight
+    assert measure(store, "clean_rate").within_noise is True  # one of eight
 
 
 def test_a_quotient_is_of_sums(store: Store) -> None:
@@ -105,18 +107,18 @@ def test_pace_is_wall_time_though_samples_of_a_batch_overlap(store: Store) -> No
     again = [sample_row(8 + n, smiles=smiles, generation=1, decode_s=0.5) for n, smiles in enumerate(MANY)]
     write_run(store, "control", rows, wall_s=2.0)
     write_run(store, "test", [*rows, *again], wall_s=1.0)
-    found = measure(store, "wall_part_s")
+    found = measure(store, "wall_s_a_sample")
     assert (found.control, found.test) == pytest.approx((2 / 8, 1 / 16))  # of all answers of the shared molecules
     assert found.ratio is not None and (found.ratio.value, found.ratio.low) == pytest.approx((0.25, 0.25))
     write_run(store, "untimed", [*rows[1:], sample_row(0)], wall_s=2.0)
-    assert compare_runs(store, "control", "untimed").measure("wall_part_s").test is None  # one has no part
+    assert compare_runs(store, "control", "untimed").measure("wall_s_a_sample").test is None  # one has no part
 
 
 def test_of_few_molecules_there_is_no_interval(store: Store) -> None:
     few = MANY[: LEAST_MOLECULES - 1]
     run(store, "control", few, tokens=[10] * len(few))
     run(store, "test", few, tokens=[20] * len(few))
-    found = measure(store, "tokens")
+    found = measure(store, "tokens_a_sample")
     assert found.difference is not None and (found.difference.value, found.difference.low) == (10, None)
     assert found.within_noise is None and found.reason == "Fewer than 6 molecules: no interval."
 
@@ -125,7 +127,7 @@ def test_answers_of_one_molecule_do_not_make_up_for_others(store: Store) -> None
     rows = [sample_row(number, smiles="CO", generation=number, tokens=number) for number in range(50)]
     write_run(store, "control", rows)
     write_run(store, "test", rows)
-    found = measure(store, "tokens")
+    found = measure(store, "tokens_a_sample")
     assert (found.answers, found.molecules, found.within_noise) == (50, 1, None)
 
 
@@ -134,7 +136,7 @@ def test_runs_that_share_nothing_are_drawn_apart(store: Store) -> None:
     run(store, "test", tuple(f"N{one}" for one in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
     found = compare_runs(store, "control", "test")
     assert (found.shared, found.is_paired, len(found.only_control), len(found.only_test)) == (0, False, 8, 8)
-    tokens = found.measure("tokens")
+    tokens = found.measure("tokens_a_sample")
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (16, 16, 11.5, 31.5)
     assert tokens.difference is not None and tokens.difference.low is not None and tokens.difference.high is not None
     assert 18 < tokens.difference.low < 20 < tokens.difference.high < 22
@@ -155,11 +157,11 @@ def test_what_no_sample_has_is_null_and_said(store: Store) -> None:
     run(store, "control")
     run(store, "test", tokens=[5] * 8)
     found = compare_runs(store, "control", "test")
-    for name in ("tokens", "wall_part_s", "rmsd_ang", "drift_abs", "junk_letters", "cut_blocks"):
+    for name in ("tokens_a_sample", "wall_s_a_sample", "rmsd_ang", "drift_abs_mean", "cut_share"):
         told = found.measure(name)
         assert (told.answers, told.control, told.difference, told.ratio) == (0, None, None, None)
         assert told.reason == "No pair has it on both sides."
-    assert found.measure("passed").control == 1
+    assert found.measure("pass_rate").control == 1
 
 
 def test_a_run_that_is_not_there_is_named(store: Store) -> None:
@@ -196,46 +198,49 @@ def test_columns_by_hand(store: Store) -> None:
         block_row(0, 2, text="1.0,2.0,3.0", drift=None),
     ]
     write_run(store, "one", samples, blocks, wall_s=0.8)
-    found = {name: values.tolist() for name, values in run_samples(store, "one").columns.items()}
-    assert found.keys() == COLUMNS.keys()
+    found = {name: values.tolist() for name, values in samples_of(store, store.entry("one")).columns.items()}
+    assert found.keys() == {"drift", *NAMES}
     assert {name: values[0] for name, values in found.items() if name != "rmsd_ang"} == {
-        "wall_part_s": pytest.approx(0.2),  # a quarter, as of all decode_s
-        "tokens": 10,
-        "passed": 1,
-        "decodes": 1,
-        "clean": 1,
-        "usable": 0,
-        "stereo_right": 0,
-        "geometry_right": 1,
+        "wall_s_a_sample": pytest.approx(0.2),  # a quarter, as of all decode_s
+        "tokens_a_sample": 10,
+        "pass_rate": 1,
+        "decodes_rate": 1,
+        "clean_rate": 1,
+        "usable_rate": 0,
+        "stereo_right_rate": 0,
+        "geometry_right_rate": 1,
         "strain_kcal": 2.5,
         "strain_kcal_per_atom": 0.5,
         "strain_moved_ang": 0.25,
-        "junk_letters": 1,
-        "junk_nonnumeric": 2,
-        "cut_blocks": 1,
-        "drift_abs": 2.5,
+        "junk_letters_share": 1,
+        "junk_nonnumeric_share": 2,
+        "cut_share": 1,
+        "drift_abs_mean": 2.5,
         "ms_a_token": pytest.approx(20),
         "forced_share": 0.4,
         "bad_blocks": 2,
         "drift": -1,
     }
     known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
-    assert known == {"wall_part_s", "passed", "decodes", "clean", "junk_letters", "junk_nonnumeric", "cut_blocks"}
-    assert (found["junk_letters"][1], found["passed"][1]) == (0, 0)
+    assert known == {
+        *("wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
+        *("junk_letters_share", "junk_nonnumeric_share", "cut_share"),
+    }
+    assert (found["junk_letters_share"][1], found["pass_rate"][1]) == (0, 0)
 
 
 def test_the_demo_runs_add_up_to_their_sheets() -> None:
     for entry in DEMO_STORE.found().entries:
         if SAMPLES.name not in entry.parts:
             continue
-        columns = run_samples(DEMO_STORE, entry.id).columns
+        columns = samples_of(DEMO_STORE, entry).columns
         for name, total in (
-            ("passed", "passes"),
-            ("clean", "clean"),
-            ("tokens", "tokens"),
-            ("junk_letters", "junk_letters"),
-            ("junk_nonnumeric", "junk_nonnumeric"),
-            ("cut_blocks", "cut_blocks"),
+            ("pass_rate", "passes"),
+            ("clean_rate", "clean"),
+            ("tokens_a_sample", "tokens"),
+            ("junk_letters_share", "junk_letters"),
+            ("junk_nonnumeric_share", "junk_nonnumeric"),
+            ("cut_share", "cut_blocks"),
         ):
             assert columns[name].sum() == entry.row[total], (entry.id, name)
 
@@ -246,17 +251,16 @@ def test_other_runs_are_not_opened(store: Store) -> None:
     run(store, "other", tokens=[3] * 8)
     entry = store.entry("other")
     store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
-    assert measure(store, "tokens").test == 2
+    assert measure(store, "tokens_a_sample").test == 2
 
 
 def test_the_demo_tells_an_lp_from_none() -> None:
     found: PairedRuns = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "group-v2.1"))
     assert (found.shared, found.control_alone, found.only_test) == (64, 0, ())
-    assert found.measure("cut_blocks").within_noise is False
-    assert found.measure("cut_blocks").ratio is None  # the control has none
-    assert found.measure("passed").within_noise is True
-    differing = ("wall_part_s", "ms_a_token", "forced_share")
+    assert found.measure("cut_share").within_noise is False
+    assert found.measure("cut_share").ratio is None  # the control has none
+    assert found.measure("pass_rate").within_noise is True
+    differing = ("wall_s_a_sample", "ms_a_token", "forced_share")
     exact = compare_runs(DEMO_STORE, demo_run("qwen", "none"), demo_run("qwen", "exact"))
     known = [name for name in NAMES if exact.measure(name).answers]
     assert not any(exact.measure(name).within_noise is False for name in known if name not in differing)
-    assert tuple(MEASURES) == NAMES

@@ -11,7 +11,7 @@ from engine.array_files import read_arrays
 from engine.comparing import rmsd_matrices, shipped_matrices
 from engine.comparing.demo_coverage import publish_coverage
 from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
-from engine.comparing.reading import has_samples
+from engine.comparing.measures import has_samples
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
 from tests.engine.comparing.test_evaluation import CHAIN, texts, write

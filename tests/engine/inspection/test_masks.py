@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.chem.smiles import parse_smiles
-from engine.comparing.templates import dense_mask_bytes, mask_sizes, mask_sizes_of_run
+from engine.inspection.masks import dense_mask_bytes, mask_sizes, mask_sizes_of_run
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID

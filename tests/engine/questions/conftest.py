@@ -1,0 +1,15 @@
+"""An empty store for each test, and runs of made-up rows for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.store.store import Store
+from tests.engine.store.stored_runs import store_at
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return store_at(tmp_path / "store")

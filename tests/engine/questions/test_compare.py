@@ -1,0 +1,403 @@
+"""Compare's questions: figures of runs whose answer is known, what is not known, and what is no stronger than noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.comparing.measures import BY_NAME, figure, rate, run_names, stated
+from engine.comparing.paired import Compared
+from engine.figures.statistics import Interval, wilson
+from engine.questions import KEYS, PAGES, QuestionError, ask, question_of
+from engine.questions.compare_figures import mark_of, ratio_words
+from engine.questions.compare_molecules import MEASURES
+from engine.questions.question import NeedsWork
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+
+NONE, EXACT, BLOCKED, GUARDED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1", "guarded"))
+LLAMA, LLAMA_EXACT = (demo_run("llama", lp) for lp in ("none", "exact"))
+REPORTED = "reported-002-qwen-lp-64"
+FAILED = {"passed": False, "clean": False}
+Row = dict[str, Any]
+
+
+def rows(key: str, ids: list[str], store: Store = DEMO_STORE, table: str = "main", **options: Any) -> list[Row]:
+    found: list[Row] = ask(store, key, ids, options).tables[table].to_pylist()
+    return found
+
+
+def figures(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], Row]:
+    return {(row["measure"], row["run"]): row for row in rows("compare_figures", ids, store)}
+
+
+# --- every question ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -> None:
+    question = question_of(key)
+    answered = ask(DEMO_STORE, key, [LLAMA, LLAMA_EXACT][: question.OF.most])
+    assert answered.answer and next(iter(answered.tables)) == "main"
+    assert set(question.TABLES) <= set(answered.tables)
+    for chart in question.CHARTS:
+        table = answered.tables.get(chart.table)
+        if table is not None and table.num_rows:
+            names = (chart.x, chart.y, chart.colour, chart.low, chart.high, chart.split, chart.size, chart.dash)
+            assert {name for name in (*names, *chart.hover) if name} <= set(table.column_names)
+        kind, _, more = chart.picks.partition(":")
+        assert kind != "option" or more.split(":")[0] in {option.name for option in question.OPTIONS}
+
+
+def test_options_of_a_page_are_told_apart_by_their_names() -> None:
+    for views in PAGES.values():
+        names = [option.name for keys in views.values() for key in keys for option in question_of(key).OPTIONS]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("key", "ids", "options", "message"),
+    [
+        ("compare_figure", [NONE], {}, "compare_figures"),
+        ("compare_models", [NONE], {}, "2 to 41 runs, not 1"),
+        ("compare_time", [NONE], {"time": "seconds"}, "no option 'time'"),
+        ("compare_time", [NONE], {"time_in": "hours"}, "'hours' is no Time in"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(key: str, ids: list[str], options: Row, message: str) -> None:
+    with pytest.raises(QuestionError, match=message):
+        ask(DEMO_STORE, key, ids, options)
+
+
+def test_the_same_question_is_computed_once_until_a_run_is_renamed(store: Store) -> None:
+    write_run(store, "one", [sample_row(0)])
+    first = ask(store, "compare_time", ["one"])
+    assert ask(store, "compare_time", ["one"]) is first
+    assert ask(store, "compare_time", ["one"], {"time_in": "seconds per sample"}) is not first
+    store.annotate("one", label="mine")
+    assert ask(store, "compare_time", ["one"]) is not first
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
+    entry = DEMO_STORE.entry(REPORTED)
+    known = {name: value for name in BY_NAME if (value := figure(entry, name)) is not None}
+    assert known == pytest.approx({
+        "wall_s": 115.46, "wall_s_a_sample": 115.46 / 64, "ms_a_token": 115_460 / 38_195, "tokens": 38_195,
+        "tokens_a_sample": 38_195 / 64, "samples": 64, "pass_rate": 1.0, "blocks": entry.row["blocks"],
+        "junk_letters_share": 61 / entry.row["blocks"],
+    })  # fmt: skip
+
+
+def test_nothing_is_nought_that_nobody_said(store: Store) -> None:
+    write_run(store, "bare", [sample_row(0)])
+    found = figures(["bare"], store)
+    assert {name: row["value"] for (name, _), row in found.items()} == {"samples": 1}
+
+
+def test_a_rate_has_wilsons_interval() -> None:
+    found = rate(DEMO_STORE.entry("reported-002-llama-none-1000"), "pass_rate")
+    assert found == Interval(0.189, *wilson(189, 1_000))
+    assert rate(DEMO_STORE.entry("reported-003-qwen-lp-64"), "pass_rate") is None
+    odd = replace(DEMO_STORE.entry(NONE), row={**DEMO_STORE.entry(NONE).row, "passes": 70})
+    assert rate(odd, "pass_rate") == Interval(70 / 64)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ('{"cov_r": 0.681, "mat_r_ang": 0.6}', (0.681, 0.6)),
+        ('{"COV-R": 0.681, "MAT-R": 0.6}', (0.681, 0.6)),
+        ('{"cov_r": "68 %", "mat_r": true}', (None, None)),
+        ('{"cov_r": 1' + "0" * 400 + ', "mat_r": 0.5}', (None, 0.5)),
+        ("[1, 2]", (None, None)),
+        ("{", (None, None)),
+    ],
+)
+def test_coverage_is_taken_from_what_a_file_says(extra: str, expected: tuple[float | None, float | None]) -> None:
+    found = stated(replace(DEMO_STORE.entry(NONE), row={"extra": extra}))
+    assert (found["cov_r"], found["mat_r"]) == expected
+
+
+def test_names_are_as_short_as_tells_runs_apart() -> None:
+    def names(*ids: str) -> list[str]:
+        return list(run_names([DEMO_STORE.entry(id_) for id_ in ids]).values())
+
+    assert names(NONE, EXACT, REPORTED) == ["none", "exact", "group-v3.8 · reported"]
+    assert names(NONE, LLAMA) == ["demo-qwen:final · none", "demo-llama:final · none"]
+    former = replace(DEMO_STORE.entry(BLOCKED), row={**DEMO_STORE.entry(BLOCKED).row, "descriptors": None,
+                                                     "lp": "position-blocklist"}, id="old")  # fmt: skip
+    assert run_names([former])["old"] == "position-blocklist (former rules)"
+
+
+def test_drift_and_strain_per_atom_are_means_over_samples(store: Store) -> None:
+    samples = [sample_row(0, geometry_right=True, strain_kcal=8.0, heavy_atoms=4),
+               sample_row(1, geometry_right=True, strain_kcal=6.0, heavy_atoms=2),
+               sample_row(2, geometry_right=False, strain_kcal=99.0, heavy_atoms=1)]  # fmt: skip
+    for row, drift in zip(samples, (1, -3, None), strict=True):
+        row["drift"] = drift
+    blocks = [block_row(0, 0, drift=2), block_row(0, 1, drift=-1), block_row(1, 0, drift=-3)]
+    write_run(store, "one", samples, blocks=blocks)
+    found = {name: row["value"] for (name, _), row in figures(["one"], store).items()}
+    assert (found["drift_mean"], found["drift_abs_mean"]) == pytest.approx((-2 / 3, 2))
+    assert found["strain_kcal_per_atom"] == pytest.approx(2.5)
+
+
+# --- ratios -----------------------------------------------------------------------------------------------------------
+
+
+def compared(value: float, low: float | None, high: float | None, ratio: float = 1.0) -> Compared:
+    return Compared("", 9, 9, 1.0, 1.0, Interval(value, low, high), Interval(ratio, low, high), "")
+
+
+@pytest.mark.parametrize(
+    ("found", "ratio", "measure", "expected"),
+    [
+        (compared(-0.5, -0.6, -0.4, 0.5), 0.5, "wall_s_a_sample", "better"),
+        (compared(0.5, 0.4, 0.6, 1.5), 1.5, "wall_s_a_sample", "worse"),
+        (compared(0.5, 0.4, 0.6, 1.5), 1.5, "pass_rate", "better"),
+        (compared(0.5, 0.4, 0.6, 1.5), 1.5, "forced_share", "differs"),
+        (compared(0.1, -0.4, 0.6, 1.1), 1.1, "wall_s_a_sample", "noise"),
+        (compared(0.0, 0.0, 0.0), 1.0, "wall_s_a_sample", "same"),
+        (compared(0.03, 0.01, 0.05, 1.03), 1.03, "wall_s_a_sample", "doubtful"),  # a few per cent of time
+        (compared(0.03, 0.01, 0.05, 1.03), 1.03, "tokens_a_sample", "worse"),  # tokens are counted, not timed
+        (compared(0.5, 0.4, 0.6, 1.5), 0.9, "pass_rate", "doubtful"),  # the runs as wholes say the opposite
+        (compared(0.5, None, None, 1.5), 1.5, "wall_s_a_sample", "unknown"),
+    ],
+)
+def test_a_mark_is_no_stronger_than_its_interval(found: Compared, ratio: float, measure: str, expected: str) -> None:
+    assert mark_of(BY_NAME[measure], ratio, found) == expected
+
+
+def test_a_ratio_is_test_over_control_with_its_interval() -> None:
+    found = figures([NONE, EXACT, BLOCKED])
+    pace = found["wall_s_a_sample", EXACT]
+    rates = [DEMO_STORE.entry(run).row["wall_s"] for run in (EXACT, NONE)]
+    assert pace["ratio"] == pytest.approx(rates[0] / rates[1]) and pace["mark"] == "better"
+    assert pace["ratio_low"] < pace["ratio"] < pace["ratio_high"] < 1
+    assert found["clean_rate", BLOCKED]["mark"] == "worse" and found["usable_rate", EXACT]["mark"] == "same"
+    assert found["wall_s", EXACT]["mark"] == "unknown" and found["wall_s", NONE].get("ratio") is None
+    assert (
+        f"exact is {1 / pace['ratio']:.2f}× faster per sample"
+        in ask(DEMO_STORE, "compare_figures", [NONE, EXACT]).answer
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "measure", "reason"),
+    [
+        (REPORTED, "clean_rate", "Not known of the test."),
+        (REPORTED, "wall_s_a_sample", "reported-002-qwen-lp-64 is reported"),
+        (EXACT, "drift_abs_mean", "Drift of text that no template wrote is hypothetical"),
+        (EXACT, "forward_passes", "Counted once per run"),
+    ],
+)
+def test_where_there_is_no_verdict_the_reason_is_there(test: str, measure: str, reason: str) -> None:
+    row = figures([NONE, test])[measure, test]
+    assert row["reason"].startswith(reason) and row["mark"] in (None, "unknown")
+
+
+def test_a_profiled_run_has_no_ratio_of_time(store: Store) -> None:
+    for run_id, source in (("plain", ""), ("slow", "python -m engine run --profile")):
+        write_run(store, run_id, [sample_row(n, tokens=9, decode_s=1.0) for n in range(8)], source=source, wall_s=8.0,
+                  tokens=72)  # fmt: skip
+    found = figures(["plain", "slow"], store)
+    assert found["wall_s_a_sample", "slow"]["ratio"] is None and "profiler" in found["wall_s", "slow"]["reason"]
+    assert found["tokens_a_sample", "slow"]["ratio"] == 1.0
+
+
+def test_an_interval_names_the_pairs_own_ratio_where_the_runs_lie_outside() -> None:
+    row = {"ratio": 1.11, "ratio_low": 0.93, "ratio_high": 1.05, "ratio_pairs": 0.99, "mark": "noise"}
+    assert ratio_words(row) == "1.11× (pairs 0.990×, 0.930–1.05) ≈"
+    assert ratio_words(row | {"ratio": 1.0}) == "1.00× (0.930–1.05) ≈"
+
+
+def test_runs_that_share_no_molecule_or_some_say_so(store: Store) -> None:
+    def write(run_id: str, numbers: range) -> None:
+        write_run(store, run_id, [sample_row(n, smiles="C" * n, passed=n % 2 == 0) for n in numbers])
+
+    for run_id, numbers in (("a", range(1, 9)), ("b", range(5, 13)), ("c", range(20, 28))):
+        write(run_id, numbers)
+    assert "share 4 molecules (4 pairs)" in ask(store, "compare_figures", ["a", "b"]).answer
+    assert "share no molecule" in ask(store, "compare_figures", ["a", "c"]).answer
+
+
+def test_what_else_differs_is_a_table(store: Store) -> None:
+    write_run(store, "a", [sample_row(0)], lp="exact", batch_size=8, guard=None)
+    write_run(store, "b", [sample_row(0)], lp="guarded", batch_size=32, guard='{"retries": 2}')
+    found = rows("compare_figures", ["a", "b"], store, "set-up")
+    assert {row["set-up"]: (row.get("exact"), row.get("guarded")) for row in found} == {"batch size": ("8", "32")}
+
+
+def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control() -> None:
+    found = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, GUARDED, REPORTED], table="pace")
+    llama, qwen = "demo-llama:final", "demo-qwen:final"
+    assert [(row["within"], row["pair"]) for row in found] == [
+        (llama, "exact over none"), (qwen, "exact over none"), (qwen, "guarded over none"),
+        ("exact", f"{qwen} over {llama}"), ("none", f"{qwen} over {llama}"),
+    ]  # fmt: skip
+    for row in found:
+        control, test = (DEMO_STORE.entry(row[side]).row["wall_s"] for side in ("control", "test"))
+        assert row["ratio"] == pytest.approx(test / control)
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_reports_slowdown() -> None:
+    found = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
+    assert [(row["factor"], round(row["ratio"], 2)) for row in found] == [
+        ("wall time per sample", 3.51), ("tokens", 1.34), ("wall time per token", 2.62)]  # fmt: skip
+    assert math.prod(row["ratio"] for row in found[1:]) == pytest.approx(found[0]["ratio"])
+    assert sum(row["share"] for row in found[1:]) == pytest.approx(1)
+    assert [row["start"] for row in found[1:]] == pytest.approx([1, found[1]["ratio"]])
+    way = "passes × time per pass"
+    (gap,) = rows("compare_slowdown", [f"reported-002-{n}-lp-64" for n in ("llama", "qwen")], table="gaps", made_of=way)
+    assert gap["why"] == "forward_passes not known"
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 10**6)] * 4), min_size=2, max_size=2), st.integers(0, 2))
+def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) -> None:
+    question: Any = question_of("compare_slowdown")
+    names = ("wall_s", "samples", "tokens", "forward_passes")
+    entries = [
+        Entry(str(n), str(n), LocalFiles(Path()), 1,
+              {"origin": "measured", "lp": str(n), **dict(zip(names, sheet, strict=True))}, {}, {})
+        for n, sheet in enumerate(sheets)
+    ]  # fmt: skip
+    made_of = list(question.WAYS)[way]
+    whole, *factors = question.tables(DEMO_STORE, entries, {"made_of": made_of})["main"].to_pylist()
+    assert math.prod(row["ratio"] for row in factors) == pytest.approx(whole["ratio"], rel=1e-9)
+    assert all(first["end"] == pytest.approx(second["start"]) for first, second in pairwise(factors))
+
+
+@pytest.mark.parametrize(
+    ("sheet", "rest", "note"),
+    [
+        ({"wall_s": 10.0, "forward_s": 8.0}, 2.0, "the rest includes what was not counted: template"),
+        ({"wall_s": 10.0, "forward_s": 12.5}, 0.0, "the parts exceed the wall time by 2.50 s"),
+        ({"wall_s": 10.0, "forward_s": 10.004}, 0.0, "the rest includes"),
+        ({"forward_s": 8.0}, None, "the whole time is not known"),
+        ({"wall_s": 10.0}, None, "no part of the time was counted"),
+    ],
+)
+def test_the_rest_of_the_time_is_computed(store: Store, sheet: Row, rest: float | None, note: str) -> None:
+    write_run(store, "one", [sample_row(0)], **sheet)
+    parts = {row["part"]: row["seconds"] for row in rows("compare_time", ["one"], store)}
+    assert parts.get("unexplained") == rest and note in ask(store, "compare_time", ["one"]).answer
+
+
+def test_a_demo_runs_time_adds_up_in_every_unit() -> None:
+    for unit, whole in (("seconds", 1.0), ("seconds per sample", 64), ("share of the wall time", None)):
+        found = rows("compare_time", [EXACT], time_in=unit)
+        wall_s = DEMO_STORE.entry(EXACT).row["wall_s"]
+        assert sum(row["value"] for row in found) == pytest.approx(wall_s / (whole or wall_s))
+
+
+# --- failures, lengths, molecules, masks, coverage --------------------------------------------------------------------
+
+
+@pytest.fixture
+def two(store: Store) -> Store:
+    stereo = [{"check": "stereo", "atoms": [place], "detail": "mirrored"} for place in (1, 4)]
+    write_run(store, "one", [
+        sample_row(0, tokens=10, stop_reason="end", smiles="C"),
+        sample_row(1, tokens=33, stop_reason="length", issues=["not closed", "no match"], smiles="CC", **FAILED),
+        sample_row(2, tokens=12, stop_reason="end", issues=["no match", "no match"], smiles="CCC", **FAILED),
+        sample_row(3, smiles="CCCC", **FAILED),
+    ])  # fmt: skip
+    write_run(store, "two", [
+        sample_row(0, tokens=20, smiles="C", failed=stereo),
+        sample_row(1, tokens=11, issues=["no match"], smiles="CC", **FAILED),
+        sample_row(2, tokens=12, smiles="CCC"), sample_row(3, tokens=5, smiles="O"),
+    ])  # fmt: skip
+    return store
+
+
+def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) -> None:
+    found = {
+        (row["reason"], row["run"]): (row["samples"], row["of"])
+        for row in rows("compare_failures", ["one", "two"], two)
+    }
+    assert found == {
+        ("rule or check failed", "one"): (3, 4), ("rule or check failed", "two"): (2, 4),
+        ("no match", "one"): (2, 4), ("no match", "two"): (1, 4), ("not closed", "one"): (1, 4),
+        ("molecule: stereo", "two"): (1, 4), ("no reason named", "one"): (1, 4),
+    }  # fmt: skip
+    assert "one failed most: 3 of 4" in ask(two, "compare_failures", ["one", "two"]).answer
+
+
+def test_reasons_beyond_the_most_are_added_up(store: Store) -> None:
+    write_run(store, "one", [sample_row(n, issues=[f"reason {n:02}"], **FAILED) for n in range(14)])
+    shown = {row["reason"]: row["samples"] for row in rows("compare_failures", ["one"], store, "shown")}
+    assert len(shown) == 12 and shown["other reasons"] == 4 and shown["rule or check failed"] == 14
+
+
+def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
+    found = {(row["run"], row["verdict"]): row for row in rows("compare_lengths", ["one", "two"], two)}
+    failed = found["one", "failed"]
+    assert (failed["samples"], failed["unknown"], failed["mean"], failed["median"]) == (3, 1, 22.5, 22.5)
+    assert (failed["stops_known"], failed["at_limit"]) == (2, 1)
+    bins = rows("compare_lengths", ["one", "two"], two, "bins")
+    assert sum(row["samples"] for row in bins) == 7 and all(row["from"] <= row["below"] for row in bins)
+    assert {row["signed"] < 0 for row in bins if row["verdict"] == "failed"} == {True}
+
+
+def test_a_pair_leads_to_its_samples_and_the_largest_difference_comes_first(two: Store) -> None:
+    found = ask(two, "compare_molecules", ["one", "two"])
+    assert [(row["smiles"], row["control"], row["test"], row["pair"]) for row in found.tables["main"].to_pylist()] == [
+        ("CC", 33, 11, "1-1"), ("C", 10, 20, "0-0"), ("CCC", 12, 12, "2-2")]  # fmt: skip
+    overall = found.tables["overall"].to_pylist()[0]
+    assert [overall[name] for name in ("pairs", "above", "below", "alone")] == [3, 1, 1, 2]
+    (picked,) = rows("compare_molecules", ["one", "two"], two, pair="1-1")
+    assert picked["test_sample"] == "run=two&sample=1"
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_every_measure_of_samples_can_be_shown_molecule_by_molecule(measure: str) -> None:
+    assert ask(DEMO_STORE, "compare_molecules", [NONE, EXACT], {"points_by": measure}).answer
+
+
+def test_what_lps_mask() -> None:
+    runs = {row["run"]: row for row in rows("compare_masks", [NONE, BLOCKED, EXACT, REPORTED], table="runs")}
+    assert runs[NONE]["is_open"] and runs[EXACT]["is_open"] and runs[REPORTED]["why"].startswith("no samples")
+    molecules = [row for row in rows("compare_masks", [BLOCKED]) if row["run"] == BLOCKED]
+    assert all(
+        row["masked"] >= row["free_positions"] > 0 and row["legal_least"] <= row["legal_most"] for row in molecules
+    )
+
+
+def test_the_demo_runs_are_covered_at_a_first_visit_beside_a_baseline(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
+    found = {(row["name"], row["missing_rule"]): row for row in rows("compare_coverage", [NONE, GUARDED, BLOCKED])}
+    none, guarded = found["none", "skip"], found["guarded", "skip"]
+    assert none["low"] < none["cov_r"] < none["high"] and none["samples"] == 64
+    assert guarded["difference"] == pytest.approx(guarded["cov_r"] - none["cov_r"])
+    assert found["group-v2.1", "zero"]["cov_r"] < found["none: RDKit, clustered", None]["cov_r"]
+
+
+def test_what_is_not_computed_names_its_command(store: Store) -> None:
+    write_run(store, "one", [sample_row(0, smiles="CCO", text="[CONFORMER][C]<0.0,0.0,0.0>[/CONFORMER]")])
+    with pytest.raises(NeedsWork) as missing:
+        ask(store, "compare_coverage", ["one"])
+    assert missing.value.commands == (["evaluate", "one"],)
+
+
+def test_speed_against_usable_with_other_runs_as_background() -> None:
+    found = rows("compare_speed", [NONE, EXACT], all_runs=True, passed_too=True)
+    chosen = [row for row in found if not row["is_other"]]
+    assert [(row["name"], row["figure"]) for row in chosen] == [
+        ("none", "usable"), ("none", "passed"), ("exact", "usable"), ("exact", "passed")]  # fmt: skip
+    assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(found) > len(chosen)
+    assert "Not drawn" in ask(DEMO_STORE, "compare_speed", [NONE, REPORTED]).answer
