@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, times
+from engine.lp_records import LEGAL_ROWS
+from engine.models.summary import sized
 from engine.profile.traces import (
     COMPUTE,
     NOTHING,
@@ -70,7 +71,6 @@ CHARTS = (
 TABLES = ("table",)
 MOST_STEPS, MOST_NAMED, SMALL, REST = 8, 3, 0.05, "all others"
 PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
-LEGAL_ROWS = {"qwen3": 18, "llama3": 1_118}  # tokens that the exact LP may allow, of the whole vocabulary
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

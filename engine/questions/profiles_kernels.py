@@ -32,8 +32,8 @@ def families(store: Store, entries: Sequence[Entry]) -> list[str]:
 
 
 OPTIONS = (
-    Option("change", (), "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}),
-    Option("family", (), "Family", families),
+    Option("change", None, "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}, is_many=True),
+    Option("family", None, "Family", families, is_many=True),
     Option("kernel", "", "Contains", help="Words in the operation's full name"),
     Option("by", None, "Largest by", ["time", "calls"]),
     Option("operation", None, "Operation", is_picked=True),

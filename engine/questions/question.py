@@ -42,12 +42,13 @@ class Option:
     """
 
     name: str
-    default: Any = None  # None: the first choice, or nothing; a tuple: several choices
+    default: Any = None  # None: the first choice, or nothing
     label: str = ""
     choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
+    is_many: bool = False  # any number of the choices; in a terminal joined by commas
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 

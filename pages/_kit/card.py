@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,8 +11,10 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.models.devices import spare_cores
 from engine.questions import Answered, ask, choices_of, entries_of, question_of
 from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
@@ -63,6 +66,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             for name in question.TABLES:
                 if answered.tables[name].num_rows:
                     show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
+            if "commands" in answered.tables:
+                start_buttons(key, answered.tables["commands"])
             if notes:
                 st.caption(unbroken(escape_markdown(notes)))
             data(key, question, answered, head)
@@ -85,9 +90,10 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         put_shown(**{option.name: value})
         return value
     if choices:
-        if isinstance(option.default, tuple):
-            words = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 260}
-            return st.multiselect(label, list(choices), option.default, **words, **bound)
+        if option.is_many:
+            usual = list(option.default or ())
+            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+            return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
@@ -139,7 +145,7 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
         on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE] if is_time else [PICTURE], "scrollZoom": is_time,
+        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE][not is_time :], "scrollZoom": is_time,
                 "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key}},
     )  # fmt: skip
 
@@ -186,6 +192,20 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
+def start_buttons(key: str, commands: pa.Table) -> None:
+    """What would tell more, each command with a button; one that names a file of the reader's has none."""
+    for number, command in enumerate(commands["command"].to_pylist()):
+        st.code(f".venv/bin/{command}", language=None, wrap_lines=True)
+        words = shlex.split(command)[3:]
+        is_there = task_queue().is_at(command)
+        if not {"FILE", "FOLDER"} & set(words) and st.button(
+            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
+        ):
+            spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
+            if tasks.submit(" ".join(words[:3]), spared, about=command):
+                st.rerun()
+
+
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
     popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
@@ -200,7 +220,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
                 st.session_state["kept picture"] = shape
                 st.rerun()
         for name, table in answered.tables.items():
-            if table.num_rows and name not in question.TABLES and name != "notes":
+            if table.num_rows and name not in (*question.TABLES, "notes", "commands"):
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):
