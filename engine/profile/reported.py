@@ -29,7 +29,7 @@ Row = dict[str, Any]
 def load_reported(path: Path = FILE) -> tuple[list[Row], list[Row]]:
     """Rows of ``traces``, each with ``operations``, rows of ``trace_ops``; and what was derived wrongly.
 
-    A derived figure has what, claim (its id), stated, ours (None where the counts give nothing), unit, from, why.
+    A derived figure has what, stated, ours (None where the counts give nothing), unit, from, why.
     """
     return read_toml(path, "file of reported traces", _parsed)
 

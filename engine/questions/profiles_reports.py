@@ -21,7 +21,7 @@ TITLE = "What did report 003 count?"
 OF = Of("trace", least=1, most=2)
 OPTIONS = ()
 COLUMNS = {
-    "trace": Column("trace", is_pinned=True),
+    "trace": Column("trace"),
     "what": Column("figure", is_pinned=True),
     "calls": Column("number"),
     "total_us": Column("time", "µs"),
@@ -32,7 +32,6 @@ COLUMNS = {
     "unit": Column("unit"),
     "from": Column("computed as"),
     "why": Column("why"),
-    "claim": Column("claim", page="evidence"),
 }
 CHARTS = ()
 TABLES = ("main", "derived")
@@ -74,9 +73,11 @@ def counts_of(store: Store, entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    derived = [row | {"claim": f"claim={row['claim']}"} for row in load_reported()[1]]
     ours = counts_of(store, [entry for entry in entries if entry.row.get("origin") != "reported"])
-    return {"main": rows_table([*reported_counts(), *ours]), "derived": rows_table(derived)}
+    return {
+        "main": rows_table([*reported_counts(), *ours]),
+        "derived": rows_table(load_reported()[1], ["what", "stated", "ours", "unit", "why", "from"]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

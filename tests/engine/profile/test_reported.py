@@ -28,19 +28,13 @@ def test_what_is_ours_follows_from_what_is_stated() -> None:
     derived = load_reported()[1]
     assert len(derived) > 8
     for one in derived:
-        assert one["why"].strip() and one["claim"].startswith("003-")
+        assert one["why"].strip()
         if one["ours"] is None:
             continue
         assert ARITHMETIC.fullmatch(one["from"])
         value = eval(one["from"])
         assert value == pytest.approx(one["ours"], rel=0.005 if one["unit"] != "s" else 0.05), one["what"]
         assert value != pytest.approx(one["stated"], rel=0.02), one["what"]
-
-
-def test_each_wrong_figure_is_a_claim() -> None:
-    text = (DATA / "claims" / "003.toml").read_text(encoding="utf-8")
-    for one in load_reported()[1]:
-        assert f'id = "{one["claim"].removeprefix("003-")}"' in text
 
 
 def test_the_reports_table(tmp_path: Path) -> None:

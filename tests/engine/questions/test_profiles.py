@@ -271,5 +271,5 @@ def test_what_the_report_counts_is_counted_here_too(store: Store, tmp_path: Path
     assert (mine["concatenations, others"]["total_us"], mine["attention calls (FMHA)"]["calls"]) == (7, 0)
     stated = {row["what"]: row["calls"] for row in rows(store, "reports", host) if "Qwen" in row["trace"]}
     assert (stated["launches of all kernels"], stated["fmha"]) == (2_912_920, 48_440)
-    derived = {row["claim"]: (row["stated"], row["ours"]) for row in rows(store, "reports", host, table="derived")}
-    assert derived["claim=003-layers-llama"] == (24, 16)
+    derived = {row["what"]: (row["stated"], row["ours"]) for row in rows(store, "reports", host, table="derived")}
+    assert derived["layers of the LLaMA model"] == (24, 16)
