@@ -6,7 +6,7 @@ from engine.profile.traces import cautions, traces_of
 from engine.questions import PAGES
 from engine.store.store import Store
 from pages._kit.card import cards
-from pages._profiles import manage, questions
+from pages._profiles import manage, queries
 from pages._profiles.traces import chosen_traces
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.frame import page
@@ -25,7 +25,7 @@ def section(view: str):  # type: ignore[no-untyped-def]  # what show_open calls
 
 
 SECTIONS = {view: section(view) for view, _ in PAGES["profiles"]}
-SECTIONS |= {"SQL": questions.show, "Traces": manage.show}
+SECTIONS |= {"SQL": queries.show, "Traces": manage.show}
 
 page(TITLE, ICON, LEAD)
 with shown_errors():

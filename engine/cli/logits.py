@@ -13,11 +13,12 @@ from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
 
 if TYPE_CHECKING:
+    from engine.cli.output import Columns
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
 
 MOST_NAME = 40
-COLUMNS = (
+COLUMNS: Columns = (
     ("log", "log_id"),
     *((key, lambda row, key=key: cell(row[key], MOST_NAME)) for key in ("label", "engine", "model", "precision")),
     ("entries", "entries"),
