@@ -16,7 +16,7 @@ from engine.errors import DriftscopeError, nearest, shown
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, Option, Options, Question
-from engine.store.entries import Entry, is_profiled, model_name
+from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -39,6 +39,13 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     "drift": {
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
+    },
+    "profiles": {
+        ("Families", ""): ["profiles_families", "profiles_places"],
+        ("Launches", ""): ["profiles_phases", "profiles_junk", "profiles_launches"],
+        ("Kernels", ""): ["profiles_kernels"],
+        ("Timeline", ""): ["profiles_timeline"],
+        ("Reports", ""): ["profiles_reports"],
     },
     "logits": {
         ("Models", ""): ["logits_models"],
@@ -76,7 +83,7 @@ def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | N
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
-        names = run_names(entries) if question.OF.kind == "run" else {entry.id: entry.id for entry in entries}
+        names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
         return Answered(question.answer(tables, options), tables, options, names)
 
     return _answers.of((key, what, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)

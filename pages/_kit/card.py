@@ -17,6 +17,7 @@ from engine.questions.question import Chart, Column, NeedsWork, Option, Question
 from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
+from pages._kit.time_chart import time_figure
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
@@ -26,8 +27,10 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0)}
+FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
+PICTURE = ["toImage"]
+ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
 
 @st.fragment
@@ -89,7 +92,8 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     if choices:
         if option.is_many:
             usual = list(option.default or ())
-            return st.multiselect(label, list(choices), usual, width=420, placeholder="any", **bound) or usual
+            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+            return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
@@ -124,20 +128,24 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
-    rows = table.to_pylist()
+    rows = [] if chart.kind == "time" else table.to_pylist()
     order = list(answered.names) or list(ids)
     chart_key = f"chart-{key}-{number}"
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
         st.switch_page(f"pages/{chart.picks.split(':')[1]}.py", query_params=dict(parse_qsl(picked)))
+    if is_time := chart.kind == "time":
+        figure = time_figure(chart, answered.tables, question.COLUMNS)
+    else:
+        figure = figure_of(chart, rows, question.COLUMNS, order, answered.names)
     st.plotly_chart(
-        figure_of(chart, rows, question.COLUMNS, order, answered.names),
+        figure,
         theme=None,
         key=chart_key,
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
         on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": [["toImage"]],
+        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE][not is_time :], "scrollZoom": is_time,
                 "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key}},
     )  # fmt: skip
 

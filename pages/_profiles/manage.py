@@ -59,7 +59,6 @@ def _import_options(store: Store) -> list[str]:
         for name, text, help_ in (
             ("keep", "Keep the file", "With the store’s entries, so that it can be downloaded for Perfetto"),
             ("events", "Keep every event", "For single events in the timeline and in SQL; about 10 bytes per event"),
-            ("partial", "Accept truncated files", "What can be read is imported, and the trace says so"),
         ):
             if st.checkbox(text, key=f"trace_{name}", bind="query-params", help=help_):
                 flags.append(f"--{name}")
