@@ -10,7 +10,7 @@ HASHED =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third hta parity demo-parity clean FORCE
+.PHONY: help run prepare set-up test lint soak faults lock licences audit bench demo demo-coverage demo-traces demo-logs claims lost-third parity demo-parity clean FORCE
 
 PY := .venv/bin/python
 PIP_INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check
@@ -60,8 +60,7 @@ help:
 	@echo "make licences the licences of all that is installed and shipped"
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"
 	@echo "make lost-third MODEL=ALIAS  what of a checkpoint's coverage each LP costs, and why (an hour or two; resumes)"
-	@echo "make bench    every benchmark in bench/"
-	@echo "make hta      an environment for HolisticTraceAnalysis, which bench/traces.py times if it is there"
+	@echo "make bench    every benchmark in tools/bench/"
 	@echo "make demo     rebuild the demo store in data/demo/"
 	@echo "make claims   check the reports' claims again and save the verdicts in data/claims/"
 	@echo "make parity   build llama.cpp (minutes), and compare the embedded models in it with ours"
@@ -136,7 +135,7 @@ demo: $(RUN) $(PREPARED)
 # RMSDs of the runs' conformers, of which Compare's Coverage and `evaluate` compute COV and MAT at once.
 demo-coverage: $(RUN) $(PREPARED)
 	@rm -f data/demo/rmsd.arrays
-	@$(PY) -m engine.comparing.demo_coverage --into data/demo
+	@$(PY) -m tools.demo_coverage --into data/demo
 	@rm -rf data/demo/staging
 
 demo-traces: $(RUN) $(PREPARED)
@@ -160,37 +159,30 @@ demo-logs: $(RUN) $(PREPARED)
 
 MODEL = demo-qwen
 lost-third: $(RUN) $(PREPARED)
-	@$(PY) -m engine lost-third --model $(MODEL)
+	@$(PY) -m tools.lost_third --model $(MODEL)
 
 claims: $(RUN) $(PREPARED)
 	@$(PY) -m engine claims --save
 
 bench: $(BENCH) $(PREPARED)
-	@found=; failed=; \
-	for file in bench/[!_]*.py; do \
-	  test -e "$$file" || continue; \
-	  found=yes; name=$$(basename "$$file" .py); echo "== bench/$$name.py"; \
-	  $(PY) -m "bench.$$name" || failed="$$failed $$name"; \
+	@failed=; \
+	for file in tools/bench/[!_]*.py; do \
+	  name=$$(basename "$$file" .py); echo "== tools/bench/$$name.py"; \
+	  $(PY) -m "tools.bench.$$name" || failed="$$failed $$name"; \
 	done; \
-	test -n "$$found" || echo "bench/ holds no benchmark yet: nothing to time."; \
 	test -z "$$failed" || { echo "failed:$$failed" >&2; exit 1; }
 
 parity: $(PARITY) $(PREPARED)
-	@$(PY) -m engine.logits.llama_cpp
+	@$(PY) -m tools.llama_cpp
 
 # Its logs for the demo store; what ours logged there stays. The first texts of ours, which writes the longest first.
 DEMO_BESIDE = "c1ccoc1" "c1cc[nH]c1" "CC(=O)O" "CC(N)=O"
 
 demo-parity: $(PARITY) $(PREPARED)
 	@rm -rf data/demo/logit_logs/log_id=llama.cpp-* data/demo/staging
-	@$(PY) -m engine.logits.llama_cpp $(DEMO_BESIDE) --setting f32 --setting q4_K_M --first --values 8 \
+	@$(PY) -m tools.llama_cpp $(DEMO_BESIDE) --setting f32 --setting q4_K_M --first --values 8 \
 	  --late 2 --without-ours --label "ships with the project" --store data/demo
 	@rm -rf data/demo/staging
-
-hta: $(RUN)
-	@folder="$$($(PY) -c 'from engine.paths import cache_folder; print(cache_folder() / "hta")')" && \
-	  $(PY) -m venv --clear "$$folder" && \
-	  "$$folder/bin/python" -m pip install --no-input --disable-pip-version-check -r bench/requirements-hta.txt
 
 clean:
 	rm -rf .venv static .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -37,7 +37,7 @@ class Result:
         return line
 
 
-def run(*argv: str, stdin: bytes = b"") -> Result:
+def run(*argv: str, stdin: bytes = b"", main: Callable[[Sequence[str]], int] = main) -> Result:
     out, err = io.StringIO(), io.StringIO()
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
     umask = os.umask(0o022)  # as a system has it; a command takes more away, from its own process on

@@ -37,7 +37,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine.profile", "engine.logits"),
     ("engine.runner", "engine.service"),
     ("engine.live",),
-    ("engine.training",),
+    ("tools.training",),
     ("engine.evidence",),
     ("engine.questions",),
     ("engine.cli",),
@@ -60,7 +60,6 @@ TOP_LEVEL = {
     "Makefile",
     "README.md",
     "app.py",
-    "bench",
     "data",
     "docs",
     "engine",
@@ -305,7 +304,7 @@ UNPICKLING = re.compile(r"\btorch\.load\(|read_pickle\(|allow_pickle=True|\bpick
 
 
 def test_files_are_unpickled_in_one_place() -> None:
-    paths = {module_name(path): path for path in modules("engine", "pages", "app.py", "bench")}
+    paths = {module_name(path): path for path in modules("engine", "pages", "app.py", "tools")}
     assert {name for name, path in paths.items() if top_names(path) & UNPICKLERS} == MAY_PICKLE
     texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     reading = {name for name, text in texts.items() if UNPICKLING.search(text)}
@@ -317,6 +316,12 @@ def test_parquet_is_opened_where_its_rows_are_counted() -> None:
     opening = re.compile(r"\bParquetFile\(|\bread_table\(pa\.|(pq|parquet)\.read_(table|pandas)\(")
     readers = {module_name(path) for path in modules("engine", "pages") if opening.search(path.read_text("utf-8"))}
     assert readers == {"engine.store.inflated", "engine.chem.parquet_files"}
+
+
+def test_the_product_imports_and_starts_no_tool() -> None:
+    names = {module_name(path): path.read_text("utf-8") for path in modules("engine", "pages", "app.py")}
+    wrong = {module_name(path) for path in modules("engine", "pages", "app.py") if "tools" in top_names(path)}
+    assert wrong | {name for name, text in names.items() if re.search(r"[\"']-m[\"'], [\"']tools\b", text)} == set()
 
 
 def test_a_face_imports_no_engine_room() -> None:

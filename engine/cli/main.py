@@ -33,8 +33,6 @@ GROUPS = (
     "advise",
     "trace",
     "prepare",
-    "lost_third",
-    "train",
 )
 """Modules of this package, each with ``add_commands(subparsers)``."""
 MOST_MESSAGE_CHARS = 1_000

@@ -20,7 +20,7 @@ from typing import Any
 from engine.errors import FileFormatError, shown
 from engine.evidence.checks import CHECKS, VERDICTS, Basis, VerdictName, is_asked
 from engine.evidence.claims import FOLDER, Claim, files_of, load_claims
-from engine.evidence.lost_third.documents import figures, load_all
+from engine.evidence.lost_third import figures, load_all
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles, json_bytes
 from engine.store.provenance import git_commit, versions

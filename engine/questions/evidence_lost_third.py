@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
-from engine.evidence.lost_third.documents import lane_of, load_usable
+from engine.evidence.lost_third import lane_of, load_usable
 from engine.figures.words import listed
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import RunError
-from engine.evidence.lost_third.documents import lane_of
+from engine.evidence.lost_third import lane_of
 from engine.questions.evidence_lost_third import depends, documents_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
 from engine.store.entries import Entry

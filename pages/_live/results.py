@@ -165,7 +165,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.caption(
         f"Measured here{escape_markdown(device)}, one lane after the other, with "
         f"{escape_markdown(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
-        "The page slows small models down a little; `.venv/bin/python -m bench.decode` measures without it."
+        "The page slows small models down a little; `.venv/bin/python -m tools.bench.decode` measures without it."
     )
     if words := speed_words(lanes):
         st.caption(unbroken(words))

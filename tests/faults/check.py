@@ -104,7 +104,7 @@ def place_of(fault: Fault) -> tuple[Path, int] | None:
     name = fault.function.rpartition(".")[2]
     moved = [
         (other, number)
-        for top in ("engine", "pages")
+        for top in ("engine", "pages", "tools")
         for other in sorted((ROOT / top).rglob("*.py"))
         for number, function in _lines_with(fault, other)
         if name and function.rpartition(".")[2] == name

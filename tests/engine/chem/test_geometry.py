@@ -9,7 +9,6 @@ import posebusters.modules.distance_geometry as library
 import pytest
 from rdkit import Chem
 
-from bench.geometry import ODD, bust, compare, poses
 from engine.chem import bounds
 from engine.chem.bounds import pair_bounds
 from engine.chem.conformers import reference_conformers
@@ -33,6 +32,7 @@ from engine.chem.geometry import (
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
 from tests.support import sized
+from tools.bench.geometry import ODD, bust, compare, poses
 
 
 def embedded(smiles: str) -> Chem.Mol:

@@ -9,12 +9,12 @@ import pytest
 
 from engine.array_files import read_arrays
 from engine.comparing import rmsd_matrices, shipped_matrices
-from engine.comparing.demo_coverage import publish_coverage
 from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
 from engine.comparing.measures import has_samples
 from engine.store.files import LocalFiles
 from engine.store.store import DEMO, Store
 from tests.engine.comparing.test_evaluation import CHAIN, texts, write
+from tools.demo_coverage import publish_coverage
 
 STORE, REQUEST = Store(LocalFiles(DEMO)), EvaluationRequest()
 RUNS = [entry for entry in STORE.found().entries if has_samples(entry)]

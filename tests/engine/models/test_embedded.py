@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -45,9 +46,8 @@ def test_its_files_belong_together(entry: ModelEntry) -> None:
     assert document["facts"]["tokens"] == about["tokens"]
     assert document["quality"]["parameters"] == found.parameters
     text = entry.card.read_text(encoding="utf-8")
-    for picture in (f"{entry.alias}-{entry.step}.png", f"{entry.alias}-{entry.step}-bonds.png"):
-        assert f"({picture})" in text
-        assert (entry.card.parent / picture).is_file()
+    pictures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert pictures and all((entry.card.parent / picture).is_file() for picture in pictures)
 
 
 def test_the_weights_and_the_tree_are_small_enough() -> None:

@@ -1,1 +1,0 @@
-"""Data and training of the embedded models, and the molecule sets that ship in ``data/``."""

@@ -1,0 +1,148 @@
+"""llama.cpp itself, on small models of random weights. Skipped where it is not installed: `make parity` builds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: `make parity` builds it")
+pytest.importorskip("gguf", reason="gguf is not installed: `make parity` brings it")
+
+from engine.errors import ModelError
+from engine.logits.health import health
+from engine.logits.ingest import add_file
+from engine.logits.parity import compare_logs
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import entry_of_folder
+from engine.store.schema import LOGIT_LOG
+from engine.store.store import Store
+from tests.small_models import small_folder, use_small_model
+from tools.llama_cpp.__main__ import main
+from tools.llama_cpp.converting import write_gguf
+from tools.llama_cpp.late import WAYS, LateRequest, read_late
+from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
+from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
+
+EXACT, DEFAULT = SETTINGS[:2]
+Q8 = next(one for one in SETTINGS if one.name == "q8_0")
+IDS = [151_669, 34, 38, 28, 46, 151_671, 151_670, 17, 24, 25, 13, 17]
+
+
+@pytest.fixture(scope="module", params=["qwen3", "llama3"])
+def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
+    folder = tmp_path_factory.mktemp("model")
+    small_folder(folder, request.param)
+    return load_model(entry_of_folder(folder, request.param), "cpu")
+
+
+@pytest.fixture(scope="module")
+def file(small: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("gguf") / "small.gguf"
+    write_gguf(small, path)
+    return path
+
+
+def ids_of(model: LoadedModel) -> list[int]:
+    return [id_ % model.tokenizer.vocab_size for id_ in IDS]
+
+
+def by_transformers(model: LoadedModel, ids: list[int]) -> np.ndarray:
+    with torch.inference_mode():
+        found: np.ndarray = model.model(torch.tensor([ids])).logits[0].numpy()
+    return found
+
+
+def along(file: Path, setting: LlamaSetting, ids: list[int]) -> np.ndarray:
+    with Weights(file) as weights, Session(weights, setting, positions=64, threads=1) as session:
+        return np.array(list(session.along(ids[:5], [*ids[5:], 0])))
+
+
+def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel, file: Path) -> None:
+    ids = ids_of(small)
+    found, expected = along(file, EXACT, ids), by_transformers(small, ids)[4:]
+    assert found.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+    assert (found.argmax(1) == expected.argmax(1)).all()
+
+
+def test_all_public_calls_give_the_same_row_from_its_first_value_on(small: LoadedModel, file: Path) -> None:
+    ids = ids_of(small)
+    expected = by_transformers(small, ids)
+    with Weights(file) as weights:
+        with Session(weights, EXACT, positions=64, threads=1) as session:
+            session.feed(ids)
+            assert session.logits()[:3] == pytest.approx(expected[-1, :3], abs=1e-4)
+        with Session(weights, EXACT, positions=64, threads=1) as session:
+            session.feed_for_all(ids, 0)
+            rows = np.array([session.logits(place) for place in range(len(ids))])
+    assert np.abs(rows - expected).max() < 1e-4
+
+
+def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_path: Path) -> None:
+    quantised(file, tmp_path / "q8.gguf", Q8, 1)
+    assert (tmp_path / "q8.gguf").stat().st_size < 0.5 * file.stat().st_size
+    ids = ids_of(small)
+    exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
+    assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
+
+
+def test_what_it_refuses_is_told(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "none.gguf").write_bytes(b"no such thing")
+    with pytest.raises(ModelError, match=r"none\.gguf"):
+        Weights(tmp_path / "none.gguf")
+    with Weights(file) as weights, Session(weights, EXACT, positions=64, threads=1) as session:
+        with pytest.raises(ModelError, match="does not take"):
+            session.feed([weights.rows + 5])
+        with pytest.raises(ModelError, match="no logits"):
+            session.logits()
+
+
+def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, file: Path, tmp_path: Path) -> None:
+    ids = ids_of(small)
+    found = read_late(file, LateRequest(tuple(ids[:5]), tuple(ids[5:]), 6), tmp_path)
+    assert set(found) == set(WAYS)
+    exact = along(file, EXACT, ids)[:, :6]
+    at_the_step, next_call = found["at the step"], found["after the next call"]
+    assert at_the_step == pytest.approx(exact[:-1], abs=1e-2)
+    assert next_call == pytest.approx(exact[1:], abs=1e-2)
+    # Whatever freed memory holds, and that is nobody's promise, reading it ended no process.
+    assert found["after the context was freed"].shape == at_the_step.shape
+
+
+def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:
+    plan = ParityPlan((EXACT,), values=12, first=small.entry.tokenizer == "qwen3")  # each way once
+    molecules = molecules_of(["C", "N"])
+    result = compared(small, molecules, plan, tmp_path / "log.jsonl.gz", tmp_path)
+    texts = [Writer(small, molecules).text(number) for number in range(2)]
+    assert (result.texts, result.tokens) == (2, sum(len(text.answer) for text in texts))
+    assert result.agreed["f32"].relative < 1e-4
+    assert result.agreed["f32"].mean_divergence < 1e-6
+    assert result.written["f32"].texts == 2
+    store = Store.open(tmp_path / "store")
+    ours, theirs = [log.entry for log in add_file(store, tmp_path / "log.jsonl.gz") if log.is_new]
+    parity = compare_logs(store, ours, theirs)
+    assert (parity.entries, parity.only_control, parity.only_test) == (result.tokens, 0, 0)
+    assert parity.diverging is None
+    assert health(store, theirs).damaged_values == 0
+
+
+def test_the_command_writes_tables_and_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use_small_model(monkeypatch)
+    place, kept = tmp_path / "store", tmp_path / "kept"
+    asked = ["--model", "small", "C", "--setting", "f32", "--setting", "q8_0", "--first", "--values", "8"]
+    where = ["--store", str(place), "--keep", str(kept)]
+    assert main([*asked, *where, "--without-ours", "--late", "1", "--label", "here"]) == 0
+    said = capsys.readouterr().out
+    assert "| f32 |" in said and "| q8_0 |" in said and "| after the next call |" in said
+    entries = Store.open(place).found(LOGIT_LOG).entries
+    names = {(entry.row["engine"], entry.row["precision"]) for entry in entries}
+    assert names >= {("llama.cpp", "f32"), ("llama.cpp", "q8_0"), ("llama.cpp read at the step", "f32")}
+    assert {entry.row["label"] for entry in entries} == {"here"}
+    assert {one.name for one in kept.glob("*.gguf")} == {"small-final.gguf", "small-final-q8_0.gguf"}
+    assert main([*asked, *where]) == 2
+    assert "is there already" in capsys.readouterr().err

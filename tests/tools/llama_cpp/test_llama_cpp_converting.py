@@ -1,0 +1,161 @@
+"""Our models under llama.cpp's names, and what is added up about two engines: all of it without llama.cpp."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import GPT2Config
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from engine.errors import AssetError, ModelError
+from engine.models.shapes import ModelShape
+from tools.llama_cpp import package
+from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
+
+QWEN, LLAMA = ModelShape("qwen3", 64, 2, 4, 2, 96), ModelShape("llama", 64, 2, 4, 2, 96)
+ROWS = 40
+NORMS = {"attn_norm", "ffn_norm"}
+WEIGHTS = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
+
+
+def model_of(shape: ModelShape) -> Any:
+    torch.manual_seed(0)
+    return shape.model(shape.config(ROWS, end=0))
+
+
+@pytest.mark.parametrize(("shape", "more"), [(QWEN, {"attn_q_norm", "attn_k_norm"}), (LLAMA, set())])
+def test_every_weight_has_its_name_and_tied_rows_come_once(shape: ModelShape, more: set[str]) -> None:
+    model = model_of(shape)
+    found = dict(tensors(model.config, model.state_dict(), "small"))
+    in_layers = {f"blk.{layer}.{norm}.weight" for layer in range(2) for norm in NORMS | WEIGHTS | more}
+    assert set(found) == {"token_embd.weight", "output_norm.weight"} | in_layers
+    assert {values.dtype for values in found.values()} == {np.dtype(np.float32)}
+    assert np.array_equal(found["token_embd.weight"], model.state_dict()["model.embed_tokens.weight"].numpy())
+    model.config.tie_word_embeddings = False
+    assert "output.weight" in dict(tensors(model.config, model.state_dict(), "small"))
+
+
+def test_only_the_rows_that_llama_turns_change_their_order() -> None:
+    model = model_of(LLAMA)
+    state, found = model.state_dict(), dict(tensors(model.config, model.state_dict(), "small"))
+    for own, theirs in (("v", "v"), ("o", "output")):
+        assert np.array_equal(
+            found[f"blk.1.attn_{theirs}.weight"], state[f"model.layers.1.self_attn.{own}_proj.weight"].numpy()
+        )
+    query = state["model.layers.1.self_attn.q_proj.weight"].numpy()
+    assert np.array_equal(found["blk.1.attn_q.weight"], turned_in_pairs(query, 4))
+    assert not np.array_equal(found["blk.1.attn_q.weight"], query)
+    qwen = model_of(QWEN)
+    found = dict(tensors(qwen.config, qwen.state_dict(), "small"))
+    assert np.array_equal(
+        found["blk.0.attn_q.weight"], qwen.state_dict()["model.layers.0.self_attn.q_proj.weight"].numpy()
+    )
+
+
+def turned(values: np.ndarray, position: int, *, in_pairs: bool) -> np.ndarray:
+    """A head's values [W] at a position: rows i and i + W/2 together, or rows 2i and 2i + 1."""
+    half = len(values) // 2
+    angle = position * 10_000.0 ** (-np.arange(half) / half)
+    first, second = (values[0::2], values[1::2]) if in_pairs else (values[:half], values[half:])
+    one, other = first * np.cos(angle) - second * np.sin(angle), first * np.sin(angle) + second * np.cos(angle)
+    return np.stack([one, other], axis=1).ravel() if in_pairs else np.concatenate([one, other])
+
+
+def test_scores_are_the_same_under_either_rope() -> None:
+    rng = np.random.default_rng(0)
+    query, key, text = (rng.normal(size=size).astype(np.float32) for size in ((2 * 16, 24), (2 * 16, 24), (2, 24)))
+    for head in range(2):
+        rows = slice(16 * head, 16 * head + 16)
+        scores = [
+            turned(q[rows] @ text[0], 7, in_pairs=in_pairs) @ turned(k[rows] @ text[1], 3, in_pairs=in_pairs)
+            for q, k, in_pairs in (
+                (query, key, False),
+                (turned_in_pairs(query, 2), turned_in_pairs(key, 2), True),
+                (query, key, True),
+            )
+        ]
+        assert scores[1] == pytest.approx(scores[0], rel=1e-5)
+        assert scores[2] != pytest.approx(scores[0], rel=1e-2)
+
+
+@pytest.mark.parametrize(("shape", "family"), [(QWEN, "qwen3"), (LLAMA, "llama")])
+def test_what_the_file_says_of_the_model(shape: ModelShape, family: str) -> None:
+    said = facts(shape.config(ROWS, end=0), "small")
+    assert said["tokenizer.ggml.model"] == "none"
+    assert {key.partition(".")[2]: value for key, value in said.items() if key.startswith(f"{family}.")} == {
+        "vocab_size": ROWS,
+        "context_length": 4096,
+        "embedding_length": 64,
+        "block_count": 2,
+        "feed_forward_length": 96,
+        "attention.head_count": 4,
+        "attention.head_count_kv": 2,
+        "attention.key_length": 16,
+        "attention.value_length": 16,
+        "attention.layer_norm_rms_epsilon": 1e-6,
+        "rope.dimension_count": 16,
+        "rope.freq_base": 10_000.0,
+    }
+    assert isinstance(said[f"{family}.rope.freq_base"], float)
+
+
+def test_llama3_scaling_is_that_of_transformers() -> None:
+    config = LLAMA.config(ROWS, end=0)
+    config.head_dim = 64
+    config.rope_parameters = {
+        "rope_type": "llama3",
+        "rope_theta": 500_000.0,
+        "factor": 32.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    }
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](config, torch.device("cpu"))
+    plain = 500_000.0 ** (-np.arange(0, 64, 2) / 64)
+    factors = np.array(rope_of(config, "small").factors)
+    assert factors == pytest.approx(plain / scaled.numpy(), rel=1e-5)
+    assert factors.min() == 1 and factors.max() == pytest.approx(32)
+    assert dict(tensors(config, {}, "small"))["rope_freqs.weight"] == pytest.approx(factors)
+
+
+def test_linear_scaling_is_a_key() -> None:
+    config = QWEN.config(ROWS, end=0)
+    config.rope_parameters = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}
+    said = facts(config, "small")
+    assert (said["qwen3.rope.scaling.type"], said["qwen3.rope.scaling.factor"]) == ("linear", 2.0)
+
+
+def test_what_is_not_known_is_refused_by_name() -> None:
+    config = QWEN.config(ROWS, end=0)
+    with pytest.raises(ModelError, match=r"model\.extra"):
+        dict(tensors(config, {"model.extra": torch.zeros(2)}, "small"))
+    config.rope_parameters = {"rope_type": "yarn", "rope_theta": 10_000.0}
+    with pytest.raises(ModelError, match=r"'yarn'.*llama3"):
+        facts(config, "small")
+    config = GPT2Config()
+    with pytest.raises(ModelError, match=r"'gpt2'.*qwen3"):
+        facts(config, "small")
+
+
+@pytest.mark.parametrize("name", ["gguf", "llama_cpp"])
+def test_a_package_that_is_not_here_is_told_with_what_builds_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(AssetError, match=f"{name}.*make parity"):
+        package(name)
+
+
+def test_the_command_says_what_is_missing_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tools.llama_cpp.__main__ import main
+
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    assert main(["--store", str(tmp_path)]) == 2
+    assert "make parity" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+    assert main(["--store", str(tmp_path), "--values", "0"]) == 2

@@ -1,0 +1,167 @@
+"""The lost third: lanes become runs once, and the fall in coverage is the sum of its steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import encode
+from engine.chem.molecule_sets import load_molecule_set, load_run_set
+from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
+from engine.evidence.lost_third import LANES, figures, load_all
+from engine.store.store import VARIABLE, Store
+from tests.cli import Result
+from tests.cli import run as run_in_process
+from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.runner.small_runs import interrupted_after_one_group
+from tests.engine.store.stored_runs import store_at
+from tests.small_models import use_small_model
+from tests.support import sized
+from tools.lost_third.__main__ import PLANS, main, other_order
+from tools.lost_third.summary import LaneCoverage, LaneSize, changes, failures_by_kind, fall
+
+SMALL = ("--molecules", "3", "--samples", "4", "--wide-molecules", "2", "--wide-samples", "2", "--workers", "1")
+
+
+def run(*words: str) -> Result:
+    return run_in_process(*words, main=main)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "store"))
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    return store_at(tmp_path / "store")
+
+
+def random_lane(rng: np.random.Generator, molecules: int, most: int) -> LaneCoverage:
+    counts = rng.integers(0, most + 1, molecules)
+    return LaneCoverage(most * molecules, tuple(rng.uniform(0, 1.5, (3, count)) for count in counts))
+
+
+def test_the_steps_sum_to_the_whole_fall_and_count_molecules_without_samples_as_nothing() -> None:
+    rng = np.random.default_rng(0)
+    none, exact = (LaneCoverage(80, tuple(rng.uniform(0, 1.5, (3, 4)) for _ in range(20))) for _ in range(2))
+    v43 = random_lane(rng, 20, 4)
+    steps: dict[str, Any] = dict(fall(none, exact, v43))
+    *parts, total = steps.values()
+    for name in ("cov_r", "cov_p"):
+        values = [step[name].value for step in parts]
+        assert sum(values) == pytest.approx(total[name].value, abs=1e-12)
+    means = [np.mean([(m.min(axis=1) < 0.75).mean() if m.size else 0.0 for m in lane.matrices]) for lane in (none, v43)]
+    assert total["cov_r"].value == pytest.approx(means[1] - means[0])
+    fewer = [m[:, : other.shape[1]] for m, other in zip(exact.matrices, v43.matrices, strict=True)]
+    lost = [
+        np.mean([(m.min(axis=1) < 0.75).mean() if m.size else 0.0 for m in side]) for side in (exact.matrices, fewer)
+    ]
+    failed = steps["failed parses"]["cov_r"]
+    assert failed.value == pytest.approx(lost[1] - lost[0]) and failed.value < 0
+
+
+def test_a_molecule_without_references_or_samples_is_in_no_mean_distance() -> None:
+    near, far = np.array([[0.1]]), np.array([[1.0]])
+    control = LaneCoverage(3, (near, near, np.empty((0, 0))))
+    test = LaneCoverage(3, (far, np.empty((1, 0)), np.empty((0, 0))))
+    found = changes(control, test)
+    assert {name: None if change is None else change.value for name, change in found.items()} == pytest.approx(
+        {"cov_r": -1.0, "cov_p": -1.0, "mat_r_ang": 0.9, "mat_p_ang": 0.9}
+    )
+
+
+def test_failed_parses_are_counted_by_what_the_groups_decoder_says() -> None:
+    texts = ["[C]<0.0,0.0,0.0>", "[C]<0.0,0.0,0.0,1>", "[C]<a,0.0,0.0>", "[C]<0.0,0.0,1.0.>", "[C]<0.0", None]
+    assert failures_by_kind(texts) == {
+        "Bad coord triplet": 1, "Bad float token": 1, "the block is not closed by '>'": 1, "no text": 1,
+    }  # fmt: skip
+
+
+def test_each_lane_has_its_name() -> None:
+    assert list(PLANS) == list(LANES)
+
+
+def test_another_order_is_the_same_molecule_written_differently() -> None:
+    molecules = [one.smiles for one in load_molecule_set()][:: sized(40, 4)]
+    for smiles in molecules:
+        molecule, text = parse_smiles(smiles), other_order(smiles)
+        assert molecule_of(in_text_order(molecule, text).mol).smiles == molecule.smiles
+        assert text == other_order(smiles)
+    changed = [other_order(smiles) != smiles for smiles in molecules if parse_smiles(smiles).atoms > 3]
+    assert np.mean(changed) > 0.95
+
+
+def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(monkeypatch)
+    narrow, wide = LaneSize(3, 4), LaneSize(2, 2)
+    molecules = list(load_run_set(3))
+    right = {smiles: encode(reference_conformers(parse_smiles(smiles), seed=5)).text for smiles in molecules}
+
+    def write(key: str, size: LaneSize, damaged: int) -> None:
+        """A lane whose first samples, so many of each molecule, lack a number."""
+        rows = []
+        for place, smiles in enumerate(molecules[: size.molecules]):
+            for number in range(size.samples):
+                text = f"[CONFORMER]{right[smiles]}[/CONFORMER]"
+                if number < damaged:
+                    text = text[: text.rindex(",")] + ">[/CONFORMER]"
+                rows.append(sample_row(place * size.samples + number, smiles=smiles, text=text, generation=number))
+        write_run(store, f"lane-{key}", rows, label=f"lost-third small {key} {size.molecules}x{size.samples}")
+
+    write("none", wide, 0)
+    write("exact", narrow, 0)
+    write("v4.3", narrow, 2)
+    chosen = [word for key in ("none", "exact", "v4.3") for word in ("--lane", key)]
+    document: dict[str, Any] = run("--json", "--model", "small", *chosen, *SMALL).document
+    lanes = {(lane["lane"], lane["molecules"]): lane for lane in document["lanes"]}
+    assert list(lanes) == [("none", 2), ("exact", 3), ("exact", 2), ("v4.3", 3), ("v4.3", 2)]
+    assert (lanes["v4.3", 3]["samples"], lanes["v4.3", 3]["parsed"]) == (12, 6)
+    assert lanes["v4.3", 3]["not_decoded"] == {"Bad coord triplet": 6}
+    assert (lanes["v4.3", 2]["parsed"], lanes["v4.3", 2]["zero"]["missing"]) == (0, 2)
+    assert lanes["v4.3", 2]["zero"]["cov_p"] == 0 and lanes["v4.3", 2]["skip"]["cov_p"] is None
+    steps = {step["step"]: step["cov_p"]["value"] for step in document["fall"]}
+    assert steps["failed parses"] == steps["in all"] == -lanes["exact", 2]["zero"]["cov_p"] < 0
+    assert steps["forcing the SMILES"] == steps["placeholder and cut"] == 0
+    assert document["cost"] == {}, "their steps are not known"
+    beside = {key: change["cov_p"]["value"] for key, change in document["beside_none"].items()}
+    assert beside == {"exact": 0.0, "v4.3": steps["in all"]}
+    (kept,) = load_all([store.home])
+    assert kept["model"] == "small" and len(kept["lanes"]) == 5
+    assert figures([kept])["small/fall/in all/cov_p"].value == pytest.approx(steps["in all"], abs=1e-6)
+    assert figures([kept])["small/v4.3/3x4/failed"].value == 6
+    shown = run("--model", "small", *chosen, *SMALL).out
+    assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
+
+
+def test_lanes_are_written_as_runs_and_one_that_was_begun_is_resumed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_small_model(monkeypatch)
+    asked = ("--json", "--model", "small", "--lane", "exact", "--lane", "exact-reordered", *SMALL)
+    small = ("--", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "400", "--group", "1")
+    with interrupted_after_one_group():
+        assert run(*asked, *small).code == 130, "the first lane was stopped"
+    assert store.found().entries == ()
+    document = run(*asked, *small).document
+    assert [lane["lane"] for lane in document["lanes"]] == ["exact", "exact", "exact-reordered", "exact-reordered"]
+    assert set(document["reordered"]) == {"cov_r", "cov_p", "mat_r_ang", "mat_p_ang"}
+    assert document["fall"] is None
+    assert [(entry.row["samples"], entry.row["resumed"]) for entry in store.found().entries] == [(12, 1), (12, 0)]
+    assert run(*asked).document == document and len(store.found().entries) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--lane", "v43"), "there is no lane 'v43'"),
+        (("--wide-samples", "40"), "the wide lanes are larger than the others"),
+        (("--samples", "21"), "an even number of samples"),
+        (("--model", "nothing"), "nothing"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(store: Store, words: tuple[str, ...], message: str) -> None:
+    result = run("--model", "demo-qwen", *words)
+    assert result.code == 2
+    assert message in result.error

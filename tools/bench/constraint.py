@@ -1,0 +1,180 @@
+"""What a constraint costs by itself: one step of it, its masks beside the reports' loop over rows, its compilation.
+
+``python -m tools.bench.constraint`` takes a minute or two (``--quick``: seconds). No model takes part. Logits are
+random; the rows' states are those of real programs, step after step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import torch
+
+from engine.chem.molecule_sets import load_held_out, load_molecule_set
+from engine.chem.smiles import parse_smiles
+from engine.decode.batch import MOST_RUN, longest_run
+from engine.decode.head import LiveHead, forces_nothing_first
+from engine.decode.presets import preset
+from engine.decode.sampling import sample
+from engine.decode.steps import Request
+from engine.lp.constraint import build_constraint
+from engine.lp.driver import State, Tables
+from engine.lp.processor import ConstraintProcessor
+from engine.lp.rowloop import RowLoop
+from engine.lp.table import NO_ID
+from engine.lp_records import LPS
+from engine.records import Molecule
+from engine.text.tokenizers import load_tokenizer
+from tools.bench._measure import machine, over, pin, show, spread
+
+TOKENIZER, ROWS, ROWLOOP_LP = "qwen3", 151_936, "group-v2.1"
+WARM_STEPS, WARM_MOLECULES, COMPILED_ATOMS = 20, 200, 30
+STEP_MS = {32: 0.5, 128: 1.0}
+ROWLOOP_TIMES, COMPILE_MS = 10, 0.3
+Row = tuple[str, ...]
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Milliseconds."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1e3
+
+
+@torch.inference_mode()
+def step_rows(molecules: Sequence[Molecule], steps: int) -> list[Row]:
+    """What the fast backend does between the layers and the next step, and nothing else; and the whole mask.
+
+    The head is one wide, so that its product costs next to nothing; its columns, biases and all behind are real. The
+    mask of every row of the vocabulary is for other people's loops and diagnostics alone.
+    """
+    steps_told, masks_told = list[Row](), list[Row]()
+    for batch, most in STEP_MS.items():
+        constraint = build_constraint("exact", load_tokenizer(TOKENIZER), ROWS)
+        programs = [constraint.compile(molecule) for molecule in molecules[:batch]]
+        generator = torch.Generator().manual_seed(0)
+        head = LiveHead(torch.randn(ROWS, 1, generator=generator), constraint.automaton, programs)
+        tables = Tables.of(constraint.automaton, programs)
+        longest = longest_run([Request(number, number, (), program, 1) for number, program in enumerate(programs)])
+        run = min(longest, MOST_RUN)
+        is_settled = longest <= run and forces_nothing_first(constraint.automaton, programs)
+        last = torch.tensor([len(program) - 1 for program in programs])
+
+        def start(tables: Tables = tables) -> State:
+            """Behind what is forced first, as the fast backend begins."""
+            state = tables.start()
+            while bool(((tokens := tables.forced_id(state)) != NO_ID).all()):
+                state = tables.step(state, tokens)
+            return state
+
+        state, step_ms, mask_ms = start(), list[float](), list[float]()
+        for number in range(WARM_STEPS + steps):
+            hidden = torch.randn(len(programs), 1, generator=generator)
+            numbers = torch.rand(len(programs), generator=generator, dtype=torch.float64)
+            began = time.perf_counter()
+            logits = head(hidden, state, tables.here(state))
+            token = head.ids[sample(logits, preset("qwen3"), numbers)]
+            forced = token.new_full(token.shape, NO_ID) if is_settled else tables.forced_id(state)
+            _, _, after = tables.advance(state, torch.where(forced == NO_ID, token, forced), run)
+            if number >= WARM_STEPS:
+                step_ms.append((time.perf_counter() - began) * 1e3)
+            if number % 10 == 0:
+                mask_ms.append(timed(partial(tables.mask, state)))
+            state = start() if bool((after.cell >= last).any()) else after
+        steps_told.append((f"one constraint step, exact, batch {batch}", *spread(step_ms), f"<= {most:g} ms"))
+        masks_told.append((f"mask of the whole vocabulary, exact, batch {batch}", *spread(mask_ms[2:]), ""))
+    return steps_told + masks_told
+
+
+@torch.inference_mode()
+def mask_rows(molecules: Sequence[Molecule], steps: int, every: int = 5) -> list[Row]:
+    """The masks of one step. The fast backend's come with their logits, one weight each."""
+    tokenizer, batch = load_tokenizer(TOKENIZER), len(molecules)
+    constraint = build_constraint(ROWLOOP_LP, tokenizer, ROWS)
+    programs = [constraint.compile(molecule) for molecule in molecules]
+    steps = min(steps, *map(len, programs))
+    # A token for the prompt, then legal ones: a digit where the model may choose. [B, steps]
+    (digit,) = tokenizer.encode("1")
+    forced = [program.forced[: steps - 1].tolist() for program in programs]
+    written = np.array([[0, *(digit if id_ == NO_ID else id_ for id_ in row)] for row in forced])
+    processor = ConstraintProcessor(constraint, molecules, tokenizer.end_id or 0)
+    loop, tables = RowLoop(ROWLOOP_LP, tokenizer, ROWS, molecules), Tables.of(constraint.automaton, programs)
+    head, hidden = LiveHead(torch.randn(ROWS, 1), constraint.automaton, programs), torch.randn(batch, 1)
+    state, scores = tables.start(), torch.randn(batch, ROWS)
+    legal = torch.empty((batch, ROWS), dtype=torch.bool)  # one for all steps, as a loop would keep it
+    ms: dict[str, list[float]] = {
+        name: []
+        for name in (
+            "mask",
+            "mask laid on scores",
+            "logits that are masked, as in the fast backend",
+            "processor of generate",
+            "the reports' loop over rows",
+        )
+    }
+    plain, laid, masked, generate, looped = ms.values()
+    for number in range(steps):
+        generate.append(timed(partial(processor, torch.from_numpy(written[:, : number + 1]), scores)))
+        if number % every == every - 1:
+            own, theirs = scores.clone(), scores.clone()
+            plain.append(timed(partial(tables.mask, state, out=legal)))
+            began = time.perf_counter()
+            own.masked_fill_(~tables.mask(state, out=legal), -torch.inf)
+            laid.append((time.perf_counter() - began) * 1e3)
+            began = time.perf_counter()
+            head(hidden, state, tables.here(state))
+            masked.append((time.perf_counter() - began) * 1e3)
+            looped.append(timed(partial(loop, written[:, 1 : number + 1].tolist(), theirs)))
+            assert torch.equal(torch.isneginf(own), torch.isneginf(theirs)), "the loop and the tables differ"
+        if number + 1 < steps:
+            state = tables.step(state, torch.from_numpy(written[:, number + 1]))
+    del generate[:every]
+    rows: list[Row] = [(f"{ROWLOOP_LP}, batch {batch}: {name}, ms", *spread(found), "") for name, found in ms.items()]
+    for name, found in list(ms.items())[:-1]:
+        floor = f">= {ROWLOOP_TIMES}x" if name == "mask" else ""
+        rows.append((f"the loop / {name}", *over(looped, found), floor))
+    return rows
+
+
+def compile_rows(repeats: int) -> list[Row]:
+    """Molecules of 30 atoms under each LP that compiles: again, and for the first time after 200 other molecules."""
+    every = [parse_smiles(entry.smiles) for entry in load_molecule_set()]
+    chosen = [one for one in every if one.heavy_atoms == COMPILED_ATOMS]
+    others = [one for one in every if 1 <= one.heavy_atoms < COMPILED_ATOMS][:WARM_MOLECULES]
+    tokenizer, rows = load_tokenizer(TOKENIZER), list[Row]()
+    for lp in LPS:
+        if lp != "none":
+            constraint = build_constraint(lp, tokenizer, ROWS)
+            for other in others:
+                constraint.compile(other)
+            first = [timed(partial(constraint.compile, one)) for one in chosen]
+            again = [
+                statistics.median(timed(partial(constraint.compile, one)) for _ in range(repeats)) for one in chosen
+            ]
+            rows.append((f"compile, {lp}, again", *spread(again), f"<= {COMPILE_MS} ms"))
+            rows.append((f"compile, {lp}, a molecule's first time", *spread(first), ""))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What a constraint costs by itself.")
+    parser.add_argument("--quick", action="store_true", help="few steps: whether it runs, no more")
+    quick = parser.parse_args().quick
+    pin(1 if quick else 2)
+    print(f"{machine('torch', 'numpy')}\n")
+    molecules = [parse_smiles(one.smiles) for one in load_held_out() if 10 <= one.atoms <= 18]
+    head = "what|ms|least .. most|asked"
+    show(f"One step of a constraint at V = {ROWS:,}", head, step_rows(molecules, 40 if quick else 400))
+    head_masks = "what|ms or times|least .. most|asked"
+    rows = mask_rows(molecules[:32], 24 if quick else 10_000)
+    show("Masks alone, beside the reports' loop over rows", head_masks, rows)
+    show(f"Compiling a molecule of {COMPILED_ATOMS} heavy atoms, {TOKENIZER}", head, compile_rows(2 if quick else 9))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Decoding on a GPU with models of real shapes and random weights: milliseconds per pass, launches, and the roofline.
+
+    python -m tools.bench.gpu --prepare FILE     here: prompts, programs and automata of 64 molecules of 25 heavy atoms
+    python -m tools.bench.gpu FILE               there: needs torch, transformers, numpy, safetensors and this checkout
+    python -m tools.bench.gpu --tiny             toy shapes on the CPU in some seconds: whether it runs, no more
+
+Every side writes as many tokens for each molecule as the exact LP takes (without an LP the end token is blocked), in
+bfloat16, batches of 32, preset qwen3. A *pass* is one run through the layers, prefills among them; under the exact LP
+the fast backend needs none for what is forced. *Steady* is a pass after the set-up: what the same molecules once more
+add to a run that has captured its graphs. Launches are what the host starts (a captured graph is one), kernels what the
+GPU runs, both counted by torch.profiler, after the set-up too. The *roof* is the time in which the card could move
+what a pass must read (the layers' weights, the rows of the head that are used, keys and values); a copy says how fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._C._profiler import _ExperimentalConfig
+from torch.profiler import ProfilerActivity, profile
+
+from tools.bench import _prepared
+from tools.bench._measure import figure, machine, note, over, show, spread
+from tools.bench._prepared import Shape, SizedModel
+from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, Run, Side, timed
+
+WARM_TOKENS = 8
+PROFILED = (16, 40)
+"""Tokens per answer in two runs that capture the same graphs; what the longer one launches more belongs to passes."""
+LAUNCHES = ("LaunchKernel", "GraphLaunch")
+SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT)
+COMPARED = ((EXACT, HF_OWN), (EXACT, HF_KEYED), (FREE, HF_OWN), (FREE, HF_KEYED), (EXACT, FREE), (HF_EXACT, HF_KEYED))
+SHAPES = {
+    Shape("Qwen3-0.6B", "qwen3", "qwen3", 1_024, 28, 16, 8, 128, 3_072): (2_912_920, 1_730),
+    # Of the reports' LLaMA only its 380 million parameters are known; 16 layers fit its launches per pass.
+    Shape("LLaMA 380M", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096): (961_645, 1_292),
+}
+"""With the reports' launches and passes."""
+
+
+def wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def bandwidth(device: torch.device, size: int) -> float:
+    """Bytes per second that a large copy moves, read and written."""
+    source = torch.zeros(size // 4, dtype=torch.float32, device=device)
+    target, times = torch.empty_like(source), []
+    for _ in range(10):
+        wait(device)
+        began = time.perf_counter()
+        target.copy_(source)
+        wait(device)
+        times.append(time.perf_counter() - began)
+    return 2 * size / min(times)
+
+
+def run_side(model: SizedModel, side: Side, limits: Sequence[int], batch: int) -> Run:
+    options = {"is_static": True} if side.backend == "fast" else {}
+    given = (model.model, model.constraints[side.lp], model.given.end, model.given.vocab_size)
+
+    def clock() -> float:
+        wait(model.device)
+        return time.perf_counter()
+
+    return timed(side, side.made(*given, **options), model.requests(side.lp, limits), batch, clock)
+
+
+def launches(model: SizedModel, side: Side, batch: int) -> tuple[float, float]:
+    """Launches and kernels in a pass; without a GPU, operators in place of both."""
+    is_cuda, counts = model.device.type == "cuda", []
+    for tokens in PROFILED:
+        activity = ProfilerActivity.CUDA if is_cuda else ProfilerActivity.CPU
+        threads: Any = _ExperimentalConfig(profile_all_threads=True)  # ``generate`` runs in one of its own
+        with profile(activities=[activity], experimental_config=threads) as profiled:
+            run = run_side(model, side, [tokens] * batch, batch)
+        results: Any = profiled.profiler
+        found = results.kineto_results.events()  # as they are: torch's own list of them takes far longer
+        names = [(event.name(), str(event.device_type())) for event in found]
+        if is_cuda:
+            launched = sum(any(part in name for part in LAUNCHES) for name, _ in names)
+            kernels = sum(kind.endswith("CUDA") and not name.startswith(("Memcpy", "Memset")) for name, kind in names)
+        else:
+            launched = kernels = sum(name.startswith("aten::") for name, _ in names)
+        counts.append((launched, kernels, run.passes))
+    (few, few_kernels, few_passes), (many, many_kernels, many_passes) = counts
+    passes = many_passes - few_passes
+    return (many - few) / passes, (many_kernels - few_kernels) / passes
+
+
+def measure(
+    model: SizedModel, reported: tuple[int, int], count: int, batch: int, most: int, rounds: int, copied: float
+) -> None:
+    """Every side in turn, in both directions, after a short run of each; then what is steady in it."""
+    shape = model.shape
+    for side in SIDES:
+        run_side(model, side, [WARM_TOKENS] * batch, batch)
+    lengths = run_side(model, EXACT, [most] * count, batch).lengths
+    found: dict[Side, list[Run]] = {side: [] for side in SIDES}
+    for number in range(rounds):
+        for side in SIDES if number % 2 == 0 else reversed(SIDES):
+            found[side].append(run_side(model, side, lengths, batch))
+            note(f"{shape.name}, round {number + 1}: {side.name}, {found[side][-1].seconds:.1f} s")
+    rates = {side: [run.tokens_per_s for run in runs] for side, runs in found.items()}
+    rows = []
+    for side, runs in found.items():
+        middle = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
+        seconds, passes, seen = middle.seconds, middle.passes, middle.seen
+        if side.backend == "fast":
+            twice, once = (run_side(model, side, some, batch) for some in ([*lengths, *lengths], lengths))
+            seconds, passes, seen = twice.seconds - once.seconds, twice.passes - once.passes, twice.seen - once.seen
+        needed = model.must_read(side.lp, seen / passes)
+        least_ms, steady_ms = needed / copied * 1e3, seconds / passes * 1e3
+        pass_ms = statistics.median(run.seconds / run.passes for run in runs) * 1e3
+        cells = (*spread(rates[side]), f"{runs[0].passes:,}", figure(pass_ms), figure(steady_ms))
+        counted = (f"{count:,.0f}" for count in launches(model, side, batch))
+        roof = (figure(needed / 2**20), figure(least_ms), f"{least_ms / steady_ms:.1%}")
+        rows.append((side.name, *cells, *counted, *roof))
+    launched, passes = reported
+    rows.append(("in the reports", "", "", f"{passes:,}", "", "", f"{launched / passes:,.0f}", "", "", "", ""))
+    title = (
+        f"{shape.name}: {sum(one.numel() for one in model.model.parameters()) / 1e6:,.0f} million random weights, "
+        f"width {shape.width:,}, {shape.layers} layers, {shape.heads} heads of {shape.head_dim} with {shape.kv_heads} "
+        f"for keys and values, {shape.inner:,} inside, {model.given.rows:,} rows"
+    )
+    head = "side|tokens/s|least .. most|passes|ms per pass|steady ms|launches|kernels|MiB per pass|roof ms|reached"
+    show(title, head, rows)
+    ratios = [(f"{one.name} / {other.name}", *over(rates[one], rates[other])) for one, other in COMPARED]
+    show(f"{shape.name}: ratios of tokens per second", "what|times|least .. most", ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Decoding on a GPU.")
+    parser.add_argument("file", nargs="?", type=Path, help="what --prepare wrote")
+    parser.add_argument("--prepare", action="store_true", help="write the file")
+    parser.add_argument("--tiny", action="store_true", help="toy shapes on the CPU")
+    parser.add_argument("--shape", choices=[shape.family for shape in SHAPES], help="this model alone")
+    parser.add_argument("--rounds", type=int, default=2, help="how often each side is timed")
+    args = parser.parse_args()
+    if args.prepare and args.file is None:
+        parser.error("--prepare needs a FILE to write")
+    if args.prepare:
+        print(f"{args.file}: {len(_prepared.write(args.file))} molecules")
+        return
+    if not args.tiny and (args.file is None or not torch.cuda.is_available()):
+        print("Nothing to time: this one needs a CUDA GPU and a prepared FILE; --help says more.")
+        return
+    device, dtype = torch.device("cuda"), torch.bfloat16
+    shapes = {shape: reported for shape, reported in SHAPES.items() if args.shape in (None, shape.family)}
+    count, batch, most, rounds, copied_bytes = _prepared.MOLECULES, 32, 3_000, args.rounds, 4 * 2**30
+    with tempfile.TemporaryDirectory() as folder:
+        if args.tiny:
+            torch.set_num_threads(1)  # threads that wait for each other cost more than they save here
+            device, dtype = torch.device("cpu"), torch.float32
+            count, batch, most, rounds, copied_bytes = 4, 2, 24, 1, 2**26
+            toy: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "inner": 128}
+            shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): known for shape, known in shapes.items()}
+            if args.file is None:
+                args.file = Path(folder) / "prepared.npz"
+                _prepared.write(args.file, count)
+        prepared = _prepared.read(args.file)
+    copied = bandwidth(device, copied_bytes)
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU, so operators for launches"
+    print(
+        f"{card}, a copy moves {copied / 1e9:,.0f} GB/s; {machine('torch', 'transformers', 'numpy')} {dtype}, batches "
+        f"of {batch}, preset qwen3. The first {count} molecules of data/molecules.tsv with "
+        f"{_prepared.HEAVY_ATOMS} heavy atoms.\n"
+    )
+    for shape, reported in shapes.items():
+        measure(
+            SizedModel(shape, prepared[shape.tokenizer], device, dtype), reported, count, batch, most, rounds, copied
+        )
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

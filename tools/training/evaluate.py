@@ -1,0 +1,196 @@
+"""How many held-out molecules the model copies right while it is being trained, and how many have the right stereo.
+
+Copies are judged by ids, without RDKit. Where RDKit is installed, the stereo of each right copy is judged in space:
+what the exact LP, which forces the copy and no number, leaves to the model. Sampled as the preset ``qwen3`` samples
+(temperature 0.7, top-p 0.8, top-k 20), over the live ids only: the tail has no rows yet. The figures that a card
+states come from the shipped form, in ``quality``; these steer the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from engine.text.number_ids import NumberIds
+from tools.training.batches import LiveIds
+from tools.training.network import Network
+from tools.training.number_tokens import PROMPT
+from tools.training.packed import PackedCorpus
+
+SIZES = (8, 12, 16)
+"""Figures are given for molecules of at most so many atoms, and more than the size before."""
+HAS_RDKIT = find_spec("rdkit") is not None  # a machine that only trains needs none
+SITES = (1, 2, 3)
+"""And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
+
+
+Segments = Sequence[Sequence[int]]
+
+
+class StructureJudge:
+    """Is every copied token of an answer right, and is every block a triple of numbers? By its token ids alone.
+
+    Stricter than 'same graph': the atoms must come in the prompt's order, and the structure be cut as the tokenizer
+    cuts it. Digit runs are taken however they are cut, and may be of any length.
+    """
+
+    def __init__(self, numbers: NumberIds) -> None:
+        self._digits = frozenset(id_ for row in numbers.digits for id_ in row)
+        number = (self._digits, frozenset({numbers.point}), self._digits)
+        comma = (frozenset({numbers.comma, numbers.comma_minus}),)
+        self._triple = (*number, *comma, *number, *comma, *number)
+
+    def first_wrong(self, answer: Sequence[int], plain: Segments, signed: Segments) -> int | None:
+        """Position of the first token that is wrong or missing; None where all are right and nothing follows.
+
+        ``answer`` runs from ``[CONFORMER]`` to the end token; ``plain`` and ``signed`` are ``PackedPart.segments``.
+        """
+        place = 0
+        for before_plain, before_signed in zip(plain[:-1], signed[:-1], strict=True):
+            agreed = _agreement(answer, place, before_signed)
+            if agreed < len(before_signed):
+                agreed = max(agreed, _agreement(answer, place, before_plain))
+                if agreed < len(before_plain):
+                    return place + agreed
+            place += agreed
+            for allowed in self._triple:
+                start = place
+                while place < len(answer) and answer[place] in allowed and (place == start or allowed is self._digits):
+                    place += 1
+                if place == start:
+                    return place
+        place += _agreement(answer, place, plain[-1])
+        return None if place == len(answer) and answer[-1] == plain[-1][-1] else place
+
+
+def _agreement(answer: Sequence[int], place: int, segment: Sequence[int]) -> int:
+    """How many tokens of the segment stand at this place."""
+    pairs = zip(answer[place : place + len(segment)], segment, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A held-out molecule. ``most`` bounds its answer: the reference's own length and some more."""
+
+    ids: NDArray[np.int64]  # the model's numbering
+    atoms: int
+    most: int
+    plain: Segments
+    signed: Segments
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """``right`` and ``asked`` by the classes of ``SIZES``; molecules of right and of judged stereo by ``SITES``."""
+
+    right: tuple[int, ...]
+    asked: tuple[int, ...]
+    stereo_right: tuple[int, ...] = ()
+    stereo_judged: tuple[int, ...] = ()  # empty where there is no RDKit
+
+    @property
+    def share(self) -> float:
+        return sum(self.right) / max(1, sum(self.asked))
+
+    def line(self) -> str:
+        parts = [
+            f"{right} of {asked} up to {most}" for right, asked, most in zip(self.right, self.asked, SIZES, strict=True)
+        ]
+        copied = f"{100 * self.share:.1f} % right ({', '.join(parts)} atoms)"
+        if not self.stereo_judged:
+            return copied
+        counts = zip(self.stereo_right, self.stereo_judged, SITES, strict=True)
+        hands = ", ".join(f"{right} of {judged} with {sites}" for right, judged, sites in counts)
+        return f"{copied}; stereo right {hands} or more sites"
+
+    def as_json(self) -> dict[str, Any]:
+        judged = {"stereo_rate": sum(self.stereo_right) / sum(self.stereo_judged)} if any(self.stereo_judged) else {}
+        return {"pass_rate": self.share, **judged, **asdict(self)}
+
+
+class Examination:
+    """Held-out prompts of one tokenizer."""
+
+    def __init__(self, corpus: PackedCorpus, live: LiveIds, count: int) -> None:
+        self._live = live
+        self._judge = StructureJudge(corpus.numbers)
+        self._pieces = corpus.pieces
+        self.prompts: list[Prompt] = []
+        for part in corpus.parts:
+            for row in np.flatnonzero(part.is_canonical & (part.atoms <= SIZES[-1])):
+                ids, kinds = part.tokens(np.array([row])).text(0)
+                prompt = live.local(ids[kinds == PROMPT])
+                if (prompt < 0).any():
+                    continue  # a token that the training texts never hold
+                plain, signed = part.segments(int(row))
+                most = int(1.15 * (len(ids) - len(prompt))) + 16
+                self.prompts.append(Prompt(prompt, int(part.atoms[row]), most, plain, signed))
+                if len(self.prompts) == count:
+                    return
+
+    def rate(self, network: Network, seed: int = 0, batch: int = 64) -> PassRate:
+        """Ask each prompt once. The network's mode and the global generator are left as they were."""
+        right, asked = [0] * len(SIZES), [0] * len(SIZES)
+        stereo_right, stereo_judged = [0] * len(SITES), [0] * len(SITES)
+        was_training = network.training
+        network.eval()
+        order = sorted(self.prompts, key=lambda prompt: prompt.most)
+        device = network.tail_row.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.inference_mode():
+            torch.manual_seed(seed)
+            for start in range(0, len(order), batch):
+                group = order[start : start + batch]
+                for prompt, answer in zip(group, self._answers(network, group), strict=True):
+                    size = next(number for number, most in enumerate(SIZES) if prompt.atoms <= most)
+                    asked[size] += 1
+                    if self._judge.first_wrong(answer, prompt.plain, prompt.signed) is not None:
+                        continue
+                    right[size] += 1
+                    if not HAS_RDKIT:
+                        continue
+                    from engine.chem.enriched import decode
+                    from engine.chem.stereo import judge_stereo
+
+                    mol = decode("".join(self._pieces[id_] for id_ in answer[:-1])).mol
+                    verdict = judge_stereo(mol, mol)
+                    if verdict.sites:
+                        stereo_judged[min(len(verdict.sites), SITES[-1]) - 1] += 1
+                        stereo_right[min(len(verdict.sites), SITES[-1]) - 1] += not verdict.wrong
+        network.train(was_training)
+        return PassRate(*map(tuple, (right, asked, *((stereo_right, stereo_judged) if HAS_RDKIT else ()))))
+
+    def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
+        """The answers in the tokenizer's numbering, up to their end token."""
+        end = self._live.end
+        width = max(len(prompt.ids) for prompt in group)
+        ids = torch.full((len(group), width), end)
+        mask = torch.zeros((len(group), width), dtype=torch.int64)
+        for row, prompt in enumerate(group):
+            ids[row, width - len(prompt.ids) :] = torch.from_numpy(prompt.ids)
+            mask[row, width - len(prompt.ids) :] = 1
+        device = network.tail_row.device
+        rows: Tensor = network.causal.generate(  # type: ignore[operator]
+            input_ids=ids.to(device),
+            attention_mask=mask.to(device),
+            do_sample=True,
+            temperature=0.7,
+            top_p=0.8,
+            top_k=20,
+            max_new_tokens=max(prompt.most for prompt in group),
+            eos_token_id=end,
+            pad_token_id=end,
+        )
+        answers = []
+        for row in rows[:, width:].cpu().numpy():
+            ends = np.flatnonzero(row == end)
+            answers.append(self._live.ids[row[: ends[0] + 1] if len(ends) else row].tolist())
+        return answers

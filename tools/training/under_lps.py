@@ -1,0 +1,268 @@
+"""What a registered model writes under the LPs, added to its card: blocks under each LP, and verdicts on conformers.
+
+    python -m tools.training.under_lps --model demo-qwen:final [--corpus ~/.cache/driftscope/corpus-held-out]
+
+*Blocks*: the fast backend writes one answer per held-out molecule under every LP. A block that a position LP closed by
+force is judged by the model's own mass on closing it or going on, scored afterwards from the ids.
+*Verdicts*, where a corpus is given that was built with ``--held-out``: the exact LP forces the molecule, stereo and
+all, and the model writes the numbers: whether they are the molecule's is the model's own doing; the guarded LP has
+blocks drawn anew. There are as many molecules of each number of stereo sites, one of each pair of mirror images. Beside
+the model are ETKDGv3, judged alike, and chance: a half for each site.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import encode
+from engine.chem.molecule_sets import load_held_out
+from engine.chem.smiles import parse_smiles
+from engine.chem.stereo import stereo_goals
+from engine.chem.verdict import WITH_STRAIN, judge_answer
+from engine.decode.generation import Generation
+from engine.decode.plan import Plan
+from engine.lp_records import LPS
+from engine.models.loading import LoadedModel, load_model
+from engine.models.registry import load_registry
+from engine.records import TRIMMED4, Molecule, MoleculeVerdict
+from engine.runner.group import GroupWork
+from engine.runner.plan import ModelChoice, RunPlan
+from engine.store.sample_rows import verdict_sums
+from engine.text.blocks import has_letter, has_nonnumeric
+from engine.text.check import answer_of
+from tools.terminal import Progress, ToolParser, markdown, run_tool
+from tools.training.card import put_section
+from tools.training.corpus import read_corpus
+from tools.training.molecules import EMBED_SECONDS
+from tools.training.training_card import NO_FIGURE
+
+log = logging.getLogger(__name__)
+
+BLOCKS, VERDICTS = "## Under the LPs", "## Are the conformers right?"
+MOST_SITES, MOST_ATOMS = 3, 16
+LPS_JUDGED = ("exact", "guarded")
+Judged = list[tuple[Molecule, MoleculeVerdict, bool]]
+"""Molecule, verdict, and whether the text is clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRates:
+    """Counts of one LP. The first two junk counts are the reports'."""
+
+    lp: str
+    samples: int
+    passed: int
+    decodes: int
+    clean: int
+    blocks: int
+    letters: int  # blocks with a letter
+    nonnumeric: int  # blocks with anything but digits . , -
+    cut: int
+    exact: int
+    tokens: int
+
+
+def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> BlockRates:
+    """One answer a molecule under one LP."""
+    plan = RunPlan(ModelChoice(loaded.entry.alias, loaded.entry.step), Plan(lp, batch_size=batch))
+    work = GroupWork(Generation(loaded, molecules, plan.plan), "", plan)
+    for _ in work.events(lambda: False):
+        pass
+    work.rows()  # scores the samples
+    samples = work.judged
+    blocks = [block for sample in samples for block in sample.blocks]
+    return BlockRates(
+        lp=lp,
+        samples=len(samples),
+        passed=sum(sample.check.passed for sample in samples),
+        decodes=sum(sample.check.decodes for sample in samples),
+        clean=sum(sample.check.clean for sample in samples),
+        blocks=len(blocks),
+        letters=sum(has_letter(block.text) for block in blocks),
+        nonnumeric=sum(has_nonnumeric(block.text) for block in blocks),
+        cut=sum("cut" in block.kinds for block in blocks),
+        exact=sum(block.kinds == ("exact",) for block in blocks),
+        tokens=sum(sample.tokens for sample in samples),
+    )
+
+
+def block_section(rates: Sequence[BlockRates], command: str) -> Iterator[str]:
+    yield from (BLOCKS, "")
+    yield (
+        "The same held-out molecules, each asked once under each LP: preset qwen3, seed 0, each LP's own placeholder. "
+        "*Letters* and *not numeric* are the reports' two ways to count junk. *Cut*: the LP closed the block while "
+        "more than half of the model's mass wanted to go on, or a number is missing or incomplete."
+    )
+    yield ""
+    head = ("LP", "passed", "decodes", "clean", "blocks", "letters", "not numeric", "cut", "exact")
+    rows = []
+    for rate in rates:
+        of_samples = [_share(count, rate.samples, 1) for count in (rate.passed, rate.decodes, rate.clean)]
+        of_blocks = [_share(count, rate.blocks, 1) for count in (rate.letters, rate.nonnumeric, rate.cut, rate.exact)]
+        rows.append((f"`{rate.lp}`", *of_samples, f"{rate.blocks:,}", *of_blocks))
+    yield from markdown(head, rows)
+    yield from ("", f"Measured by `{command}`.")
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRates:
+    """Counts of the molecules with one number of stereocentres and double bonds that they state."""
+
+    writer: str
+    sites: str
+    molecules: int
+    usable: int
+    stereo_right: int
+    sites_asked: int
+    sites_right: int
+    chance: float  # that all sites of a molecule come out right by lot
+    geometry_right: int
+    strain_kcal: float | None  # median where the geometry is right
+
+
+def molecules_by_sites(corpus: Path, each: int) -> list[Molecule]:
+    """The first ones of the corpus with no site, one, two, and three or more: so many of each."""
+    taken: dict[int, list[Molecule]] = {sites: [] for sites in range(MOST_SITES + 1)}
+    seen = set()
+    for conformer in read_corpus(corpus):
+        molecule = parse_smiles(conformer.texts[0][0])
+        flat = Chem.MolToSmiles(molecule.mol, isomericSmiles=False)
+        group = taken[_class_of(molecule)]
+        if molecule.heavy_atoms <= MOST_ATOMS and len(group) < each and flat not in seen:
+            seen.add(flat)
+            group.append(molecule)
+    return [molecule for group in taken.values() for molecule in group]
+
+
+def judge_model(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int) -> Judged:
+    """One answer a molecule."""
+    generation = Generation(loaded, molecules, Plan(lp, batch_size=batch))
+    generation.run()
+    judged = []
+    for sample in generation.in_order():
+        molecule = generation.molecule_of(sample.sample_id)
+        judged.append((molecule, judge_answer(answer_of(sample.text), molecule.mol, WITH_STRAIN), sample.check.clean))
+    return judged
+
+
+def judge_etkdg(molecules: Sequence[Molecule]) -> Judged:
+    """One conformer a molecule, written as the models write."""
+    judged = []
+    for molecule in molecules:
+        embedded = reference_conformers(molecule, seed=1, max_seconds=EMBED_SECONDS)
+        judged.append((molecule, judge_answer(encode(embedded, TRIMMED4).text, molecule.mol, WITH_STRAIN), True))
+    return judged
+
+
+def rates_of(writer: str, judged: Judged) -> Iterator[VerdictRates]:
+    for sites in range(MOST_SITES + 1):
+        group = [(clean, verdict) for molecule, verdict, clean in judged if _class_of(molecule) == sites]
+        counts = Counter({name: int(total) for name, total in verdict_sums(group).items()})
+        sound = [verdict for _, verdict in group if verdict.geometry_right]  # a crushed one's thousands say nothing
+        strains = [verdict.strain_kcal for verdict in sound if verdict.strain_kcal is not None]
+        yield VerdictRates(
+            writer=writer,
+            sites=f"{sites} or more" if sites == MOST_SITES else str(sites),
+            molecules=len(group),
+            usable=counts["usable"],
+            stereo_right=counts["stereo_right"],
+            sites_asked=counts["stereo_sites"],
+            sites_right=counts["stereo_sites_right"],
+            chance=fmean(0.5**verdict.stereo_sites for _, verdict in group) if group else 0.0,
+            geometry_right=counts["geometry_right"],
+            strain_kcal=median(strains) if strains else None,
+        )
+
+
+def verdict_section(rates: Sequence[VerdictRates], command: str) -> Iterator[str]:
+    yield from (VERDICTS, "")
+    yield (
+        f"Held-out molecules of at most {MOST_ATOMS} heavy atoms, each asked once under the LP `exact` (preset qwen3, "
+        "seed 0), which forces the molecule and leaves the numbers to the model, and under `guarded`, which has blocks "
+        "drawn anew that make the molecule wrong; beside them ETKDGv3, judged alike. "
+        "*Sites*: stereocentres and double bonds whose stereo the SMILES states. *Stereo*: all of a molecule's are "
+        "right; by lot, as many as *chance* says would be. *Geometry*: all checks of PoseBusters' `mol_fast`. "
+        "*Usable*: clean text, right stereo, right geometry. *Strain*: median where the geometry is right, kcal/mol "
+        "above the relaxed conformer (MMFF94)."
+    )
+    yield ""
+    head = ("sites", "written by", "molecules", "usable", "stereo", "chance", "single sites", "geometry", "strain")
+    rows = []
+    for rate in sorted(rates, key=lambda rate: rate.sites):
+        stereo = (
+            _share(rate.stereo_right, rate.molecules),
+            f"{100 * rate.chance:.0f} %",
+            _share(rate.sites_right, rate.sites_asked),
+        )
+        rows.append(
+            (
+                *(rate.sites, rate.writer, str(rate.molecules), _share(rate.usable, rate.molecules)),
+                *(stereo if rate.sites_asked else (NO_FIGURE,) * len(stereo)),
+                _share(rate.geometry_right, rate.molecules),
+                NO_FIGURE if rate.strain_kcal is None else f"{rate.strain_kcal:.1f}",
+            )
+        )
+    yield from markdown(head, rows)
+    yield from ("", f"Measured by `{command}`.")
+
+
+def _class_of(molecule: Molecule) -> int:
+    return min(len(stereo_goals(molecule.mol)), MOST_SITES)
+
+
+def _share(count: int, of: int, decimals: int = 0) -> str:
+    return f"{100 * count / of:.{decimals}f} %" if of else NO_FIGURE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = ToolParser(prog="python -m tools.training.under_lps", description="A model under the LPs.")
+    add = parser.add_argument
+    add("--model", required=True, help="ALIAS or ALIAS:STEP of the registry")
+    add("--corpus", type=Path, metavar="FOLDER", help="built with --held-out: verdicts too")
+    add("--molecules", type=int, help="only so many (of each number of sites); no card is changed then")
+    add("--batch", type=int, default=32)
+    add("--device", default="auto")
+    args = parser.parse_args(argv)
+
+    def action() -> None:
+        entry = load_registry().find(args.model)
+        loaded = load_model(entry, args.device)
+        command = f"python -m tools.training.under_lps --model {entry.name}"
+        molecules = [parse_smiles(molecule.smiles) for molecule in load_held_out()[: args.molecules]]
+        progress, blocks = Progress("LPs", len(LPS)), []
+        for lp in LPS:
+            blocks.append(measure_lp(loaded, molecules, lp, batch=args.batch))
+            log.info("%s", json.dumps(asdict(blocks[-1])))
+            progress.advance(1)
+        figures: dict[str, Any] = {"lps": {rate.lp: asdict(rate) for rate in blocks}, "lps_by": command}
+        sections = [(list(block_section(blocks, command)), figures)]
+        if args.corpus is not None:
+            chosen = molecules_by_sites(args.corpus, args.molecules or 100)
+            judged = {f"{entry.name}, {lp}": judge_model(loaded, chosen, lp, args.batch) for lp in LPS_JUDGED}
+            judged["ETKDGv3"] = judge_etkdg(chosen)
+            rates = [rate for writer, answers in judged.items() for rate in rates_of(writer, answers)]
+            for rate in rates:
+                log.info("%s", json.dumps(asdict(rate)))
+            told = {"verdicts": [asdict(rate) for rate in rates], "verdicts_by": command}
+            sections.append((list(verdict_section(rates, command)), told))
+        if args.molecules is None and entry.card is not None:
+            for lines, found in sections:
+                put_section(entry.card, lines, found)
+            log.info("%s", entry.card)
+
+    return run_tool(action)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
