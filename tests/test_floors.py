@@ -219,7 +219,7 @@ def may_page_import(importer: str, target: str) -> bool:
     if parts[0] != "pages" or len(parts) == 1:
         return True
     name = importer.split(".")[1] if importer.startswith("pages.") else ""
-    return parts[1] in ("_shared", f"_{name.removeprefix('_')}")
+    return parts[1] in ("_kit", "_shared", f"_{name.removeprefix('_')}")
 
 
 KNOWN_CIRCLES = [
