@@ -5,7 +5,7 @@ from pathlib import Path
 import streamlit as st
 
 from engine.store.store import Store
-from pages._profiles import families, kernels, launches, manage, questions, reports, timeline
+from pages._profiles import families, kernels, launches, manage, queries, reports, timeline
 from pages._profiles.traces import chosen_traces
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
@@ -23,7 +23,7 @@ SECTIONS = {
     "Kernels": of_choice(kernels.show),
     "Timeline": of_choice(timeline.show),
     "Reports": reports.show,
-    "SQL": questions.show,
+    "SQL": queries.show,
     "Traces": manage.show,
 }
 

@@ -48,8 +48,6 @@ GLOBS: dict[str, tuple[str, ...]] = {
         "engine/cli/runs.py",
         "engine/cli/sql.py",
         "engine/cli/evaluate.py",
-        "pages/_shared/sql_*",
-        "pages/_shared/components/sql_editor*",
         "pages/_shared/managing/*",
         "engine/questions/compare_*",
     ),

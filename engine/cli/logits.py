@@ -8,31 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.options import add_command, open_store
-from engine.cli.output import StatusLine, cell, emit_json, note, share, show, table, write
+from engine.cli.output import StatusLine, cell, emit_json, note, share, show, write
 from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
-from engine.errors import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.cli.output import Row
+    from engine.cli.output import Columns
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
 
 MOST_NAME = 40
-
-
-def _short(key: str) -> Callable[[Row], str]:
-    return lambda row: cell(row[key], MOST_NAME)
-
-
-COLUMNS = (
+COLUMNS: Columns = (
     ("log", "log_id"),
-    ("label", _short("label")),
-    ("engine", _short("engine")),
-    ("model", _short("model")),
-    ("precision", _short("precision")),
+    *((key, lambda row, key=key: cell(row[key], MOST_NAME)) for key in ("label", "engine", "model", "precision")),
     ("entries", "entries"),
     ("values", "values_logged"),
     ("flagged", share("flagged_entries", "entries")),
@@ -83,19 +71,14 @@ def add(args: argparse.Namespace) -> int:
         logs = add_file(store, path, names, progress)
         line.clear()
         entries = [log.entry for log in logs]
-        say(
-            now=True,
-            state="done" if any(log.is_new for log in logs) else "there",
-            done=sum(entry.row["entries"] for entry in entries),
-            work=1.0,
-            made=" ".join(entry.id for entry in entries),
-        )
+        state, made = "done" if any(log.is_new for log in logs) else "there", " ".join(entry.id for entry in entries)
+        say(now=True, state=state, done=sum(entry.row["entries"] for entry in entries), work=1.0, made=made)
         for log in logs:
+            row = log.entry.row
             if not log.is_new:
-                note(f"{log.entry.row.get('file')} is already in the store, as {log.entry.id}")
-        for entry in entries:
-            if entry.row.get("left_out") or entry.row.get("is_cut"):
-                note(f"{entry.id}: {entry.row.get('notes') or ''}")
+                note(f"{row.get('file')} is already in the store, as {log.entry.id}")
+            if row.get("left_out") or row.get("is_cut"):
+                note(f"{log.entry.id}: {row.get('notes') or ''}")
         return entries
 
     entries = read_files(args, expand(args.files), read)
@@ -111,40 +94,31 @@ def list_logs(args: argparse.Namespace) -> int:
 
 def show_log(args: argparse.Namespace) -> int:
     from engine.logits.health import health
-    from engine.logits.health_words import health_sentences
-    from engine.logits.late_reads import late_in_store
+    from engine.logits.pairs import late_in_store
+    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
     log = store.entry(args.log_id, LOGIT_LOG)
-    log_health, late = health(store, log), late_in_store(store, log)
     if args.json:
-        emit_json(log_health.sheet() | {"read_late": None if late is None else asdict(late)})
+        late = late_in_store(store, log)
+        emit_json(health(store, log).sheet() | {"read_late": None if late is None else asdict(late)})
     else:
-        write("\n".join(map(one_line, health_sentences(log_health, late))))
+        write(ask(store, "logits_health", [log.id]).answer)
     return 0
 
 
 def parity(args: argparse.Namespace) -> int:
     from engine.logits.parity import compare_logs
-    from engine.logits.parity_words import FIGURE_NAMES, cautions, parity_sentences
+    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     store = open_store(args)
-    logs = store.found(LOGIT_LOG)
-    control, test = logs.get(args.control, LOGIT_LOG), logs.get(args.test, LOGIT_LOG)
-    comparison = compare_logs(store, control, test)
+    control, test = (store.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (args.control, args.test))
     if args.json:
-        emit_json(asdict(comparison))
-        return 0
-    rows = []
-    for positions in comparison.filters:
-        for name, agreement in (("all values", positions.with_flagged), ("without flagged", positions.without_flagged)):
-            figures = [getattr(agreement, key) for key in FIGURE_NAMES]
-            figures = ["" if value is None else f"{value:.6g}" for value in figures]
-            rows.append([positions.name, name, f"{agreement.values:,}", *figures])
-    write(table(("positions", "", "values", *FIGURE_NAMES.values()), rows))
-    write("\n".join(map(one_line, [*cautions(control, test), *parity_sentences(comparison)])))
+        emit_json(asdict(compare_logs(store, control, test)))
+    else:
+        write(ask(store, "logits_parity", [control.id, test.id]).answer)
     return 0
 
 

@@ -1,59 +1,72 @@
-"""What most likely damaged a log, by the evidence of its flagged values, and how certain that is.
+"""What most likely damaged a log, by the counts of its flagged values, and how certain that is.
 
 Each finding is a cause with the values that it explains; a log may have several, the one with most values first.
-``sure`` (shown as certain) means that no other cause fits the evidence, ``likely`` that the evidence points there,
-``possible`` that it only fits. What freed and unwritten memory can both make is said to be so, with what would tell
-them apart. The memory of the engine itself is not known here: a log has what was read from it.
+``sure`` (shown as certain) means that no other cause fits the counts, ``likely`` that they point there, ``possible``
+that they only fit. The memory of the engine itself is not known here: a log has what was read from it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from engine.figures.words import listed, significant
-from engine.logits.tally import DamageTally
+from engine.logits.batches import EntryBatch
+from engine.logits.rules import Flags, Marks, Real, Rules, Whole, has
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
 Certainty = Literal["sure", "likely", "possible"]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
 CERTAINTIES: tuple[Certainty, ...] = get_args(Certainty)
-
-TITLES: dict[Cause, str] = {
-    "freed": "use after free",
-    "stale": "stale buffer, not rewritten for the token",
-    "uninitialised": "uninitialised memory",
-    "not_written": "buffer never written",
-    "overflow": "numeric overflow",
-    "masked": "masked on purpose",
-    "padding": "vocabulary padding, rows without a token",
-    "unknown": "unknown cause",
+RULES: Mapping[str, tuple[str, str]] = {
+    # cause: its title; what it means and what tells it apart, in a sentence
+    "freed": (
+        "use after free",
+        "The buffer was freed before it was read and holds an allocator's addresses or another use's values; never "
+        "written memory can look the same, but there a copy logged at the step is wrong too.",
+    ),
+    "stale": (
+        "stale buffer, not rewritten for the token",
+        "The buffer holds values of an earlier token bit for bit: not rewritten, or read too early; an "
+        "uninitialised buffer can look the same.",
+    ),
+    "uninitialised": (
+        "uninitialised memory",
+        "Impossible values without a pattern, as memory has that was never written, or freed; a copy logged at the "
+        "step is wrong too only where it was never written.",
+    ),
+    "not_written": ("buffer never written", "Whole entries of zeros or of one value: nothing was computed into them."),
+    "overflow": ("numeric overflow", "NaN or +infinity, which no mask writes: an earlier computation overflowed."),
+    "masked": ("masked on purpose", "Values that code writes to exclude a token; not damage."),
+    "padding": ("vocabulary padding, rows without a token", "The row's last positions have no token; not damage."),
+    "unknown": ("unknown cause", "Values that cannot be right, too few to tell why."),
 }
+TITLES = {cause: title for cause, (title, _) in RULES.items()}
 CERTAINTY_LABELS: Mapping[str, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
-"""What is shown; the words of ``Certainty`` are those of stored logs."""
-ON_PURPOSE: frozenset[Cause] = frozenset({"masked", "padding"})
-"""Not damage."""
-
-MOST_POSITIONS = 12
-"""More positions are written as a range."""
-NEARLY_ALL = 0.95
-NARROW = 1.1
-"""Ratio of largest to least for values that share their leading bits."""
-HEAD_POSITIONS = 4
-AGAIN = 3
-"""The same outlier so often is not chance."""
-MOSTLY = 0.5
-"""Of all values; where more is garbage, nothing shows that the buffer was ever written."""
-EITHER = (
-    "memory that was freed and memory that was never written both look like this: log a copy taken at the step. If it "
-    "is right, the buffer was freed later; if it is wrong too, it was not written, as valgrind's memcheck would say"
-)
-A_PAIR = 2
-"""Halves of one address; a single pair may be a coincidence."""
+ON_PURPOSE: frozenset[str] = frozenset({"masked", "padding"})
+KINDS = {
+    # What a flagged value is, the first that fits.
+    "constant": "values of entries of one value",
+    "mask": "mask values",
+    "nan": "NaN",
+    "overflow": "+infinity",
+    "address": "halves of memory addresses",
+    "denormal": "denormals",
+    "zero": "exact zeros",
+    "huge": "huge values",
+    "far": "values far outside their entry's spread",
+    "stale": "values of an earlier token",
+}
+MOST_POSITIONS = 12  # more are written as a range
+NEARLY_ALL, MOSTLY = 0.95, 0.5  # of the entries; of all values: beyond, nothing shows that the buffer was ever written
+HEAD = 4  # positions at the start of a row, where an allocator keeps two addresses
+HUGE, AGAIN = 1e10, 3  # the same outlier so often is not chance
+A_PAIR = 2  # halves of one address; a single pair may be a coincidence
+MOST_VALUES = 4_096  # different values that are counted; the most common are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +80,6 @@ class LogFinding:
     places: int  # all positions
 
     @property
-    def where(self) -> str:
-        """Its positions in words; empty where the evidence names them as a range."""
-        if not self.positions or self.cause == "padding":
-            return ""
-        more = self.places - len(self.positions)
-        return positions_in_words(self.positions) + (f" and {more:,} more" if more > 0 else "")
-
-    @property
     def title(self) -> str:
         return TITLES[self.cause]
 
@@ -82,177 +87,137 @@ class LogFinding:
         return asdict(self) | {"title": self.title}
 
 
+class DamageTally:
+    """Sums over a log's batches: figures of its row, and counts of what its flagged values are."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.sums = Counter[str]()
+        self.ends: dict[str, float] = {}
+        self.seen: Whole = np.zeros(0, dtype=np.int64)  # values logged, by position
+        self.at: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by kind and position
+        self.of = Counter[str]()  # entries with a value of a kind
+        self.rows = Counter[str]()  # entries that are damaged as a whole, or begin with addresses
+        self.outliers, self.masks = Counter[float](), Counter[float]()
+        self.repeated_outliers = 0
+
+    def add(self, batch: EntryBatch, flags: Flags, is_garbage: Marks) -> None:
+        entry, where = batch.entry_of_value, np.flatnonzero(flags)
+        self.sums.update(entries=len(batch.line), values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
+        self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entry[where])))
+        self._ends("least", "largest", batch.values[np.isfinite(batch.values)])
+        self._ends("first_token", "last_token", batch.token_idx)
+        seen = np.bincount(batch.positions, minlength=len(self.seen))
+        seen[: len(self.seen)] += self.seen
+        self.seen = seen
+        values, positions, codes, entries = batch.values[where], batch.positions[where], flags[where], entry[where]
+        is_mask, is_out = self.rules.is_mask(values), has(codes, "outlier") | has(codes, "pointer")
+        tests = (has(codes, "constant"), is_mask, np.isnan(values), np.isposinf(values), has(codes, "pointer"),
+                 has(codes, "denormal"), has(codes, "zero"), is_out & (np.abs(values) >= HUGE), is_out,
+                 has(codes, "repeated"))  # fmt: skip
+        kinds, left = {}, np.ones(len(values), dtype=np.bool_)
+        for kind, test in zip(KINDS, tests, strict=True):
+            kinds[kind], left = left & test, left & ~test
+            self.at[kind].update(positions[kinds[kind]].tolist())
+            self.of[kind] += len(np.unique(entries[kinds[kind]]))
+        is_out = kinds["huge"] | kinds["far"]
+        self._count(self.masks, values[kinds["mask"]])
+        self._count(self.outliers, values[is_out])
+        self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
+        widths, constant = np.diff(batch.starts), has(codes, "constant")
+        still = (has(codes, "repeated") | has(codes, "zero") | np.isneginf(values)) & ~constant
+        for name, own in (("repeated", still), ("nan", np.isnan(values)), ("zeros", constant & (values == 0)),
+                          ("constant", constant & (values != 0))):  # fmt: skip
+            whole = np.bincount(entries[own], minlength=len(widths)) == widths
+            self.rows[name] += int(whole[widths > 1].sum())
+        # Lower halves of addresses at positions 0 or 2, each followed by its upper half, a denormal, which many logs
+        # print as zero.
+        head = positions < HEAD
+        low = head & (is_out | has(codes, "pointer")) & (positions % 2 == 0)
+        high = head & (kinds["denormal"] | kinds["zero"] | kinds["address"]) & (positions % 2 == 1)
+        lows = set(zip(entries[low].tolist(), (positions[low] + 1).tolist(), strict=True))
+        highs = zip(entries[high].tolist(), positions[high].tolist(), strict=True)
+        self.rows["addresses"] += len({entry for entry, position in highs if (entry, position) in lows})
+
+    def _ends(self, low: str, high: str, values: Real | Whole) -> None:
+        if len(values):
+            self.ends[low] = min(self.ends.get(low, np.inf), values.min().item())
+            self.ends[high] = max(self.ends.get(high, -np.inf), values.max().item())
+
+    def _count(self, counter: Counter[float], values: Real) -> None:
+        counter.update(values.tolist())
+        if len(counter) > MOST_VALUES:
+            kept = counter.most_common(MOST_VALUES // 2)
+            counter.clear()
+            counter.update(dict(kept))
+
+
 def findings_of(tally: DamageTally, length: int | None = None) -> list[LogFinding]:
     """Of a whole log, damage first; ``length`` is that of a whole row, where the log says it."""
-    padded = _padded_from(tally, length)
-    on_purpose = (*_padding(tally, padded), *_masked(tally, padded))
-    findings = (*on_purpose, *_overflow(tally), *_not_written(tally), *_memory(tally, padded))
-    return sorted(
-        findings, key=lambda item: (item.cause in ON_PURPOSE, -item.values, CERTAINTIES.index(item.certainty))
-    )
+    order = {certainty: place for place, certainty in enumerate(CERTAINTIES)}
+    found = _findings(tally, length)
+    return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, order[one.certainty]))
 
 
-# --- on purpose -----------------------------------------------------------------------------------------------------
+def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
+    at: dict[str, Counter[int]] = tally.at
+    of, rows, seen = tally.of, tally.rows, tally.seen
 
+    def finding(cause: Cause, certainty: Certainty, kinds: Iterable[str], more: str = "", **own: Any) -> LogFinding:
+        counts = {kind: at[kind] for kind in kinds if at[kind]}
+        places = sum(counts.values(), Counter[int]())
+        facts = [f"{count.total():,} {KINDS[kind]}" for kind, count in counts.items()]
+        usual: dict[str, Any] = {"entries": max(of[kind] for kind in counts), "values": places.total()}
+        usual |= {"positions": tuple(sorted(places)[:MOST_POSITIONS]), "places": len(places)}
+        return LogFinding(cause, certainty, evidence=(listed(facts), *filter(None, [more])), **(usual | own))
 
-def _padded_from(tally: DamageTally, length: int | None) -> int:
-    """The first of the positions up to the end of a row that hold zeros or masks in nearly every entry."""
-    end = len(tally.seen)
-    if length is None or end < length or end == 0:
-        return end
-    empty = np.zeros(end)
-    for kind in ("zero", "mask"):
-        for position, count in tally.kinds[kind].counts.items():
-            empty[position] += count
-    is_full = empty < NEARLY_ALL * np.maximum(tally.seen, 1)
-    last = int(np.flatnonzero(is_full).max(initial=-1))
-    return end if last < 0 else last + 1
-
-
-def _padding(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
-    if padded >= len(tally.seen):
-        return
-    zeros, masks = (
-        sum(count for position, count in tally.kinds[kind].counts.items() if position >= padded)
-        for kind in ("zero", "mask")
-    )
-    rows = len(tally.seen) - padded
-    what = "zero" if zeros >= masks else "masked"
-    text = f"the last {rows:,} positions of the row, from {padded:,} on, are {what} in nearly every entry"
-    yield LogFinding(
-        "padding", "sure" if rows > 1 else "likely", zeros + masks, tally.entries, (padded,), (text,), rows
-    )
-
-
-def _masked(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
-    counts = _before(tally.kinds["mask"].counts, padded)
-    if not counts:
-        return
-    some = ", ".join(f"{significant(value)} {_times(count)}" for value, count in tally.masks.most_common(3))
-    often = [position for position, count in counts.items() if count >= NEARLY_ALL * tally.seen[position]]
-    evidence = [f"values that code writes to exclude a token: {some}"]
-    if often:
-        evidence.append(f"at {positions_in_words(often)} in nearly every entry")
-    certainty: Certainty = "sure" if counts.total() > 1 else "likely"
-    yield _finding("masked", certainty, counts, _entries(tally, "mask"), evidence)
-
-
-# --- damage ---------------------------------------------------------------------------------------------------------
-
-
-def _overflow(tally: DamageTally) -> Iterator[LogFinding]:
-    nan, infinite = tally.kinds["nan"].counts, tally.kinds["overflow"].counts
-    both = nan + infinite
-    if not both:
-        return
-    evidence = []
-    if infinite:
-        evidence.append(f"+infinity {_times(infinite.total())}, which is no mask")
-    if nan:
-        evidence.append(f"NaN {_times(nan.total())}")
-    if tally.rows_of_nan:
-        evidence.append(f"{_entry_count(tally.rows_of_nan)} of NaN alone: an earlier computation failed")
-    certainty: Certainty = "likely" if tally.rows_of_nan or (infinite and nan) else "possible"
-    yield _finding("overflow", certainty, both, _entries(tally, "nan", "overflow"), evidence)
-
-
-def _not_written(tally: DamageTally) -> Iterator[LogFinding]:
-    counts = tally.kinds["constant"].counts
-    if not counts:
-        return
-    evidence = []
-    if tally.rows_of_zeros:
-        evidence.append(f"{_entry_count(tally.rows_of_zeros)} of zeros only")
-    if tally.rows_constant:
-        evidence.append(f"{_entry_count(tally.rows_constant)} of one repeated value")
-    rows = tally.rows_of_zeros + tally.rows_constant
-    certainty: Certainty = "sure" if rows > 1 and tally.rows_of_zeros else "likely"
-    yield _finding("not_written", certainty, counts, rows, evidence)
-
-
-def _memory(tally: DamageTally, padded: int) -> Iterator[LogFinding]:
-    """Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that."""
-    parts = {kind: _before(tally.kinds[kind].counts, padded) for kind in ("address", "denormal", "zero", "huge", "far")}
-    stale = tally.kinds["stale"].counts
-    garbage = sum(parts.values(), Counter())
-    freed = _freed_evidence(tally, parts, stale)
-    if freed:
-        certainty: Certainty = "possible"
-        is_written = (garbage + stale).total() < MOSTLY * int(tally.seen.sum())
-        if is_written and (parts["address"].total() > A_PAIR or (tally.addresses > 1 and len(freed) > 1)):
+    # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
+    padded = end = len(seen)
+    if length is not None and end >= length > 0:
+        empty = np.array([at["zero"][place] + at["mask"][place] for place in range(end)])
+        last = int(np.flatnonzero(empty < NEARLY_ALL * np.maximum(seen, 1)).max(initial=-1))
+        padded = end if last < 0 else last + 1
+    if padded < end:
+        values = sum(count for kind in ("zero", "mask") for place, count in at[kind].items() if place >= padded)
+        words, count = f"the last {end - padded:,} positions of the row, from {padded:,} on", tally.sums["entries"]
+        certainty: Certainty = "sure" if end - padded > 1 else "likely"
+        yield LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded)
+    memory = ("address", "denormal", "zero", "huge", "far")
+    at = {**at} | {kind: Counter({p: c for p, c in at[kind].items() if p < padded}) for kind in (*memory, "mask")}
+    if at["mask"]:
+        some = ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
+        yield finding("masked", "sure" if at["mask"].total() > 1 else "likely", ["mask"], f"such as {some}")
+    if at["nan"] or at["overflow"]:
+        is_likely = rows["nan"] or (at["nan"] and at["overflow"])
+        yield finding("overflow", "likely" if is_likely else "possible", ["overflow", "nan"])
+    if at["constant"]:
+        count = rows["zeros"] + rows["constant"]
+        is_sure = count > 1 and rows["zeros"]
+        yield finding("not_written", "sure" if is_sure else "likely", ["constant"], entries=count)
+    # Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that.
+    garbage, stale = sum((at[kind] for kind in memory), Counter[int]()), at["stale"]
+    outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
+    again = f"{significant(outlier)} stands {times:,} times" if times >= AGAIN else ""
+    signs = [bool(at["address"]), rows["addresses"] > 0, bool(again) and tally.repeated_outliers > 0]
+    if any(signs):
+        zeros = at["zero"]
+        signs += [any(place % 2 == 0 and place + 1 in zeros for place in zeros), bool(stale)]
+        certainty = "possible"
+        is_written = (garbage + stale).total() < MOSTLY * int(seen.sum())
+        if is_written and (at["address"].total() > A_PAIR or (rows["addresses"] > 1 and sum(signs) > 1)):
             certainty = "sure"
-        elif tally.addresses or len(freed) > 1 or tally.repeated_outliers >= AGAIN:
+        elif rows["addresses"] or sum(signs) > 1 or tally.repeated_outliers >= AGAIN:
             certainty = "likely"
-        if certainty != "sure":
-            freed.append(EITHER)
-        yield _finding("freed", certainty, garbage + stale, _entries(tally, *parts, "stale"), freed)
+        yield finding("freed", certainty, [*memory, "stale"], again)
         return
     if stale:
-        rows = tally.rows_repeated
-        evidence = [f"{stale.total():,} values equal those of an earlier token bit for bit"]
-        if rows:
-            evidence.append(f"{_entry_count(rows)} as a whole")
-        certainty = "likely" if rows or stale.total() > AGAIN else "possible"
-        yield _finding("stale", certainty, stale, _entries(tally, "stale"), evidence)
+        is_likely = rows["repeated"] > 0 or stale.total() > AGAIN
+        yield finding("stale", "likely" if is_likely else "possible", ["stale"])
     if garbage:
-        yield _unset(tally, parts, garbage)
-
-
-def _freed_evidence(tally: DamageTally, parts: dict[str, Counter[int]], stale: Counter[int]) -> list[str]:
-    """Signs that only freed memory shows; empty where there are none."""
-    evidence = []
-    if parts["address"]:
-        evidence.append(f"{parts['address'].total():,} values are halves of memory addresses")
-    if tally.addresses:
-        evidence.append(
-            f"{_entry_count(tally.addresses)} with garbage at position 0 or 2 followed by zero or a denormal, "
-            "like the two pointers of an allocator's free list"
-        )
-    again = _again(tally)
-    if again and tally.repeated_outliers:
-        evidence.append(again)
-    zeros = parts["zero"]
-    pairs = [f"{place}-{place + 1}" for place in sorted(zeros) if place % 2 == 0 and place + 1 in zeros]
-    if pairs and (evidence or stale):
-        evidence.append(f"adjacent exact zeros at {' and '.join(pairs[:3])}")
-    if evidence and stale:
-        evidence.append(f"{stale.total():,} more values equal those of an earlier token bit for bit")
-    return evidence
-
-
-def _unset(tally: DamageTally, parts: dict[str, Counter[int]], garbage: Counter[int]) -> LogFinding:
-    """Garbage without a sign of what the memory held."""
-    evidence, out = [], parts["huge"] + parts["far"]
-    positions = sorted(garbage)
-    if out:
-        evidence.append(f"{out.total():,} values far outside the spread of their entries, {magnitudes_in_words(tally)}")
-        if again := _again(tally):
-            evidence.append(again)
-        low, high = tally.least_outlier, tally.most_outlier
-        if out.total() > 1 and low is not None and high is not None and low < high < NARROW * low:
-            evidence.append("same leading bits, different rest: like addresses in one heap")
-    if parts["denormal"]:
-        evidence.append(f"{parts['denormal'].total():,} denormals")
-    if parts["zero"]:
-        evidence.append(f"{parts['zero'].total():,} exact zeros")
-    is_at_places = len(positions) <= max(HEAD_POSITIONS, len(tally.seen) // 10)
-    if is_at_places and garbage.total() > len(positions):
-        evidence.append(f"always at {positions_in_words(positions)}")
-    entries = _entries(tally, *parts)
-    is_random, is_repeated = bool(parts["huge"] or parts["denormal"]), is_at_places and garbage.total() >= AGAIN
-    if not is_random and not is_repeated:
-        return _finding("unknown", "possible", garbage, entries, evidence)
-    certainty: Certainty = "likely" if is_random and is_repeated else "possible"
-    return _finding("uninitialised", certainty, garbage, entries, [*evidence, EITHER])
-
-
-def _again(tally: DamageTally) -> str:
-    """The most common outlier, where it repeats."""
-    ((value, count),) = tally.outliers.most_common(1) or [(0.0, 0)]
-    return f"the same impossible value repeated: {significant(value)} {_times(count)}" if count >= AGAIN else ""
-
-
-# --- in words and counts --------------------------------------------------------------------------------------------
+        is_random = bool(at["huge"] or at["denormal"])
+        is_at_places = len(garbage) <= max(HEAD, len(seen) // 10) and garbage.total() >= AGAIN
+        cause: Cause = "uninitialised" if is_random or is_at_places else "unknown"
+        yield finding(cause, "likely" if is_random and is_at_places else "possible", memory, again)
 
 
 def positions_in_words(positions: Iterable[int]) -> str:
@@ -260,41 +225,7 @@ def positions_in_words(positions: Iterable[int]) -> str:
     known = sorted(positions)
     if len(known) == 1:
         return f"position {known[0]:,}"
-    if len(known) > MOST_POSITIONS or (len(known) > 3 and known[-1] - known[0] == len(known) - 1):
-        is_whole = known[-1] - known[0] == len(known) - 1
+    is_whole = known[-1] - known[0] == len(known) - 1
+    if len(known) > MOST_POSITIONS or (len(known) > 3 and is_whole):
         return f"positions {known[0]:,} to {known[-1]:,}" + ("" if is_whole else f" ({len(known):,} of them)")
     return f"positions {listed([f'{position:,}' for position in known])}"
-
-
-def magnitudes_in_words(tally: DamageTally) -> str:
-    """Of the outliers that are no masks."""
-    low, high = tally.least_outlier, tally.most_outlier
-    if low is None or high is None:
-        return "of unknown magnitude"
-    sizes = [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}".replace("e+", "e") for value in (low, high)]
-    return f"magnitude {' to '.join(dict.fromkeys(sizes))}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else "twice" if count == 2 else f"{count:,} times"
-
-
-def _entry_count(count: int) -> str:
-    return "one entry" if count == 1 else f"{count:,} entries"
-
-
-def _entries(tally: DamageTally, *kinds: str) -> int:
-    """A lower bound: an entry may have values of several kinds."""
-    return max(tally.kinds[kind].entries for kind in kinds)
-
-
-def _before(counts: Counter[int], end: int) -> Counter[int]:
-    return Counter({position: count for position, count in counts.items() if position < end})
-
-
-def _finding(
-    cause: Cause, certainty: Certainty, counts: Counter[int], entries: int, evidence: Sequence[str]
-) -> LogFinding:
-    """``counts`` are the values that it explains, by position."""
-    first = tuple(sorted(counts)[:MOST_POSITIONS])
-    return LogFinding(cause, certainty, counts.total(), entries, first, tuple(evidence), len(counts))

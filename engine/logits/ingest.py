@@ -12,50 +12,43 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.figures.words import counted
-from engine.logits.batches import MEASURED, BatchBuilder
-from engine.logits.causes import CAUSES, CERTAINTIES, LogFinding, findings_of
+from engine.logits.batches import MEASURED, BatchBuilder, tables_of
+from engine.logits.causes import CAUSES, CERTAINTIES, DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
-from engine.logits.entries import LogLine, NoEntryError, clean_text, read_line
-from engine.logits.lines import Bundle, bundles, fingerprint
+from engine.logits.entries import (
+    BROKEN,
+    REPORT_LINES,
+    LogLine,
+    NoEntryError,
+    clean_text,
+    fingerprint,
+    read_line,
+    read_lines,
+)
 from engine.logits.rules import UNKNOWN, load_rules
-from engine.logits.tables import tables_of
-from engine.logits.tally import DamageTally
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
-from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.writing import begin_anew
 from engine.user_files import parsed_json
 
-BATCH_VALUES = 500_000
-"""Values that are judged together."""
-MOST_LOGS = 64
-"""Engines, models and precisions in one file."""
-MOST_KNOWN = 10_000
-"""Spellings of their names that are remembered."""
-MOST_NAMED = 3
-MOST_BAD_LINES = 100_000
-"""Lines in a row, from the first one, of which none is an entry: the file is no log."""
-MOST_ID = 40
-FIGURES = (
-    *("entries", "first_token", "last_token", "flagged_entries", "flagged_values"),
-    *("garbage_entries", "least", "largest"),
-)
-"""Columns of ``logit_logs`` that a tally has under the same name."""
-
+BATCH_VALUES = 500_000  # that are judged together
+MOST_LOGS = 64  # engines, models and precisions in one file
+MOST_NAMED, MOST_ID, MOST_BAD_LINES = 3, 40, 100_000
+Key = tuple[str, str | None, str | None]  # engine, model, precision
 Progress = Callable[[int, float], None]
 """Called with the number of entries read, and the share of the file that they come from."""
-Key = tuple[str, str | None, str | None]
-"""Engine, model, precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,175 +77,129 @@ def add_file(
     store: Store, path: Path, names: LogNames | None = None, progress: Progress | None = None
 ) -> list[AddedLog]:
     """Read a file into the store: its logs, in the order in which they begin."""
-    file = _LogFile(store, path, names or LogNames())
+    names, sha256 = names or LogNames(), fingerprint(path)
+    logs: dict[Key, _Log] = {}
+    entries = left_out = 0
+    reasons: list[str] = []
+    is_cut = False
     try:
-        for bundle in bundles(path):
-            file.read(bundle)
-            if progress is not None:
-                progress(file.entries, bundle.share)
-        return file.publish()
+        try:
+            for number, (text, share) in enumerate(read_lines(path), start=1):
+                if text.isspace():
+                    continue
+                try:
+                    line = read_line(text)
+                    key = names.key(line)
+                    if key not in logs:
+                        if len(logs) == MOST_LOGS:
+                            what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+                            raise FileFormatError(what, "Name them by --engine, --model and --precision")
+                        logs[key] = _Log(store, sha256, key)
+                    logs[key].add(line, number)
+                    entries += 1
+                except NoEntryError as error:
+                    if not text.endswith(b"\n"):
+                        is_cut = True
+                        continue
+                    left_out += 1
+                    if len(reasons) < MOST_NAMED:
+                        reasons.append(f"line {number:,}: {error}")
+                    if not logs and left_out == MOST_BAD_LINES:  # the file is no log
+                        break
+                if progress is not None and number % REPORT_LINES == 0:
+                    progress(entries, share)
+        except BROKEN:
+            is_cut = True
+        if progress is not None:
+            progress(entries, 1.0)
+        if not logs:
+            reason = f": {reasons[0]}" if reasons else ""
+            raise FileFormatError(
+                f"{shown(path.name)} has no logit entry{reason}", "A log has one JSON object per line"
+            )
+        notes = ["The file is truncated; what could be read is here."] if is_cut else []
+        if left_out:
+            notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
+        row = {"file": clean_text(path.name), "label": names.label, "left_out": left_out, "is_cut": is_cut}
+        is_named = any((names.engine, names.model, names.precision))
+        return [log.publish(row, notes, is_named=is_named) for log in logs.values()]
     except BaseException:
-        for log in file.logs.values():
-            log.abandon()
+        for log in logs.values():
+            if log.staging is not None:
+                with suppress(DriftscopeError):
+                    log.staging.abandon()
         raise
-
-
-class _LogFile:
-    """A file that is being read: each line is added to the log that it belongs to."""
-
-    def __init__(self, store: Store, path: Path, names: LogNames) -> None:
-        self.store, self.path, self.names, self.rules = store, path, names, load_rules()
-        self.sha256 = fingerprint(path)
-        self.logs: dict[Key, _Log] = {}
-        self.entries = self.left_out = 0
-        self.reasons: list[str] = []
-        self.is_cut = False
-        self._by_words: dict[tuple[str | None, ...], _Log] = {}
-
-    def read(self, bundle: Bundle) -> None:
-        known = self._by_words
-        for place, text in enumerate(bundle.lines):
-            if not text or text.isspace():
-                continue
-            try:
-                line = read_line(text)
-                words = (line.engine, line.team, line.model, line.precision)
-                log = known.get(words) or self._log(words, line)
-                log.add(line, bundle.first + place)
-            except NoEntryError as error:
-                if bundle.is_last and bundle.is_open and place == len(bundle.lines) - 1:  # cut within its last line
-                    self.is_cut = True
-                else:
-                    self._leave_out(bundle.first + place, str(error))
-                continue
-            self.entries += 1
-        self.is_cut |= bundle.is_cut
-
-    def publish(self) -> list[AddedLog]:
-        if not self.logs:
-            raise self._no_log("logit entry")
-        return [log.publish() for log in self.logs.values()]
-
-    def _no_log(self, lacks: str) -> FileFormatError:
-        reason = f": {self.reasons[0]}" if self.reasons else ""
-        return FileFormatError(f"{shown(self.path.name)} has no {lacks}{reason}", "A log has one JSON object per line")
-
-    def _leave_out(self, number: int, reason: str) -> None:
-        self.left_out += 1
-        if len(self.reasons) < MOST_NAMED:
-            self.reasons.append(f"line {number:,}: {reason}")
-        if not self.logs and self.left_out == MOST_BAD_LINES:
-            raise self._no_log(f"logit entry in its first {MOST_BAD_LINES:,} lines")
-
-    def _log(self, words: tuple[str | None, ...], line: LogLine) -> _Log:
-        key = self.names.key(line)
-        if key not in self.logs:
-            if len(self.logs) == MOST_LOGS:
-                raise FileFormatError(
-                    f"{shown(self.path.name)} has over {MOST_LOGS} engines, models and precisions",
-                    "Give --engine, --model or --precision: they replace what entries say",
-                )
-            self.logs[key] = _Log(self, key)
-        if len(self._by_words) == MOST_KNOWN:
-            self._by_words.clear()
-        log = self._by_words[words] = self.logs[key]
-        return log
 
 
 class _Log:
     """One log that is being written, unless the store has it."""
 
-    def __init__(self, file: _LogFile, key: Key) -> None:
-        self.file, self.key, self.id = file, key, log_id(file.sha256, key)
-        self.lines, self.detector, self.tally = BatchBuilder(), Detector(file.rules), DamageTally(file.rules)
-        places = file.store.places
-        is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in places)
-        self.known = file.store.entry(self.id, LOGIT_LOG) if is_known else None
-        self.staging = None if self.known else begin_anew(file.store.home, LOGIT_LOG, self.id, {})
+    def __init__(self, store: Store, sha256: str, key: Key) -> None:
+        self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
+        self.lines, self.detector, self.tally = BatchBuilder(), Detector(self.rules), DamageTally(self.rules)
+        is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
+        self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
+        self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
 
     def add(self, line: LogLine, number: int) -> None:
-        if self.staging is None:
-            return
-        self.lines.add(line, number)
-        if self.lines.values >= BATCH_VALUES:
-            self._flush(self.staging)
+        if self.staging is not None:
+            self.lines.add(line, number)
+            if self.lines.values >= BATCH_VALUES:
+                self._flush()
 
-    def publish(self) -> AddedLog:
+    def _flush(self) -> None:
+        assert self.staging is not None
+        batch, first = self.lines.batch(), self.tally.sums["entries"]
+        flags, middle, spread = self.detector.judge(batch)
+        is_garbage = np.logical_or.reduceat(self.rules.is_garbage(batch.values), batch.starts[:-1])
+        self.tally.add(batch, flags, is_garbage)
+        self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
+
+    def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> AddedLog:
         if self.known is not None:
             return AddedLog(self.known, is_new=False)
         assert self.staging is not None
         if self.lines.numbers:
-            self._flush(self.staging)
-        row = {key: value for key, value in self._row().items() if value is not None}
-        return AddedLog(self.staging.publish(row), is_new=True)
-
-    def abandon(self) -> None:
-        if self.staging is not None:
-            with suppress(DriftscopeError):
-                self.staging.abandon()
-
-    def _flush(self, staging: Staging) -> None:
-        batch, first = self.lines.batch(), self.tally.entries
-        flags = self.detector.judge(batch)
-        self.tally.add(batch, flags)
-        staging.add(tables_of(self.id, first, batch, flags, self.file.rules))
-
-    def _row(self) -> dict[str, Any]:
-        engine, model, precision = self.key
-        lines, file, names = self.lines, self.file, self.file.names
-        findings = findings_of(self.tally, lines.length)
-        worst = next(iter(findings), None)
-        is_named = any((names.engine, names.model, names.precision))
-        return {
+            self._flush()
+        lines, tally = self.lines, self.tally
+        if lines.counted:
+            have = counted(lines.counted, "entry has", "entries have")
+            notes = [*notes, f"{have} no token_idx; such entries were counted."]
+        findings = findings_of(tally, lines.length)
+        row = row | dict(zip(("engine", "model", "precision"), self.key, strict=True)) | {
             "created_at": datetime.now(UTC).isoformat(),
             "origin": MEASURED if lines.is_measured and not is_named else "imported",
-            "file": clean_text(file.path.name),
             "source": ", ".join(lines.sources) or None,
-            "label": names.label,
-            "engine": engine,
-            "model": model,
-            "precision": precision,
             "dtype": ", ".join(lines.dtypes) or None,
             "length": lines.length,
             "checkpoints": ", ".join(lines.checkpoints),
-            "left_out": file.left_out,
-            "is_cut": file.is_cut,
-            "rules": file.rules.sha256,
-            "notes": self._notes() or None,
-            "cause": worst.cause if worst else None,
-            "certainty": worst.certainty if worst else None,
+            "rules": self.rules.sha256,
+            "notes": " ".join(notes) or None,
+            "cause": findings[0].cause if findings else None,
+            "certainty": findings[0].certainty if findings else None,
             "findings": json.dumps([finding.sheet() for finding in findings]),
-            "values_logged": self.tally.values,
-            **{name: getattr(self.tally, name) for name in FIGURES},
-        }
-
-    def _notes(self) -> str:
-        file, without_index = self.file, self.lines.counted
-        notes = ["The file is truncated; what could be read is here."] if file.is_cut else []
-        if file.left_out:
-            notes.append(f"{counted(file.left_out, 'line')} could not be read ({'; '.join(file.reasons)}).")
-        if without_index:
-            have = counted(without_index, "entry has", "entries have")
-            notes.append(f"{have} no token_idx; such entries were counted.")
-        return " ".join(notes)
+            **tally.sums, **tally.ends,
+        }  # fmt: skip
+        return AddedLog(self.staging.publish({k: v for k, v in row.items() if v is not None}), is_new=True)
 
 
 def findings_in(entry: Entry) -> list[LogFinding]:
     """As they were stored with a log; a sheet may say anything."""
     try:
-        return [_finding(sheet) for sheet in parsed_json(entry.row.get("findings") or "[]")]
+        found = []
+        for sheet in parsed_json(entry.row.get("findings") or "[]"):
+            positions, values, entries = tuple(sheet["positions"]), sheet["values"], sheet["entries"]
+            places = sheet.get("places", len(positions))
+            if sheet["cause"] not in CAUSES or sheet["certainty"] not in CERTAINTIES:
+                raise ValueError("it names no cause")
+            if not all(type(count) is int and count >= 0 for count in (values, entries, places, *positions)):
+                raise ValueError("its counts are no numbers")
+            evidence = tuple(map(str, sheet["evidence"]))
+            cause, certainty = sheet["cause"], sheet["certainty"]
+            found.append(LogFinding(cause, certainty, values, entries, positions, evidence, places))
+        return found
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
-
-
-def _finding(sheet: Mapping[str, Any]) -> LogFinding:
-    if sheet["cause"] not in CAUSES or sheet["certainty"] not in CERTAINTIES:
-        raise ValueError("it names no cause")
-    positions, evidence = tuple(sheet["positions"]), tuple(map(str, sheet["evidence"]))
-    values, entries, places = sheet["values"], sheet["entries"], sheet.get("places", len(positions))
-    if not all(type(count) is int and count >= 0 for count in (values, entries, places, *positions)):
-        raise ValueError("its counts are no numbers")
-    return LogFinding(sheet["cause"], sheet["certainty"], values, entries, positions, evidence, places)
 
 
 def log_id(sha256: str, key: Key) -> str:

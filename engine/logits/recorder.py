@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
@@ -31,14 +31,11 @@ from engine.logits.rules import LOGITS
 from engine.models.loading import LoadedModel
 
 ENGINE = "driftscope"
-LEVEL = 3
-"""Of gzip: values hardly shrink."""
+LEVEL = 3  # of gzip: values hardly shrink
 PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
-MOST_DIFFERING = 0.01
-"""Share of tokens that may differ when sampled from the log: rounding changes far fewer."""
-LEAST_CHECKED = 1_000
-Name = Callable[[int], str]
-"""Gives a sample's name, the source of its entries."""
+# Share of tokens that may differ when sampled from the log: rounding changes far fewer.
+MOST_DIFFERING, LEAST_CHECKED = 0.01, 1_000
+Name = Callable[[int], str]  # gives a sample's name, the source of its entries
 _NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
@@ -72,14 +69,11 @@ class LogFile:
         self.path, self.wanted = path, wanted
         self.entries = self.checked = self.differing = 0
         try:
-            if path.suffix == ".gz":
-                self._file: IO[str] = gzip.open(path, "xt", LEVEL, "utf-8")  # noqa: SIM115 - open until the end of the with
-            else:
-                self._file = path.open("x", encoding="utf-8")
-        except FileExistsError as error:
-            raise RunError(f"{shown(path, 200)} is there already", "Give another file for the log") from error
+            opened = partial(gzip.open, compresslevel=LEVEL) if path.suffix == ".gz" else open
+            self._file: Any = opened(path, "xt", encoding="utf-8")
         except OSError as error:
-            raise RunError(f"{shown(path, 200)} cannot be written: {error.strerror}", "Give another file") from error
+            why = "is there already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
+            raise RunError(f"{shown(path, 200)} {why}", "Give another file for the log") from error
 
     def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
         """For one run; ``source`` is a prefix of its samples' names, or gives each sample's whole name."""
@@ -102,15 +96,8 @@ class LogFile:
 
 def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[str, str]:
     """What a line of our own logs says besides its values; ``rows`` is the length of a whole row."""
-    return {
-        "checkpoint": LOGITS,
-        "engine": engine,
-        "origin": MEASURED,
-        "model": model,
-        "precision": precision,
-        "dtype": "f32",
-        "shape": f"[{rows}]",
-    }
+    where = {"checkpoint": LOGITS, "engine": engine, "origin": MEASURED}
+    return where | {"model": model, "precision": precision, "dtype": "f32", "shape": f"[{rows}]"}
 
 
 class LogitTap:
@@ -136,25 +123,18 @@ class LogitTap:
                 f'{self._head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {tokens[place]}, '
                 f'"forced": {json.dumps(choice.forced[place])}{self._ids}, "values": [{", ".join(text)}]}}\n'
             )
-        self._check(choice, texts)
-
-    def _check(self, choice: Choice, texts: Sequence[Sequence[str]]) -> None:
-        """Sample each free token again, from the row as logged."""
         free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
         if not free:
             return
-        again = choice.raw[free].clone()
+        # Each free token is sampled again, by the same numbers, from the row as logged.
+        again = choice.raw[free].clone()  # [F, V]
         logged = np.array([[float(text) for text in texts[place]] for place in free], dtype=np.float32)
         again[:, self._columns] = torch.from_numpy(logged).to(again.device)
-        drawn = drawn_again(again, choice, free, self._sampling, self._seed)
+        scores = again.masked_fill(~choice.allowed[free], -torch.inf)
+        columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
+        keys, steps = (
+            torch.tensor([of[p] for p in free], device=again.device) for of in (choice.keys, choice.positions)
+        )
+        drawn = columns[sample(scores[:, columns], self._sampling, uniform(self._seed, keys, steps))]
         self._log.checked += len(free)
         self._log.differing += int((drawn != choice.tokens[free]).sum())
-
-
-def drawn_again(rows: Tensor, choice: Choice, free: Sequence[int], sampling: Sampling, seed: int) -> Tensor:
-    """The tokens that these logits [F, V] of the choice's free rows give, by the same numbers."""
-    scores = rows.masked_fill(~choice.allowed[free], -torch.inf)
-    columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
-    keys = torch.tensor([choice.keys[place] for place in free], device=rows.device)
-    steps = torch.tensor([choice.positions[place] for place in free], device=rows.device)
-    return columns[sample(scores[:, columns], sampling, uniform(seed, keys, steps))]

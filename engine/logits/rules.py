@@ -1,4 +1,4 @@
-"""The rules that flag values and judge agreement, as ``data/logit_rules.toml`` has them."""
+"""The rules that flag values and judge agreement, as ``data/logit_rules.toml`` has them, and what flags mean."""
 
 from __future__ import annotations
 
@@ -7,15 +7,38 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from engine.paths import DATA, read_toml
+from engine.records import ValueFlag
 
 RULES_FILE = DATA / "logit_rules.toml"
-LOGITS = "logits"
-OTHER = "other"
-REPORT_RULE = "report-004"
-UNKNOWN = "unknown"
+LOGITS, OTHER, UNKNOWN = "logits", "other", "unknown"
+FLAGS: tuple[ValueFlag, ...] = get_args(ValueFlag)
+Flags = NDArray[np.uint8]  # one bit a flag, in the order of FLAGS
+Marks = NDArray[np.bool_]
+Real = NDArray[np.float64]
+Whole = NDArray[np.int64]
+MEANING: dict[ValueFlag, str] = {
+    "non_finite": "no number, or infinite",
+    "outlier": "far outside the spread of its entry's other values",
+    "zero": "exactly zero where computed values are not",
+    "repeated": "bit for bit what an earlier token of the same text had in this place",
+    "denormal": "nearer to zero than normal numbers of single precision are",
+    "pointer": "with its neighbour the bits of an address in memory",
+    "constant": "one of an entry whose values are all the same",
+}
+
+
+def bit(flag: ValueFlag) -> np.uint8:
+    return np.uint8(1 << FLAGS.index(flag))
+
+
+def has(flags: Flags, flag: ValueFlag) -> Marks:
+    return np.asarray(flags & bit(flag), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +51,32 @@ class Bounds:
     absurd: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRule:
-    """A named rule that is not ours: an entry with a finite value larger than ``above`` in size is garbage."""
-
-    name: str
-    title: str
-    above: float
-
-
-@dataclass(frozen=True, slots=True)
-class DamageExtent:
-    """Where a log's damage is, and its size: measured, or what the report states of one model's garbage."""
-
-    positions: tuple[int, ...]
-    least: float | None
-    largest: float | None
-    tokens: int | None = None  # with garbage, where the report counts them
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
     most_chance: float
     reach: int
     checkpoints: Mapping[str, Bounds]
-    masks: tuple[float, ...]
-    report: ReportRule
+    masks: Real
+    report: str  # report 004's own rule, in words
+    above: float  # by it an entry with a finite value larger than this in size is garbage
     tolerances: Mapping[str, float]
-    reported: Mapping[str, DamageExtent]  # by reported run
     sha256: str
 
     def bounds(self, checkpoint: str) -> Bounds:
         """``logits`` and names that contain the word are logits; all else is the output of a layer."""
         return self.checkpoints[LOGITS if LOGITS in checkpoint.lower() else OTHER]
+
+    def is_garbage(self, values: Real) -> Marks:
+        """By the report's own rule, value by value."""
+        return np.isfinite(values) & (np.abs(values) > self.above)
+
+    def is_mask(self, values: Real) -> Marks:
+        """Minus infinity, and numbers that code writes as a mask."""
+        found = np.isneginf(values)
+        suspects = values <= self.masks.max()
+        with np.errstate(invalid="ignore"):
+            found[suspects] |= np.isclose(values[suspects][:, None], self.masks, rtol=1e-6, atol=0).any(axis=1)
+        return found
 
     def tolerance(self, precision: str | None) -> float:
         """Of a precision as engines write it (F16, fp16, Q4_K_M, float32, ...)."""
@@ -73,21 +89,17 @@ class Rules:
 
 @functools.lru_cache(maxsize=4)
 def load_rules(path: Path = RULES_FILE) -> Rules:
-    return read_toml(path, "file of rules for logit logs", lambda document: _rules(document, path.read_bytes()))
+    def rules(document: Mapping[str, Any]) -> Rules:
+        report = document["rules"]["report-004"]
+        return Rules(
+            float(document["most_chance"]),
+            int(document["reach"]),
+            {name: Bounds(**bounds) for name, bounds in document["checkpoints"].items()},
+            np.array(document["masks"]["values"], dtype=float),
+            report["title"],
+            float(report["above"]),
+            {name: float(value) for name, value in document["tolerances"].items()},
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
 
-
-def _rules(document: Mapping[str, Any], content: bytes) -> Rules:
-    report = document["rules"][REPORT_RULE]
-    return Rules(
-        float(document["most_chance"]),
-        int(document["reach"]),
-        {name: Bounds(**bounds) for name, bounds in document["checkpoints"].items()},
-        tuple(map(float, document["masks"]["values"])),
-        ReportRule(REPORT_RULE, report["title"], float(report["above"])),
-        {name: float(value) for name, value in document["tolerances"].items()},
-        {
-            run_id: DamageExtent(tuple(map(int, row["positions"])), *map(row.get, ("least", "largest", "tokens")))
-            for run_id, row in document["reported"].items()
-        },
-        hashlib.sha256(content).hexdigest(),
-    )
+    return read_toml(path, "file of rules for logit logs", rules)

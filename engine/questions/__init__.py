@@ -40,6 +40,11 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
     },
+    "logits": {
+        ("Models", ""): ["logits_models"],
+        ("Health", ""): ["logits_health"],
+        ("Parity", ""): ["logits_parity"],
+    },
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
@@ -131,7 +136,13 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
 def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
     choices = choices_of(option, store, entries)
     if option.is_many:
-        given = option.default or () if given is None else given.split(",") if isinstance(given, str) else given
+        given = (
+            option.default or ()
+            if given is None
+            else [part for part in given.split(",") if part]
+            if isinstance(given, str)
+            else given
+        )
         return tuple(value_of(replace(option, is_many=False), store, entries, one) for one in given)
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default

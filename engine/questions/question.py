@@ -48,7 +48,7 @@ class Option:
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
-    is_many: bool = False  # any of the choices; in a terminal joined by commas
+    is_many: bool = False  # any number of the choices; in a terminal joined by commas
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 
@@ -82,7 +82,7 @@ class Chart:
     faint: str = ""  # a column that is true where a mark is background
     dash: str = ""  # a column that is true where a line is dashed
     log: str = ""  # "x", "y" or "xy"
-    line_at: float | None = None  # across the axis of values
+    line_at: float | str | None = None  # across the axis of values; a column that has it
     has_diagonal: bool = False
     hover: tuple[str, ...] = ()
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page

@@ -89,7 +89,7 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     if choices:
         if option.is_many:
             usual = list(option.default or ())
-            return st.multiselect(label, list(choices), usual, width=420, **bound) or usual
+            return st.multiselect(label, list(choices), usual, width=420, placeholder="any", **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)

@@ -167,7 +167,7 @@ def axis_of(
             if chart.interval == axis
             else values
         )
-        positive = [end for end in [*ends, *([chart.line_at] if chart.line_at else [])] if end and end > 0]
+        positive = [end for end in [*ends, level_of(chart, rows)] if end and end > 0]
         if positive:
             low, high = math.log10(min(positive)), math.log10(max(positive))
             room = max(0.08 * (high - low), 0.12)
@@ -180,10 +180,14 @@ def axis_of(
     return found
 
 
+def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
+    return chart.line_at if not isinstance(chart.line_at, str) else rows[0][chart.line_at] if rows else None
+
+
 def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
     line = {"color": palette().muted, "width": 1.5, "dash": "dash"}
-    if chart.line_at is not None:
-        (figure.add_vline if chart.interval == "x" else figure.add_hline)(chart.line_at, line=line, layer="below")
+    if (at := level_of(chart, rows)) is not None:
+        (figure.add_vline if chart.interval == "x" else figure.add_hline)(at, line=line, layer="below")
     if chart.has_diagonal and rows:
         ends = [row[axis] for row in rows for axis in (chart.x, chart.y)]
         figure.add_shape(type="line", x0=min(ends), y0=min(ends), x1=max(ends), y1=max(ends), line=line, layer="below")

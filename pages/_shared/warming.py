@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from engine.errors import DriftscopeError
-from engine.logits.first_logs import first_logs
-from engine.logits.late_reads import late_in_store
+from engine.logits.pairs import first_logs, late_in_store
 from engine.lp.constraint import build_constraint
 from engine.lp.vocabulary import vocabulary_of
 from engine.store.schema import LOGIT_LOG

@@ -115,7 +115,7 @@ def test_nothing_of_another_kind_of_file_is_quoted(store: Store, tmp_path: Path,
 
 
 @pytest.mark.parametrize("fill", [b" ", b"\n"])
-@pytest.mark.parametrize("reader", ["trace", "logits", "report", "molecules", "structures"])
+@pytest.mark.parametrize("reader", ["trace", "report", "molecules", "structures"])
 def test_a_bomb_is_refused_where_it_grows_too_much(
     store: Store, tmp_path: Path, reader: str, fill: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,13 +50,13 @@ def test_a_section_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPa
     def broken(*given: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("pages._logits.models.show", broken)
+    monkeypatch.setattr("engine.questions.logits_models.tables", broken)
     page = opened(monkeypatch, tmp_path, "logits", "Models")
     assert page.exception  # as our tests want it
     monkeypatch.setenv(DEBUG, "0")
     page = opened(monkeypatch, tmp_path, "logits", "Models")
     assert not page.exception
-    assert "Models cannot be shown: ZeroDivisionError" in page.error[0].value.replace("\\", "")
+    assert "Which logs have garbage? cannot be shown: ZeroDivisionError" in page.error[0].value.replace("\\", "")
 
 
 @of_soak

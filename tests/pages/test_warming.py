@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = """
 import sys
-from engine.logits import late_reads
+from engine.logits import pairs
 from engine.lp.constraint import build_constraint
 from engine.lp.numbers import number_automaton
 from engine.lp.vocabulary import vocabulary_of
@@ -36,10 +36,10 @@ tables = number_automaton.cache_info().misses
 for name in BUILT_IN:
     build_constraint("exact", load_tokenizer(name), load_tokenizer(name).vocab_size)
 print(number_automaton.cache_info().misses - tables)
-late_reads.pair_table = None
+pairs._table = None
 store = Store.open().snapshot()
 chosen = default_choice(store.found(LOGIT_LOG).entries)
-print([late_reads.late_in_store(store, log) for log in chosen.entries].count(None))
+print([pairs.late_in_store(store, log) for log in chosen.entries].count(None))
 print("engine.chem.conformers" in sys.modules and bool(sys.modules["engine.chem.conformers"]._IDLE))
 print("pages._compare.charts_masks" in sys.modules, "plotly.graph_objs._heatmap" in sys.modules, "torch" in sys.modules)
 """

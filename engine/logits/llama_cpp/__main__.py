@@ -24,8 +24,7 @@ from engine.logits.llama_cpp.packages import gguf, llama_cpp
 from engine.logits.llama_cpp.running import ENGINE, TRANSFORMERS, ParityPlan, ParityResult, compared
 from engine.logits.llama_cpp.session import SETTINGS, LlamaSetting
 from engine.logits.llama_cpp.texts import held_out, molecules_of
-from engine.logits.parity import compare_logs
-from engine.logits.parity_words import parity_sentences
+from engine.logits.parity import compare_logs, parity_sentences
 from engine.logits.recorder import ENGINE as OURS
 from engine.models.loading import load_model
 from engine.models.registry import load_registry

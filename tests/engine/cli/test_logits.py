@@ -52,7 +52,7 @@ def test_tables_and_sentences(place: Path) -> None:
     assert "worker-orcd" in added.out
     shown = run("logits", "show", "llama.cpp").out
     assert shown.startswith("20.0 % of the 50 entries (600 values) of llama.cpp are damaged: 10 values")
-    assert "By the report's rule (a huge number) 20.0 % of the entries are garbage, by ours 20.0 %." in shown
+    assert "By the report's rule (a huge number) 20.0 % of the entries are garbage." in shown
     assert run("logits", "show", "worker").out.startswith("No sign of damage in the 50 entries")
 
 
@@ -61,8 +61,7 @@ def test_parity(place: Path) -> None:
     found = run_json("logits", "parity", "worker", "llama.cpp")
     assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
     text_ = run("logits", "parity", "worker", "llama.cpp").out
-    assert "skip 0 and 2" in text_
-    assert "Position filter that the data supports: “skip 0”" in text_
+    assert "filter without a flagged value: “skip 0”" in text_
 
 
 def test_what_was_left_out_is_said(place: Path) -> None:

@@ -1,13 +1,16 @@
-"""A line of a log as an entry."""
+"""Log files as lines, plain, compressed, broken off; and a line of a log as an entry."""
 
 from __future__ import annotations
 
+import gzip
 import math
-import tracemalloc
+from pathlib import Path
 
 import pytest
 
-from engine.logits.entries import _NOT_JSON, NoEntryError, clean_text, read_line, row_length
+from engine.errors import FileFormatError
+from engine.logits import entries
+from engine.logits.entries import NoEntryError, clean_text, fingerprint, read_line, read_lines, row_length
 
 
 def test_a_line_as_it_should_be() -> None:
@@ -81,34 +84,45 @@ def test_what_is_no_entry_says_why(line: bytes, why: str) -> None:
         read_line(line)
 
 
-@pytest.mark.parametrize("end", ["", "\\", '"', '", "", ["", {"a": "'])
-def test_texts_beside_odd_numbers_are_read_over_once(end: str) -> None:
-    """1 KB of gz was read over from each of its 500,000 quotes."""
-    text = '"' + '\\"' * 2_000 + end
-    assert [found.span() for found in _NOT_JSON.finditer(text)] == [(0, len(text))]
-
-
-def test_a_long_text_beside_odd_numbers_takes_no_memory_by_character() -> None:
-    line = b'{"values": [1, nan], "team": "' + b"a" * 2**20 + b'"}'
-    tracemalloc.start()
-    try:
-        assert len(read_line(line).values) == 2
-        assert tracemalloc.get_traced_memory()[1] < 20 * len(line)
-    finally:
-        tracemalloc.stop()
-
-
-def test_long_texts_of_an_entry_are_not_held() -> None:
-    """2 GB of texts, 10 MB of gz, waited in memory for 500,000 values."""
-    line = read_line(
-        b'{"values": [1], "ts": "%s", "source": "%s", "shape": [%s7]}' % (b"a" * 999, b"b" * 999, b"1," * 999)
-    )
-    assert (line.ts, line.source, line.shape) == ("a" * 200, "b" * 200, [7])
-
-
 def test_texts_and_shapes() -> None:
     assert clean_text("a\ud800") == "a?"
     assert clean_text("") is None
     assert len(clean_text("x" * 1_000) or "") == 200
     assert row_length("[1,151936]") == row_length([151936]) == row_length("(151936,)") == 151936
     assert row_length("?") is row_length([]) is row_length("[0]") is row_length("9" * 30) is None
+
+
+TEXT = b"".join(b'{"values": [%d]}\n' % number for number in range(5_000))
+
+
+def read(path: Path) -> bytes:
+    return b"".join(line for line, _ in read_lines(path))
+
+
+def test_a_compressed_file_may_have_members_and_end_in_zeros(tmp_path: Path) -> None:
+    contents = (TEXT, gzip.compress(TEXT), gzip.compress(TEXT[:100]) + gzip.compress(TEXT[100:]) + bytes(500))
+    for content in contents:
+        (tmp_path / "a").write_bytes(content)
+        assert read(tmp_path / "a") == TEXT
+    (tmp_path / "b").write_bytes(TEXT)
+    assert fingerprint(tmp_path / "a") == fingerprint(tmp_path / "b")
+
+
+def test_a_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+    path, whole = tmp_path / "a.gz", gzip.compress(TEXT)
+    found: list[bytes] = []
+    for content in (whole[: len(whole) // 2], whole[:40] + bytes(20) + whole[60:]):
+        path.write_bytes(content)
+        with pytest.raises(entries.BROKEN):
+            found.extend(line for line, _ in read_lines(path))
+    assert TEXT.startswith(b"".join(found)) and len(b"".join(found)) > len(TEXT) // 4
+
+
+def test_a_line_of_over_16_mb_and_utf_16_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "MOST_LINE_BYTES", 1 << 20)
+    (tmp_path / "a").write_bytes(b"[]\n" + b"x" * (3 << 19) + b"\n[]\n")
+    with pytest.raises(FileFormatError, match="a line of 'a' is over 1 MB"):
+        read(tmp_path / "a")
+    (tmp_path / "a").write_bytes("{}\n".encode("utf-16"))
+    with pytest.raises(FileFormatError, match="UTF-16"):
+        read(tmp_path / "a")

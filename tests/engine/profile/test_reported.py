@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.queries import saved_views
+from engine.comparing.queries import ready_queries
 from engine.errors import FileFormatError
 from engine.paths import DATA
 from engine.profile.compare import compare_traces
@@ -20,7 +20,6 @@ from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_ingest import event, trace_of
 
-VIEWS = DATA / "trace_views"
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 
 
@@ -72,7 +71,7 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     made = add_trace(store, path).id
     marks = [event("user_annotation", "driftscope::template", 10 * n, n) for n in range(1, 9)]
     marked = add_trace(store, trace_of(tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)])).id
-    views = {view.name: view for view in saved_views(VIEWS)}
+    views = {view.key: view for view in ready_queries() if "JOIN traces" in view.sql}
     assert len(views) == 4
     with store.console() as console:
         answers = {name: console.query(view.sql).table.to_pylist() for name, view in views.items()}
@@ -94,7 +93,7 @@ def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
     store = Store(LocalFiles(tmp_path / "store"))
     outer = event("cpu_op", "aten::scaled_dot_product_attention", 0, 10)
     add_trace(store, trace_of(tmp_path, [outer, event("cpu_op", "aten::_scaled_dot_product_flash_attention", 2, 6)]))
-    views = {view.name: view for view in saved_views(VIEWS)}
+    views = {view.key: view for view in ready_queries()}
     with store.console() as console:
         (attention,) = console.query(views["report-001-attention"].sql).table.to_pylist()
         (summary,) = console.query(views["report-003-traces"].sql).table.to_pylist()

@@ -1,4 +1,3 @@
--- name: report-001-attention
 -- title: How many attention calls are there, and how long does one take?
 -- beside: report 001, section Queries to run on both traces, 2
 -- description: The report calls the mean of an attention kernel the mean of a forward pass; it is that of one layer's

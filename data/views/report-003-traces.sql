@@ -1,4 +1,3 @@
--- name: report-003-traces
 -- title: Launches, attention, copies and concatenations of every trace
 -- beside: report 003, section Summary table
 -- description: One row a trace: the counts and seconds that the report sets side by side, those that it states beside

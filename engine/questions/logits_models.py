@@ -1,0 +1,88 @@
+"""Garbage of stored logs by the model, engine and precision that they name, the worst first.
+
+By the report's rule an entry with a huge number is garbage; by ours an entry is damaged that has a flagged value which
+is no mask and no padding. The interval is the 95 % one (Wilson) of a share of entries. A log that was read late has
+real values of another token: that shows under Health alone. What report 004 states of six models is in docs/parity.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from engine.errors import DriftscopeError
+from engine.figures.statistics import wilson
+from engine.figures.words import counted, percent, precision_name, span
+from engine.logits.causes import CERTAINTY_LABELS, TITLES, positions_in_words
+from engine.logits.health import health
+from engine.logits.parity import log_name
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "Which logs have garbage?"
+MOST = 40
+OF = Of("log", least=1, most=MOST)
+THEIRS, OURS = "the report's rule", "our rules"
+OPTIONS = (Option("rule", None, "Garbage by", (THEIRS, OURS), help="Of the chart; the table has both"),)
+COLUMNS = {
+    "engine": Column("engine", is_pinned=True),
+    "log": Column("open", page="logits"),
+    "precision": Column("precision"),
+    "vocabulary": Column("vocabulary", help="Row length, by the shape of the entries"),
+    "by_report": Column(THEIRS, "%", "Entries with a huge number: the report's own rule"),
+    "by_ours": Column(OURS, "%", "Entries with a damaged value, masks and padding left out"),
+    "positions": Column("positions", help="With damaged values"),
+    "least": Column("least", help="In size, of the damaged values"),
+    "cause": Column("likely cause"),
+    "share": Column("entries with garbage", "%", is_hidden=True),
+    **{name: Column(is_hidden=True) for name in ("name", "lane", "low", "high", "id")},
+}
+CHARTS = (
+    Chart("points", "share", "lane", colour="model", low="low", high="high", picks="page:logits:log",
+          hover=("name", "share", "low", "high", "entries")),
+)  # fmt: skip
+TABLES = ("main",)
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    rows, left_out = [], []
+    for entry in entries:
+        try:
+            found, row = health(store, entry), entry.row
+        except DriftscopeError:  # its values are gone, or damaged
+            left_out.append({"id": entry.id})
+            continue
+        share = found.garbage_share if options["rule"] == THEIRS else found.damaged_share
+        low, high = wilson(round(share * found.entries), found.entries)
+        damaged = [place["position"] for place in found.positions if place["damaged"]]
+        cause = TITLES.get(str(row.get("cause")), "") if row.get("cause") else "nothing flagged"
+        certainty = CERTAINTY_LABELS.get(str(row.get("certainty")), "")
+        precision = precision_name(found.precision)
+        rows.append({
+            "engine": found.engine, "model": found.model or "", "precision": precision,
+            "by_report": found.garbage_share, "by_ours": found.damaged_share,
+            "cause": f"{cause} ({certainty})" if certainty else cause,
+            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": found.length,
+            "entries": found.entries, "values": found.values, "least": found.least, "largest": found.largest,
+            "log": urlencode({"view": "Health", "log": entry.id}), "origin": row["origin"], "id": entry.id,
+            "name": log_name(row), "lane": f"{found.engine} {precision or ''}",
+            "share": share, "low": low, "high": high,
+        })  # fmt: skip
+    rows.sort(key=lambda row: (-max(row["by_report"], row["by_ours"]), row["name"]))
+    main = rows_table(rows, ["engine", "model", "precision", "by_report", "by_ours"])
+    return {"main": main, "notes": rows_table(left_out, ["id"])}
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows, left_out = tables["main"].to_pylist(), tables["notes"]["id"].to_pylist()
+    theirs, ours = (sum(row[name] > 0 for row in rows) for name in ("by_report", "by_ours"))
+    lines = [f"Of {counted(len(rows), 'log')}, {theirs} with garbage by the report's rule, {ours} damaged by ours."]
+    worst = max(rows, key=lambda row: row["share"], default=None)
+    if worst and worst["share"]:
+        ends = span(worst["low"], worst["high"], percent)
+        where = f", at {worst['positions']}" if worst["positions"] else ""
+        lines.append(f"Most by {options['rule']}: {worst['name']}, {percent(worst['share'])} of its "
+                     f"{counted(worst['entries'], 'entry', 'entries')} ({ends}){where}.")  # fmt: skip
+    notes = [f"Left out, values cannot be read: {', '.join(left_out)}. Run `verify` for details."] if left_out else []
+    return answer_text(lines, notes)

@@ -1,0 +1,166 @@
+"""How far two engines agree on one prompt, up to which position filter, and where they diverge.
+
+Entries are matched by checkpoint, text and token, values by position. A filter leaves positions out, as the report
+advises: it saw garbage at 0 and 2; the supported one is the mildest that leaves no flagged value. Relative: root mean
+square of the differences over that of the control's values; the dashed line is what the coarser precision of the two
+explains. If each engine sampled its own text, entries after the first different token do not compare the engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from engine.figures.words import capitalised, counted
+from engine.logits.pairs import late_read, pairs_of
+from engine.logits.parity import compare_logs, parity_sentences
+from engine.logits.rules import LOGITS
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "How far do the two logs agree?"
+OF = Of("log", least=2, most=2)
+BY = {"relative": "relative difference", "apart": "1 − cosine", "max_difference": "largest difference"}
+MOST_POINTS, MOST_POSITIONS = 3_000, 2_000
+
+
+def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
+    """The first that diverges is the default, else the logits."""
+    if len(entries) < 2:
+        return []
+    parity = compare_logs(store, *entries[:2])
+    names = dict.fromkeys(place["checkpoint"] for place in parity.places)
+    first = parity.diverging["checkpoint"] if parity.diverging else LOGITS if LOGITS in names else next(iter(names))
+    return [first, *(name for name in names if name != first)]
+
+
+OPTIONS = (
+    Option("parity_by", None, "Differences", {name: capitalised(words) for name, words in BY.items()}),
+    Option("parity_at", None, "Checkpoint", checkpoints, help="Of the charts"),
+)
+COLUMNS = {
+    "positions": Column("positions", is_pinned=True),
+    "flagged": Column("flagged", help="With the pairs that have a flagged value, or without"),
+    "supported": Column("supported", help="The mildest filter that leaves no flagged value"),
+    "max_difference": Column("largest", help="Largest absolute difference of a pair"),
+    "mean_difference": Column("mean", help="Mean absolute difference"),
+    "shift": Column("shift", help="Mean difference, with its sign"),
+    "max_relative": Column("largest relative", help="Of one value, over the larger of the pair"),
+    "relative": Column("relative", help="Root mean square of the differences, over that of the control's values"),
+    "rank": Column("rank", help="Spearman's correlation, mean over entries"),
+    "top_1": Column("top-1", "%", "Entries whose largest value stands at the same position"),
+    "not_finite": Column("not finite", help="Pairs with NaN or an infinity: left out"),
+    "token_idx": Column("token"),
+    "value": Column("difference"),
+    "control": Column("control"),
+    "difference": Column("absolute difference"),
+    "both": Column("in both"),
+    "diverges_at": Column("diverges at", help="First token with a difference that precision does not explain"),
+    "tolerance": Column(is_hidden=True),
+}
+CHARTS = (
+    Chart("points", "token_idx", "value", "tokens", colour="", interval="y", log="y", line_at="tolerance",
+          hover=("token_idx", "sequence", "value")),
+    Chart("points", "control", "test", "pairs", colour="", has_diagonal=True,
+          hover=("token_idx", "position", "control", "test")),
+    Chart("points", "position", "difference", "positions", colour="which", interval="y", log="y",
+          hover=("position", "which", "difference")),
+)  # fmt: skip
+TABLES = ("main", "checkpoints")
+LOGGED = """
+SELECT checkpoint, log_id, count(*) AS entries, min(token_idx) AS first, max(token_idx) AS last,
+       count(DISTINCT sequence) AS texts
+FROM logit_entries GROUP BY ALL ORDER BY min(entry)
+"""
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control, test = entries
+    parity, (met, pairs, _) = compare_logs(store, control, test), pairs_of(store, control, test)
+    filters = []
+    for one in parity.filters:
+        both = (("with", "with_flagged"), ("without", "without_flagged"))
+        for words, key in both if parity.filters[0]["flagged"] else (("none", "with_flagged"),):
+            supported = "✓" if one["name"] == parity.supported and words != "without" else None
+            filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
+
+    at, by = options["parity_at"], options["parity_by"]
+    places = [place | {"value": figure(place, by)} for place in parity.places if place["checkpoint"] == at]
+    known = sorted((place for place in places if place["value"] is not None), key=lambda place: place["token_idx"])
+    equal, drawn = sum(place["value"] == 0 for place in known), [place for place in known if place["value"]]
+    stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
+    drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
+    limit = parity.tolerance if by == "relative" else None
+
+    here = np.isin(pairs.entry, met.filter(np.array(met["checkpoint"].to_pylist()) == at)["entry"].to_numpy())
+    sound = pairs.where(here & pairs.is_finite & ~pairs.is_flagged)
+    some = sound.where(np.linspace(0, len(sound.entry) - 1, min(MOST_POINTS, len(sound.entry))).astype(np.int64))
+    tokens = met["token_idx"].to_numpy()[np.searchsorted(met["entry"].to_numpy(), some.entry)]
+    points = {"token_idx": tokens, "position": some.position, "control": some.control, "test": some.test}
+    position, where = np.unique(sound.position, return_inverse=True)
+    off, most = np.abs(sound.test - sound.control), np.zeros(len(position))
+    np.maximum.at(most, where, off)
+    mean = np.bincount(where, weights=off, minlength=len(position)) / np.maximum(np.bincount(where), 1)
+    differences = [
+        {"position": place, "which": which, "difference": value}
+        for which, column in (("mean", mean), ("largest", most))
+        for place, value in zip(position[:MOST_POSITIONS].tolist(), column.tolist(), strict=False)
+    ]
+
+    coverage: dict[str, dict[str, Any]] = {}
+    logged = store.table(LOGGED, of=[control.id, test.id]).to_pylist()
+    for row in sorted(logged, key=lambda row: row["log_id"] != control.id):
+        name = row["checkpoint"]
+        mine = [place for place in parity.places if place["checkpoint"] == name]
+        relative = [place["relative"] for place in mine if place["relative"] is not None]
+        line = coverage.setdefault(name, {"checkpoint": name, "in control": None, "in test": None, "both": len(mine)})
+        side = "in control" if row["log_id"] == control.id else "in test"
+        line[side] = f"{row['entries']:,} entries, {row['texts']:,} texts, tokens {row['first']:,}–{row['last']:,}"
+        line |= {"median": float(np.median(relative)) if relative else None, "largest": max(relative, default=None)}
+        over = (place["token_idx"] for place in mine if (place["relative"] or 0) > parity.tolerance)
+        line["diverges_at"] = next(over, None)
+
+    notes = [(sentence, number < 2) for number, sentence in enumerate(parity_sentences(parity))]
+    notes += [(caution, False) for caution in cautions(control, test)]
+    for log in entries:
+        if late := late_read(store, log, entries):
+            notes.append((f"{log.id} was probably read late: {late.nearer:,} of {late.entries:,} entries hold the "
+                          f"other's values of the next token.", True))  # fmt: skip
+    if equal:
+        notes.append((f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.", False))
+    return {
+        "main": rows_table(filters),
+        "checkpoints": rows_table(list(coverage.values())),
+        "tokens": rows_table([place | {"tolerance": limit} for place in drawn]),
+        "pairs": pa.table(points),
+        "positions": rows_table([row for row in differences if row["difference"]]),
+        "notes": rows_table([{"text": text, "is_lead": is_lead} for text, is_lead in notes]),
+    }
+
+
+def figure(place: dict[str, Any], by: str) -> float | None:
+    if by == "apart":
+        return None if place["cosine"] is None else max(0.0, 1 - place["cosine"])
+    value: float | None = place[by]
+    return value
+
+
+def cautions(control: Entry, test: Entry) -> list[str]:
+    """Why two logs are a poor pair, by what they say of themselves."""
+    texts, (one, other) = [], (control.row, test.row)
+    if one.get("model") and other.get("model") and one["model"] != other["model"]:
+        texts.append("Different models: differences say nothing about the engines.")
+    if one.get("length") and other.get("length") and one["length"] != other["length"]:
+        texts.append(f"Rows of {one['length']:,} and {other['length']:,} values: two vocabularies, or padding.")
+    if one["engine"] == other["engine"] and one.get("precision") == other.get("precision"):
+        texts.append("Same engine and precision: this compares two runs of one engine.")
+    return texts
+
+
+def answer(tables: Tables, options: Options) -> str:
+    notes = tables["notes"].to_pylist()
+    return answer_text(*([note["text"] for note in notes if note["is_lead"] == is_lead] for is_lead in (True, False)))

@@ -1,0 +1,197 @@
+"""What is asked of logit logs: garbage by model, damage with its causes, parity of two, late reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from engine.logits.pairs import late_in_store
+from engine.questions import Answered, ask
+from engine.questions.logits_health import reason
+from engine.questions.question import Tables
+from engine.store.entries import Entry
+from engine.store.schema import LOGIT_LOG
+from engine.store.store import DEMO, Store
+from tests.engine.logits.logs import Rows, clean, new_log, objects, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.open(tmp_path / "store")
+
+
+def added(store: Store, tmp_path: Path, rows: Rows, name: str = "llama.cpp", **said: Any) -> Entry:
+    return new_log(store, write(tmp_path / f"{name}.jsonl", objects(rows, team=name, **said)))
+
+
+def rows_of(tables: Tables, name: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = tables[name].to_pylist()
+    return rows
+
+
+def garbled() -> Rows:
+    """50 entries: garbage in 10 at 0, the same value again in 5 at 1, masks in all at 5, zeros in all at the end."""
+    rows = clean(50, 12)
+    rows[:10, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 10)
+    rows[20:25, 1] = -46_580.0
+    rows[:, 5] = -np.inf
+    rows[:, 10:] = 0
+    return rows
+
+
+def health(store: Store, log: Entry, **options: Any) -> Answered:
+    return ask(store, "logits_health", [log.id], options)
+
+
+def test_shares_leave_out_what_is_on_purpose(store: Store, tmp_path: Path) -> None:
+    tables = health(store, added(store, tmp_path, garbled())).tables
+    (found,) = rows_of(tables, "main")
+    assert (found["entries"], found["values"]) == (50, 600)
+    assert (found["flagged_entries"], found["flagged_values"]) == (50, 165)
+    assert (found["damaged_entries"], found["damaged_values"]) == (15, 15)
+    assert (found["garbage_entries"], found["garbage_share"], found["damaged_share"]) == (10, 0.2, 0.3)
+    assert (found["least"], found["largest"]) == (46_580.0, garbled()[:10, 0].max())
+    flags = {row["flag"]: (row["values"], row["entries"], row["positions"]) for row in rows_of(tables, "flags")}
+    assert flags == {"non_finite": (50, 50, 1), "outlier": (15, 15, 2), "zero": (100, 50, 2), "repeated": (4, 4, 1)}
+    names = ("seen", "flagged", "damaged", "garbage")
+    places = {row["position"]: tuple(row[name] for name in names) for row in rows_of(tables, "positions")}
+    assert {place: places[place] for place in (0, 1, 5, 7)} == {
+        0: (50, 10, 10, 10), 1: (50, 5, 5, 0), 5: (50, 50, 0, 0), 7: (50, 0, 0, 0)
+    }  # fmt: skip
+    causes = [(row["cause"], row["is_damage"]) for row in rows_of(tables, "causes")]
+    assert [is_damage for _, is_damage in causes] == [True, False, False]
+    assert causes[0][0].startswith("Use after free (")
+
+
+def test_the_map_shows_each_value_by_its_most_telling_flag(store: Store, tmp_path: Path) -> None:
+    log = added(store, tmp_path, garbled())
+    cells = {(c["token_idx"], c["position"]): c for c in rows_of(health(store, log, positions="12").tables, "map")}
+    assert len(cells) == 600
+    letters = {at: cells[at]["letter"] for at in ((0, "0"), (21, "1"), (0, "5"), (0, "11"), (30, "0"))}
+    assert letters == {(0, "0"): "O", (21, "1"): "O", (0, "5"): "m", (0, "11"): "m", (30, "0"): ""}
+    assert float(cells[0, "0"]["value"]) == pytest.approx(garbled()[0, 0])
+    assert cells[0, "0"]["level"] > cells[0, "5"]["level"] > cells[30, "0"]["level"] == 0
+
+
+def test_a_window_opens_at_the_first_damage_and_moves(store: Store, tmp_path: Path) -> None:
+    rows = clean(500, 30)
+    rows[[321, 450], 7] = 1e30
+    log = added(store, tmp_path, rows)
+    found = health(store, log).tables
+    assert (min(c["token_idx"] for c in rows_of(found, "map")), len(rows_of(found, "map"))) == (300, 60 * 24)
+    assert [(bin_["first"], bin_["count"]) for bin_ in rows_of(found, "bins") if bin_["count"]] == [(320, 1), (450, 1)]
+    moved = rows_of(health(store, log, token=455, tokens="30", position=20, positions="12").tables, "map")
+    assert {c["token_idx"] for c in moved} == set(range(450, 480))
+    assert {c["position"] for c in moved} == set(map(str, range(20, 30)))
+
+
+def test_flagged_values_are_filtered(store: Store, tmp_path: Path) -> None:
+    log = added(store, tmp_path, garbled())
+
+    def values(**options: Any) -> int:
+        return health(store, log, **options).tables["values"].num_rows
+
+    assert (values(), values(meant=True), values(flags=("repeated",)), values(at=(1,))) == (15, 165, 4, 5)
+    assert values(flags="zero,repeated", at="10,1", meant="true") == 54
+
+
+def test_values_stand_apart_by_what_is_wrong(store: Store, tmp_path: Path) -> None:
+    spread = rows_of(health(store, added(store, tmp_path, garbled())).tables, "spread")
+    counts = {
+        kind: sum(row["values"] for row in spread if row["kind"] == kind) for kind in ("nothing wrong", "damaged")
+    }
+    assert counts == {"nothing wrong": 600 - 165, "damaged": 15}
+    assert max(row["x"] for row in spread) == pytest.approx(np.log10(garbled().max()), abs=0.2)
+
+
+def test_each_value_has_its_reason() -> None:
+    assert "31,057 times their spread" in reason("outlier", -46_580, 5.0, 1.5)
+    assert reason("outlier", 1e35, None, None).startswith("1e+35 is no plausible value")
+
+
+def test_logs_stand_by_their_garbage_the_worst_first(store: Store, tmp_path: Path) -> None:
+    logs = [added(store, tmp_path, clean(50, 12), "ours", model="m"), added(store, tmp_path, garbled(), model="m")]
+    rows = rows_of(ask(store, "logits_models", [log.id for log in logs]).tables, "main")
+    assert [(row["engine"], row["by_report"], row["by_ours"]) for row in rows] == [
+        ("llama.cpp", 0.2, 0.3),
+        ("ours", 0, 0),
+    ]
+    assert (rows[0]["positions"], rows[0]["share"], rows[0]["vocabulary"]) == ("positions 0 and 1", 0.2, 12)
+    assert 0.1 < rows[0]["low"] < 0.2 < rows[0]["high"] < 0.34
+    (first, _) = rows_of(ask(store, "logits_models", [log.id for log in logs], {"rule": "our rules"}).tables, "main")
+    assert first["share"] == 0.3
+
+
+def test_parity_by_entry_position_and_checkpoint(store: Store, tmp_path: Path) -> None:
+    rows = clean(30, 8)
+    other = rows.copy()
+    other[12:, 3] += 0.5
+    other[:, 0] = 1e30
+    logs = added(store, tmp_path, rows, "ours", model="m"), added(store, tmp_path, other, model="m")
+    tables = ask(store, "logits_parity", [log.id for log in logs]).tables
+    main = rows_of(tables, "main")
+    assert [(row["positions"], row["flagged"]) for row in main if row["supported"]] == [("skip 0", "with")]
+    assert [row["token_idx"] for row in rows_of(tables, "tokens")] == list(range(12, 30))
+    largest = {row["position"]: row["difference"] for row in rows_of(tables, "positions") if row["which"] == "largest"}
+    assert largest == {3: 0.5}
+    (line,) = rows_of(tables, "checkpoints")
+    assert (line["both"], line["diverges_at"]) == (30, 12)
+    assert tables["pairs"].num_rows == 30 * 7
+    cosines = ask(store, "logits_parity", [log.id for log in logs], {"parity_by": "apart"}).tables["tokens"]
+    assert cosines.num_rows and max(cosines["value"].to_pylist()) < 0.02 and cosines["tolerance"].null_count
+
+
+def test_the_checkpoint_that_diverges_is_the_first_choice(store: Store, tmp_path: Path) -> None:
+    logs = []
+    for engine, twice in (("a", 1), ("b", 2)):
+        layers = {"x": clean(9, 8), "layer": twice * clean(9, 8), "logits": clean(9, 8)}
+        lines = [line for name, rows in layers.items() for line in objects(rows, team=engine, checkpoint=name)]
+        logs.append(new_log(store, write(tmp_path / f"{engine}.jsonl", lines)))
+    answered = ask(store, "logits_parity", [log.id for log in logs])
+    assert answered.options["parity_at"] == "layer"
+    assert {row["checkpoint"]: row["diverges_at"] for row in rows_of(answered.tables, "checkpoints")} == {
+        "x": None, "layer": 0, "logits": None
+    }  # fmt: skip
+
+
+# --- late reads -----------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_logs_that_were_read_late() -> None:
+    """llama.cpp's buffer, read after the next call, of both models; every other log is of its own tokens."""
+    store = Store.open(DEMO)
+    late = [entry for entry in store.found(LOGIT_LOG).entries if late_in_store(store, entry)]
+    assert {entry.row["engine"] for entry in late} == {"llama.cpp read after the next call"}
+    assert len(late) == 2
+    for log in late:
+        answered = health(store, log)
+        assert rows_of(answered.tables, "main")[0]["is_late"]
+        assert rows_of(answered.tables, "causes")[0]["cause"] == "Read late (likely)"
+
+
+@pytest.mark.parametrize("kind", ["late", "same", "noise", "short", "another model", "alone", "damaged"])
+def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp_path: Path, kind: str) -> None:
+    rows = clean(30, 12)
+    right = rows[:5] if kind == "short" else rows[:-1].copy()
+    if kind == "damaged":
+        right[:, 0] = np.float32(1e30)
+    if kind != "alone":
+        other = added(store, tmp_path, right, "right", model="m")
+        assert late_in_store(store, other) is None
+    values = {"same": rows[:-1] + 1e-4, "noise": clean(29, 12, seed=4)}.get(kind, rows[1:] + 1e-4)
+    log = added(store, tmp_path, values, "log", model="n" if kind == "another model" else "m")
+    found = late_in_store(store, log)
+    assert (found is not None) == (kind == "late")
+    if found is not None:
+        assert (found.other, found.engine, found.nearer) == (other.id, "right", 28)
+
+
+def test_entries_of_one_token_do_not_meet_each_with_each(store: Store, tmp_path: Path) -> None:
+    """4,000 of them would be 16 million pairs of entries."""
+    for name in ("a", "b"):
+        lines = [entry | {"token_idx": 0} for entry in objects(clean(4_000, 12), team=name, model="m")]
+        new_log(store, write(tmp_path / f"{name}.jsonl", lines))
+    assert [late_in_store(store, log) for log in store.found(LOGIT_LOG).entries] == [None, None]
