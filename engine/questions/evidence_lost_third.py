@@ -25,6 +25,8 @@ OF = Of("run", least=0, most=0)
 OPTIONS = ()
 COLUMNS = {
     "change": Column("change of COV-R", "%", "In points, with its 95 % interval"),
+    "low": Column("from", "%", "95 % interval"),
+    "high": Column("to", "%"),
     "cov_r": Column("COV-R of the exact LP", "%"),
     "order": Column("SMILES in"),
 }

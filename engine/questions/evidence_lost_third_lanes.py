@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from engine.errors import RunError
 from engine.evidence.lost_third import lane_of
-from engine.questions.evidence_lost_third import depends, documents_of
+from engine.questions.evidence_lost_third import depends as depends
+from engine.questions.evidence_lost_third import documents_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -81,6 +82,3 @@ def answer(tables: Tables, options: Options) -> str:
         f"{word} COV-R: {row['lane']}, {100 * row['cov_r']:.1f} % ({row['size']} answers)."
         for word, row in (("Highest", best), ("Lowest", worst))
     )
-
-
-__all__ = ["depends"]

@@ -281,7 +281,7 @@ def test_a_run_of_which_next_to_nothing_is_known(tmp_path: Path, monkeypatch: py
         assert not app.exception and not app.error
         assert said in words(app)
     app = _open(run="odd", view="What the LP did")
-    assert not app.exception and len(app.info) == 1
+    assert not app.exception and len(app.info) == 2
     assert "its junk is unknown" in words(_open(run="odd", view="Junk lexicon"))
 
 
