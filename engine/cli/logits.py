@@ -15,7 +15,7 @@ from engine.cli.store_entries import entry_row, list_entries, read_files, remove
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engine.cli.output import Row
+    from engine.cli.output import Columns, Row
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
 
@@ -26,7 +26,7 @@ def _short(key: str) -> Callable[[Row], str]:
     return lambda row: cell(row[key], MOST_NAME)
 
 
-COLUMNS = (
+COLUMNS: Columns = (
     ("log", "log_id"),
     *((key, _short(key)) for key in ("label", "engine", "model", "precision")),
     ("entries", "entries"),
