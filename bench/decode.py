@@ -48,9 +48,8 @@ from bench._decode_table import Row, Spread, Table, asked, figure
 from bench._machine import machine, pin
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
-from engine.decode.cost import body_weights
 from engine.models.registry import load_registry
-from engine.models.summary import body_sizes
+from engine.models.summary import body_sizes, body_weights
 from engine.records import Molecule
 
 MODELS = ("demo-qwen:final", "demo-llama:final")

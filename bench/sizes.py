@@ -7,11 +7,7 @@
 One core, and CPU seconds: other work on the machine changes them little. Every side writes the same number of tokens
 for each molecule (64, fewer at batch 32; without an LP the end token is blocked).
 ``fast`` sides are timed in turns; ``hf none`` is plain ``generate`` with its own draws, once. A *pass* is a run through
-the layers behind the prompts, as a run of all tokens has more than one of few. The *roof* is the time in which the
-machine could read what a pass must read (layers, keys and values, the rows of the head) at the rate of a plain sum over
-memory, or could compute it at the rate of its best product, whichever is longer.
-The second table holds ``engine/decode/cost.py`` against all of this: it knows a shape, rates measured at the start, and
-the share of forced tokens. It knows no prompts, so the ratio that it is held against is that of the passes behind them.
+the layers behind the prompts, as a run of all tokens has more than one of few.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -32,14 +28,13 @@ from bench._decode_table import Row, Table, figure
 from bench._gpu_prepare import Prepared
 from bench._gpu_shapes import Shape
 from bench._machine import machine
-from engine.decode.cost import SHAPES, Machine, NamedShape, PassCost, PassWork, body_weights, predict
 from engine.decode.fast import FastBackend
-from engine.decode.head import LiveHead
 from engine.decode.hf import HfBackend
-from engine.decode.machine_rates import machine_here
 from engine.decode.presets import preset
 from engine.decode.steps import Counters, DecodeOptions, Step
 from engine.lp.unconstrained import Unconstrained
+from engine.models.summary import body_weights
+from engine.models.tensor_table import BodySizes
 
 Side = Literal["fast exact", "fast none", "hf none"]
 SIDES: tuple[Side, ...] = ("fast exact", "fast none", "hf none")
@@ -47,6 +42,29 @@ TOKENS, FEW_TOKENS, FIRST_TOKENS = 64, 32, 12
 """Tokens of an answer; of a large model at a large batch; behind the prompt, whose time is taken off."""
 LARGE = 10**8
 """Weights of the layers from which on a shape is timed beside ``generate``."""
+
+
+class NamedShape(NamedTuple):
+    tokenizer: Literal["qwen3", "llama3"]
+    sizes: BodySizes
+
+
+def _shape(tokenizer: Literal["qwen3", "llama3"], *numbers: int) -> NamedShape:
+    """Width, layers, heads, heads of keys and values, width of a head, width inside."""
+    kind, rows = ("qwen3", 151_936) if tokenizer == "qwen3" else ("llama", 128_330)
+    width, layers, heads, kv_heads, head_dim, inner = numbers
+    sizes = BodySizes(kind, rows, width, layers, heads, kv_heads, head_dim, inner, True, False, False)
+    return NamedShape(tokenizer, sizes)
+
+
+SHAPES = {
+    "demo-qwen": _shape("qwen3", 256, 4, 4, 2, 64, 512),
+    "qwen-3m": _shape("qwen3", 256, 5, 4, 2, 64, 512),
+    "qwen-30m": _shape("qwen3", 640, 8, 10, 5, 64, 1_408),
+    "llama-0.38b": _shape("llama3", 1_024, 16, 16, 8, 64, 4_096),
+    "qwen3-0.6b": _shape("qwen3", 1_024, 28, 16, 8, 128, 3_072),
+}
+"""By name. The demo's, two between, and the reports' two: of their LLaMA only its 380 million weights are known."""
 TOY = replace(SHAPES["demo-qwen"].sizes, width=64, layers=2, inner=96, head_dim=16)
 
 
@@ -57,8 +75,6 @@ class Timing:
     tokens_per_s: list[float] = field(default_factory=list)
     pass_s: list[float] = field(default_factory=list)
     passes: int = 0
-    forced: float = 0.0
-    seen: float = 0.0
 
 
 class SizedModel:
@@ -90,9 +106,6 @@ class SizedModel:
         timing.passes = counters.forward_passes
         timing.tokens_per_s.append(len(steps) / seconds)
         timing.pass_s.append((seconds - few_s) / (counters.forward_passes - few.forward_passes))
-        timing.forced = counters.forced_tokens / len(steps)
-        requests = self.given.requests(self.given.programs, [tokens] * batch)
-        timing.seen = statistics.mean(len(requests[step.sample].prompt) + step.pos for step in steps)
 
     def _run(
         self, side: Side, backend: FastBackend | HfBackend, batch: int, tokens: int
@@ -102,10 +115,6 @@ class SizedModel:
         began = time.process_time()
         events = list(backend.run(requests, DecodeOptions(preset("qwen3"), batch_size=batch), counters))
         return time.process_time() - began, counters, [event for event in events if isinstance(event, Step)]
-
-    def legal_rows(self) -> int:
-        head = self.model.get_output_embeddings().weight
-        return len(LiveHead(head, self.given.constraint.automaton, self.given.programs).ids)
 
 
 def timed(model: SizedModel, batch: int, tokens: int, rounds: int) -> dict[Side, Timing]:
@@ -123,110 +132,39 @@ def timed(model: SizedModel, batch: int, tokens: int, rounds: int) -> dict[Side,
     return timings
 
 
-def read_rate(size: int) -> float:
-    """Bytes a second of a sum over memory."""
-    source, times = torch.zeros(size // 4), []
-    for _ in range(5):
-        began = time.process_time()
-        source.sum()
-        times.append(time.process_time() - began)
-    return size / min(times)
-
-
-Rows = tuple[list[Row], list[Row]]
-
-
-def rows_of(model: SizedModel, batch: int, timings: dict[Side, Timing], here: Machine, read: float) -> Rows:
-    """Of the table of sizes, and of that of predictions."""
-    dtype = str(model.dtype).removeprefix("torch.")
-    name = f"{model.name}, {dtype}"
-    sizes: list[Row] = []
-    errors: list[Row] = []
+def rows_of(model: SizedModel, batch: int, timings: dict[Side, Timing]) -> list[Row]:
+    name = f"{model.name}, {str(model.dtype).removeprefix('torch.')}"
     medians = {side: statistics.median(timing.tokens_per_s) for side, timing in timings.items()}
-    exact = timings["fast exact"]
-    work = PassWork(exact.forced, model.legal_rows(), batch, round(exact.seen), dtype)
-    prediction = predict(model.shape.sizes, here, work)
-    roof = predict(model.shape.sizes, replace(here, bytes_per_s=read), work)
+    rows: list[Row] = []
     for side, timing in timings.items():
-        pass_s = statistics.median(timing.pass_s)
-        least: PassCost | None = {"fast exact": roof.on, "fast none": roof.off}.get(side)
-        cells = ["", "", ""]
-        if least is not None:
-            cells = [figure(1e3 * pass_s), figure(1e3 * least.roof_s), f"{pass_s / least.roof_s:.2f}"]
+        pass_ms = figure(1e3 * statistics.median(timing.pass_s)) if side != "hf none" else ""
         rate = [figure(medians[side]), f"{figure(min(timing.tokens_per_s))} .. {figure(max(timing.tokens_per_s))}"]
         gain = f"{medians['fast exact'] / medians[side]:.2f}" if side != "fast exact" else ""
-        sizes.append((name, f"{batch}", side, *rate, f"{timing.passes}", *cells, gain))
-    for side, cost in (("fast exact", prediction.on), ("fast none", prediction.off)):
-        pass_s = statistics.median(timings[side].pass_s)
-        parts = ", ".join(f"{part} {s / cost.pass_s:.0%}" for part, s in cost.seconds.items() if s > 0.05 * cost.pass_s)
-        errors.append(
-            (
-                name,
-                f"{batch}",
-                side,
-                figure(1e3 * cost.pass_s),
-                figure(1e3 * pass_s),
-                f"{cost.pass_s / pass_s - 1:+.0%}",
-                parts,
-            )
-        )
-    behind = {side: timing.passes * statistics.median(timing.pass_s) for side, timing in timings.items()}
-    ratio = behind["fast none"] / behind["fast exact"]
-    errors.append(
-        (
-            name,
-            f"{batch}",
-            "exact / none, behind the prompts",
-            f"{prediction.ratio:.2f}",
-            f"{ratio:.2f}",
-            f"{prediction.ratio / ratio - 1:+.0%}",
-            "",
-        )
-    )
-    return sizes, errors
+        rows.append((name, f"{batch}", side, *rate, f"{timing.passes}", pass_ms, gain))
+    return rows
 
 
-SIZES_HEAD = "model|batch|side|tokens/s|least .. most|passes|ms per pass|roof ms|over roof|exact is faster by"
-ERRORS_HEAD = "model|batch|what|predicted|measured|error|predicted shares"
-
-
-def rates_in_words(here: Machine, read: float) -> str:
-    ops = ", ".join(f"{rate / 1e9:,.0f} in {dtype}" for dtype, rate in here.ops_per_s.items())
-    return (
-        f"Products read {here.bytes_per_s / 1e9:.1f} GB/s and compute {ops} ({here.plain_ops_per_s / 1e9:.0f} where "
-        f"they are not packed) billion operations/s; a sum reads {read / 1e9:.1f} GB/s, the sampler "
-        f"{here.sampled_per_s / 1e6:.0f} million logits/s; a small call takes {1e6 * here.call_s:.1f} µs."
-    )
+HEAD = "model|batch|side|tokens/s|least .. most|passes|ms per pass|exact is faster by"
 
 
 def run_all(names: Sequence[str], batches: Sequence[int], rounds: int, shape_of: Callable[[str], NamedShape]) -> None:
-    here, read = machine_here(time.process_time), read_rate(2**28)
-    print(f"{machine(('torch', 'transformers', 'numpy'))} {rates_in_words(here, read)}\n", flush=True)
+    print(f"{machine(('torch', 'transformers', 'numpy'))}\n", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "prepared.npz"
         _gpu_prepare.write(file, max(batches))
         prepared = _gpu_prepare.read(file)
-    sizes: list[Row] = []
-    errors: list[Row] = []
+    rows: list[Row] = []
     for name in names:
         shape = shape_of(name)
-        for dtype in (getattr(torch, known) for known in here.ops_per_s):
+        for dtype in (torch.float32, torch.bfloat16):
             model = SizedModel(name, shape, prepared[shape.tokenizer], dtype)
             for batch in batches if dtype == torch.float32 else batches[:2]:
                 timings = timed(model, batch, FEW_TOKENS if model.is_large and batch > 8 else TOKENS, rounds)
-                more, checked = rows_of(model, batch, timings, here, read)
-                print("\n".join(" | ".join(row) for row in (*more, *checked)), flush=True)
-                sizes += more
-                errors += checked
+                more = rows_of(model, batch, timings)
+                print("\n".join(" | ".join(row) for row in more), flush=True)
+                rows += more
             del model
-    print(Table("What an LP gains, by size", tuple(SIZES_HEAD.split("|")), tuple(sizes)).markdown())
-    print(
-        Table(
-            "Predicted beside measured: ms per pass, and the ratio of their times",
-            tuple(ERRORS_HEAD.split("|")),
-            tuple(errors),
-        ).markdown()
-    )
+    print(Table("What an LP gains, by size", tuple(HEAD.split("|")), tuple(rows)).markdown())
 
 
 def main() -> None:

@@ -84,6 +84,8 @@ _RECORDS = (
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is drawn anew", "engine.lp.exact", "model",
              is_guarded=True),
 )  # fmt: skip
+LEGAL_ROWS = {"qwen3": 18, "llama3": 1_118}
+"""Tokens that the exact LP may allow, by tokenizer."""
 LPS = {record.name: record for record in _RECORDS}
 
 FORMER = "former:"

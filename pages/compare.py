@@ -2,15 +2,17 @@
 
 import streamlit as st
 
-from engine.questions import PAGES, question_of
+from engine.questions import PAGES, models_of, question_of
+from engine.store.entries import model_name
 from engine.store.store import Store
-from pages._compare import advice, manage, sql
+from pages._compare import manage, sql
 from pages._compare.runs import RunSelection, chosen_runs
 from pages._kit.card import cards
-from pages._shared.choices import one_of
+from pages._shared.choices import complain, one_of
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
+from pages._shared.managing import tasks
 from pages._shared.sections import of_choice, show_open
 from pages._shared.shown import put_shown
 
@@ -38,11 +40,29 @@ def coverage(store: Store, chosen: RunSelection) -> None:
     cards(VIEWS["Coverage", ""], store, chosen.ids)
 
 
+def advice(store: Store, chosen: RunSelection | None) -> None:
+    """About a model, not about the compared runs, which are hidden meanwhile."""
+    st.html("<style>.st-key-compared-runs { display: none; }</style>")
+    models = models_of(store.found().entries)
+    if models:
+        first = "" if chosen is None else model_name(chosen.control.row)
+        names = sorted(models, key=lambda name: name != first)  # the control's first
+        complain("model with measured runs", names, "advice_model", names[0])
+        about = "Models with measured runs; the control's first"
+        model = st.selectbox("Model", names, key="advice_model", bind="query-params", width=260, help=about)
+        cards(VIEWS["Advice", ""], store, [model or names[0]])
+    else:
+        title, command = "Nothing to advise from yet", ".venv/bin/python -m engine advise --model demo-qwen --probe 64"
+        words = f"Start runs of one model under several LPs under **Manage**, or from a terminal: `{command}`"
+        st.info(words, icon=":material/inbox:", title=title)
+    tasks.show(store)
+
+
 SECTIONS = {
     "Side by side": of_choice(side_by_side),
     "Charts": of_choice(charts),
     "Coverage": of_choice(coverage),
-    "Advice": advice.show,
+    "Advice": advice,
     "SQL": sql.show,
     "Manage": manage.show,
 }

@@ -1,16 +1,17 @@
 """The Drift inspector: runs, their molecules, and one molecule token by token against its template."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.inspection.runs import RunFacts
+from engine.questions import PAGES
 from engine.store.store import Store
-from pages._drift import effect
 from pages._drift import molecules as drift_molecules
 from pages._drift.runs import choose_one, chosen_runs
-from pages._kit.card import card
+from pages._kit.card import cards
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
 from pages._shared.inspected import open_store
+from pages._shared.managing import tasks
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
 
@@ -19,14 +20,18 @@ ICON = ":material/troubleshoot:"
 LEAD = "The worst molecules first. A *block* is an atom's coordinates. An LP may leave **junk** in it, or **cut** it."
 
 
-def lexicon(store: Store, runs: Sequence[RunFacts]) -> None:
-    card("drift_lexicon", store, [choose_one(runs).run_id])
+def of_one_run(view: str) -> Callable[[Store, Sequence[RunFacts]], None]:
+    def show(store: Store, runs: Sequence[RunFacts]) -> None:
+        cards(PAGES["drift"][view, ""], store, [choose_one(runs).run_id])
+        tasks.show(store)
+
+    return show
 
 
 SECTIONS = {
     "Molecules": drift_molecules.show,
-    "Junk lexicon": lexicon,
-    "What the LP did": effect.show,
+    "Junk lexicon": of_one_run("Junk lexicon"),
+    "What the LP did": of_one_run("What the LP did"),
 }
 
 page(TITLE, ICON, LEAD)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from engine.evidence.advice.predicted import sized
 from engine.evidence.verdicts import load
+from engine.models.summary import sized
 from engine.paths import ROOT
 
 STATED = re.compile(

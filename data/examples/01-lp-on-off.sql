@@ -1,4 +1,3 @@
--- name: 01-lp-on-off
 -- title: What does each LP cost and bring, model by model?
 -- description: One row a run that was measured here. Pass rate is by the reports' rule, under which junk may pass;
 --   decodes is by the rule of the group's runner; clean asks for every block to be exact or unverified.

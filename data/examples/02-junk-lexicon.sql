@@ -1,4 +1,3 @@
--- name: 02-junk-lexicon
 -- title: Which junk is written most often?
 -- description: What stands in blocks where it does not belong, as texts, of all runs. Of how many runs and samples it is
 --   keeps one strange answer from looking like a habit.

@@ -1,4 +1,3 @@
--- name: 04-control-and-tests
 -- title: Molecule by molecule: how much longer or shorter than the control's are the tests' answers?
 -- description: Answers of the same molecule and generation, the control's beside each test's. Needs a control and a test,
 --   chosen above: `$control` and `$tests` stand for them.

@@ -1,4 +1,3 @@
--- name: 05-cov-mat
 -- title: How near do conformers come to the reference ones (COV and MAT, precision)?
 -- description: Over answers whose RMSD is known: the share within 0.5 and within 1.25 angstrom (COV-P, in per cent) and
 --   the mean (MAT-P, in angstrom). Answers that the strict reader refuses have no RMSD and are left out, so look at both

@@ -1,4 +1,3 @@
--- name: 06-drift-by-element
 -- title: At which elements do blocks drift?
 -- description: Blocks whose drift is known, by element: positive is prone to junk, negative is cut. Blocks that were cut
 --   lack a number that nobody knows, so they are counted apart.

@@ -1,4 +1,3 @@
--- name: 07-why-samples-fail
 -- title: Why do samples fail, run by run?
 -- description: Issues of the text by the reports' rule, and checks that the molecule failed where it was judged.
 --   A sample may have several reasons and counts once for each.

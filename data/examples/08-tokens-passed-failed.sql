@@ -1,4 +1,3 @@
--- name: 08-tokens-passed-failed
 -- title: How many tokens do passed and failed samples take?
 -- description: One row a sample of the compared runs, so that the chart can be a histogram. `$runs` stands for the
 --   control and its tests, chosen above.

@@ -1,4 +1,3 @@
--- name: 09-doubt-at-tokens
 -- title: Where does the LP force what the model did not want?
 -- description: Runs that kept their steps: how often the token that was written was not the model's first choice, forced
 --   and free, by the part of the text that the position is in.

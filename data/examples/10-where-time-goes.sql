@@ -1,4 +1,3 @@
--- name: 10-where-time-goes
 -- title: Where does the time of a sample go?
 -- description: Counted parts of the runs measured here, a row a part, in milliseconds a sample. The rest is what no
 --   counter counted.

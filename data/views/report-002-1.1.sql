@@ -1,4 +1,3 @@
--- name: report-002-1.1
 -- title: Time with and without an LP
 -- beside: report 002, section 1.1
 -- description: One row a run: wall time, pass rate (by the reports' rule: junk may pass), and how many times as fast a

@@ -1,4 +1,3 @@
--- name: report-002-1.2
 -- title: Qwen beside LLaMA: time, throughput, characters
 -- beside: report 002, section 1.2
 -- description: One row a metric: a run of a Qwen model beside a LLaMA model's under the same LP (in a report under its

@@ -1,4 +1,3 @@
--- name: report-002-1.3
 -- title: Qwen beside LLaMA: a slowdown as tokens x time a token
 -- beside: report 002, section 1.3
 -- description: The ratio of total times is the product of the ratios of tokens and of time a token: the report's

@@ -1,4 +1,3 @@
--- name: report-002-3.2
 -- title: Blocks with junk, by both counts, and blocks that were cut
 -- beside: report 002, section 3.2
 -- description: Report 002 counts blocks with a letter, report 000 those with any character but digits . , - on the same

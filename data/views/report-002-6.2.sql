@@ -1,4 +1,3 @@
--- name: report-002-6.2
 -- title: Where the time of a LLaMA model with an LP goes
 -- beside: report 002, section 6.2
 -- description: One row a part of a run's wall time. What a report gives are estimates (`kind` says so). Runs measured

@@ -1,4 +1,3 @@
--- name: report-003-summary
 -- title: Qwen beside LLaMA: the profile
 -- beside: report 003, section Summary Table
 -- description: One row a metric of the report's closing table, and below it what runs count without a profiler: tokens

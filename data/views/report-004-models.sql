@@ -1,4 +1,3 @@
--- name: report-004-models
 -- title: Models whose logit logs were read, and how much of them is garbage
 -- beside: report 004, section Models Tested
 -- description: The report's six models, run by another engine, with the share of tokens whose logged logits are

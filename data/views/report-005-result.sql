@@ -1,4 +1,3 @@
--- name: report-005-result
 -- title: Coverage with and without the LP that was tabled
 -- beside: report 005, section Result
 -- description: One row a run: COV at 0.75 angstrom and MAT as the report gives them, and samples of another SMILES,

@@ -1,12 +1,18 @@
-"""``advise``: which LP to use for a model, from stored runs or from a quick probe."""
+"""``advise``: which LP to use for a model, from stored runs, or from a probe that writes and judges some first.
+
+A probe is `run` over the LPs, then `judge`: after the last LP's time was taken, since judging needs all cores. Before
+it each LP writes two molecules that are thrown away, so that none pays for the start of the process.
+"""
 
 from __future__ import annotations
 
 import argparse
-from contextlib import closing, nullcontext
-from dataclasses import asdict, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import io
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
 from engine.cli.options import (
     MOST_BATCH,
@@ -17,42 +23,27 @@ from engine.cli.options import (
     add_threads_option,
     finite,
     open_store,
-    set_threads,
     whole,
 )
-from engine.cli.output import StatusLine, bar, emit_json, note, show, table, write
-from engine.cli.progress_option import add_progress_options, reporting, typed_command
+from engine.cli.output import cell, emit_json, note, show, table, write
+from engine.cli.progress_option import add_progress_options
 from engine.errors import RunError, one_line
-from engine.figures.words import angstrom, duration, percent, times, with_interval
 
 if TYPE_CHECKING:
-    from engine.cli.progress_option import Say
-    from engine.evidence.advice.probe import ProbeStep
-    from engine.evidence.advisor import Advice
-    from engine.store.references import ReferenceSet
     from engine.store.store import Store
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands,
-        "advise",
-        run,
-        "which LP to use for a model",
-        "Which LP to use for a model, from measured runs of the store, or from a quick probe. Without a model it lists "
-        "those with measured runs.",
-        store=True,
-        rules=True,
-    )
+    about = "Which LP to use for a model, from measured runs of the store, or from a quick probe. Without a model it "
+    about += "lists those with measured runs."
+    parser = add_command(commands, "advise", run, "which LP to use for a model", about, store=True, rules=True)
     parser.add_argument("--model", metavar="A", help="ALIAS or ALIAS:STEP")
     parser.add_argument("--lp", action="append", metavar="NAME", help="a candidate; may be repeated (default: six)")
     wanted = ("usable", "clean", "passed")
     parser.add_argument("--want", choices=wanted, help="what counts (usable where all answers are judged, else clean)")
     parser.add_argument("--least", type=finite(), default=0.9, metavar="SHARE", help="required share of these (0.9)")
     add_molecule_option(parser, "--molecules", "also: time and yield for N molecules")
-    parser.add_argument(
-        "--seed", type=whole(MOST_SEED, 0), default=0, help="of the bootstrap, and of a probe's samples"
-    )
+    parser.add_argument("--seed", type=whole(MOST_SEED, 0), default=0, help="of a probe's samples")
     what = "Default: the setting that most LPs have runs of; for a probe, the defaults of `run`."
     group = parser.add_argument_group("setting", what)
     group.add_argument("--sampling", default="", metavar="P", help="a preset, such as greedy")
@@ -69,9 +60,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    from engine.evidence.advice.settings import CANDIDATES, SettingFilter
-    from engine.evidence.advisor import ANY, AdviceRequest, advise
-    from engine.lp_records import full_name
+    from engine.questions.compare_advice import CANDIDATES, setting_words, settings_of
 
     if args.references and not args.rmsd:
         raise RunError("--references is what --rmsd is taken to", "Give --rmsd too, with --probe N")
@@ -82,168 +71,89 @@ def run(args: argparse.Namespace) -> int:
     if args.model is None:
         if args.probe is not None:
             raise RunError("a probe needs a model", "Give --model; `models` lists those there are")
-        return _list_models(store, is_json=args.json)
-    lps = tuple(dict.fromkeys(full_name(lp) for lp in args.lp or CANDIDATES))
-    setting = SettingFilter(args.sampling, args.batch_size, args.backend, "" if args.device == "auto" else args.device)
-    request = AdviceRequest(lps=lps, want=args.want, least=args.least, filter=setting, seed=args.seed)
-    if args.probe is None:
-        _show(advise(store, args.model, request), args)
-        return 0
-    from engine.evidence.advice.probe import passing_store
-    from engine.store.references import reference_set
+        return list_models(store, is_json=args.json)
+    from engine.lp_records import full_name
+    from engine.questions import ask, runs_of_model
 
-    references = None if args.references is None else reference_set(store, args.references)
-    with passing_store() if args.no_keep else nullcontext(store) as place:
-        run_ids = _probe_runs(args, place, lps, references)
-        _show(advise(place, args.model, replace(request, filter=ANY, runs=run_ids)), args)
+    lps, ids = [full_name(lp) for lp in args.lp or CANDIDATES], [args.model]
+    with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
+        if args.probe is not None:
+            args.store = passing if args.no_keep else args.store
+            if isinstance(found := probe(args, lps), int):
+                return found
+            store, ids = open_store(args), found
+        known = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
+        names = () if args.probe else ("sampling", "batch_size", "backend", "device")
+        asked = {name: value for name in names if (value := getattr(args, name)) not in (None, "", "auto")}
+        fits = [s for s in known if all(str(s[name]).startswith(str(value)) for name, value in asked.items())]
+        if not fits:
+            there = "; ".join(map(setting_words, known[:3]))
+            raise RunError(f"no run of {args.model} has this setting, but {there}", "Give --probe 64 to measure it")
+        given = {"advice_lps": lps, "advice_least": args.least, "advice_molecules": args.molecules or 10_000}
+        given |= {"advice_setting": setting_words(fits[0])} if asked else {}
+        given |= {"advice_want": args.want.capitalize()} if args.want else {}
+        answered = ask(store, "compare_advice", ids, given)
+    advice = {row["key"]: json.loads(row["value"]) for row in answered.tables["advice"].to_pylist()}
+    if args.want not in (None, advice["want"]):
+        raise RunError("not all answers have a verdict on their molecule", "`judge RUN` makes them; or --want clean")
+    if args.json:
+        for row in () if args.molecules else advice["lps"]:
+            del row["expected"]
+        emit_json(advice)
+        return 0
+    rows = answered.tables["each LP"].to_pylist()
+    lead, _, notes = answered.answer.partition("\n\n")
+    figures = table(list(rows[0]), [[cell(value) for value in row.values()] for row in rows]) if rows else ""
+    commands = "\n".join(f"  {one_line(command)}" for command in advice["commands"])
+    write(f"{lead}\n\n{figures}\n\n{notes}\nTo know more:\n{commands}")
     return 0
 
 
-def _probe_runs(
-    args: argparse.Namespace, store: Store, lps: tuple[str, ...], references: ReferenceSet | None
-) -> tuple[str, ...]:
-    """Writes a run for each LP, then judges them, with progress on standard error and in the progress file."""
-    from engine.evidence.advice.probe import Probe, probe
-    from engine.inspection.judging import judge_run
-    from engine.models.loading import load_model
-    from engine.models.registry import load_registry
+def list_models(store: Store, *, is_json: bool) -> int:
+    """With the LPs of the setting that has most of them; no file but the sheets is opened."""
+    from engine.lp_records import LPS
+    from engine.questions import models_of
+    from engine.questions.compare_advice import setting_of, setting_words, settings_of
 
-    entry = load_registry().find(args.model)
-    options = {"sampling": args.sampling, "batch_size": args.batch_size, "backend": args.backend, "device": args.device}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value}
-    request = Probe(args.probe, lps, rmsd=args.rmsd or 0, references=references, seed=args.seed, **given)
-    set_threads(args.threads)
-    with reporting(args) as say:
-        say_model = partial(say, model_alias=entry.alias, model_step=entry.step)
-        display = _ProbeDisplay(say_model, len(lps), args.probe, is_quiet=args.json)
-        steps = probe(store.home, load_model(entry, request.device), request, source=typed_command("advise"))
-        try:
-            with closing(steps):
-                for step in steps:
-                    display.step(step)
-            for place, run_id in enumerate(display.kept):  # after the last time was taken: judging needs all cores
-                judged = judge_run(store, run_id, workers=args.threads, progress=partial(display.judged, place))
-                for words in judged.not_finished:
-                    note(words)
-            display.end()
-        except KeyboardInterrupt:
-            display.line.clear()
-            lost = "the unfinished run was discarded" if len(display.kept) < len(lps) else "not every run was judged"
-            ids = ", ".join(display.kept)
-            note(f"{lost}; finished runs are kept: {ids}" if ids and not args.no_keep else lost)
-            raise
-        finally:
-            display.line.clear()
-    return tuple(display.kept)
-
-
-class _ProbeDisplay:
-    """How far a probe is: a line that is redrawn on a terminal, else one per LP; and the progress file.
-
-    The file has a part for each LP, and a last one for judging what all of them wrote.
-    """
-
-    def __init__(self, say: Say, lps: int, molecules: int, *, is_quiet: bool) -> None:
-        self.say, self.lps, self.samples, self.is_quiet = say, lps, lps * molecules, is_quiet
-        self.line, self.last_number, self.kept = StatusLine(), -1, dict[str, str]()  # LPs by the ids of their runs
-
-    def step(self, step: ProbeStep) -> None:
-        progress = step.progress
-        values = asdict(progress)
-        del values["notes"]
-        state = {"state": "done"} if step.is_kept else {}
-        self.say(now=step.is_kept, part=step.number, parts=self.lps + 1, lp=step.lp, **values, **state)
-        if step.is_kept:
-            self.kept[progress.run_id] = step.lp
-        name = f"{step.number + 1}/{self.lps} {step.lp}:"
-        done = f"{name} {progress.done}/{progress.samples} samples"
-        self.line.draw(f"{bar((step.number + progress.work) / self.lps)} {done}", now=progress.done == progress.samples)
-        self._note(step.number, f"{name} {progress.samples} samples, {progress.run_id}")
-
-    def judged(self, place: int, done: int, samples: int) -> None:
-        done += place * samples
-        self._say_judging(place, done)
-        self.line.draw(f"{bar(done / self.samples)} {done}/{self.samples} samples judged", now=done == self.samples)
-        self._note(self.lps, f"judging {self.samples} samples")
-
-    def end(self) -> None:
-        self._say_judging(self.lps - 1, self.samples, now=True, state="done")
-
-    def _say_judging(self, place: int, done: int, **more: Any) -> None:
-        run_id, lp = list(self.kept.items())[place]
-        part = {"part": self.lps, "parts": self.lps + 1, "lp": lp, "run_id": run_id, "task": "judging"}
-        self.say(**part, done=done, samples=self.samples, **more)
-
-    def _note(self, number: int, words: str) -> None:
-        """Once a number, where no line is redrawn."""
-        if not self.line.is_shown and not self.is_quiet and number != self.last_number:
-            self.last_number = number
-            note(words)
-
-
-def _list_models(store: Store, *, is_json: bool) -> int:
-    from engine.evidence.advisor import models_with_data
-
-    rows = [asdict(model) for model in models_with_data(store)]
-    lps = ("LPs", lambda row: ", ".join(map(one_line, row["lps"])))
-    show(rows, (("model", "model"), ("runs", "runs"), lps, ("setting with most LPs", "setting")), is_json=is_json)
+    rows = []
+    for model, entries in models_of(store.found().entries).items():
+        settings = settings_of(entries)
+        names = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == settings[0]}
+        lps = [*(lp for lp in LPS if lp in names), *sorted(names - set(LPS))]
+        counts = {"model": model, "runs": len(entries), "settings": len(settings)}
+        rows.append(counts | {"lps": lps, "setting": setting_words(settings[0])})
+    lps_column = ("LPs", lambda row: ", ".join(map(one_line, row["lps"])))
+    show(rows, (("model", "model"), ("runs", "runs"), lps_column, ("most LPs under", "setting")), is_json=is_json)
     if not rows and not is_json:
         note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
     return 0
 
 
-def _show(advice: Advice, args: argparse.Namespace) -> None:
-    from engine.evidence.advice.document import document
+def probe(args: argparse.Namespace, lps: Sequence[str]) -> list[str] | int:
+    """The ids of the runs; the status of a command that failed or was stopped."""
+    from engine.chem.molecule_sets import load_run_set
+    from engine.cli.main import main
 
-    if args.json:
-        emit_json(document(advice, args.molecules))
-        return
-    write(one_line(f"{advice.model}: {advice.setting.words}; {advice.measured.molecules} molecules") + "\n")
-    write("\n".join(map(one_line, [advice.sentence, *advice.cautions])) + "\n")
-    if advice.measured.lps:
-        write(table(_columns(advice, args.molecules), _rows(advice, args.molecules)) + "\n")
-    lps = zip(advice.measured.names, advice.reasons, strict=True)
-    parts = {
-        "Why": [*(f"{lp}: {reason}" for lp, reason in lps), advice.rule],
-        "The reports' rule": [sentence for sentence in (advice.reports.sentence, advice.reports.detail) if sentence],
-        "Not known": advice.unknown,
-        "Left out": [
-            *(f"{other.runs} of another setting: {other.differs}" for other in advice.others),
-            *advice.left_out,
-        ],
-        "To know more": advice.commands,
-    }
-    write("\n\n".join("\n  ".join([f"{title}:", *map(one_line, lines)]) for title, lines in parts.items() if lines))
-
-
-def _columns(advice: Advice, molecules: int | None) -> tuple[str, ...]:
-    more = () if molecules is None else (f"time for {molecules:,}", f"{advice.want} of them")
-    rates = ("LP", "usable %", "clean %", "decodes %", "passed %", "s per sample")
-    return (*rates, f"s per {advice.want} conformer", "vs best", "cut %", "letters %", "thrown %", "RMSD Å", *more)
-
-
-def _rows(advice: Advice, molecules: int | None) -> list[list[str]]:
-    from engine.evidence.advice import words
-
-    rows = []
-    for lp, standing in zip(advice.measured.lps, advice.decision.standings, strict=True):
-        figures = (
-            with_interval(lp.usable_rate, percent),
-            with_interval(lp.clean_rate, percent),
-            with_interval(lp.decodes_rate, percent),
-            with_interval(lp.pass_rate, percent),
-            words.cost_words(lp.seconds_a_sample),
-            words.cost_words(lp.cost(advice.want)),
-            "" if standing.over_least is None else with_interval(standing.over_least, times),
-            with_interval(lp.cut_share, percent),
-            with_interval(lp.letters_share, percent),
-            "–" if lp.thrown_share is None else percent(lp.thrown_share),
-            with_interval(lp.rmsd_ang, angstrom),
-        )
-        units = str.maketrans("", "", "%Å×")
-        cells = [text.translate(units).replace(" s", "").replace("  ", " ").strip() for text in figures]
-        if molecules is not None:
-            expected = advice.expected_s(lp, molecules), advice.expected_usable(lp, molecules)
-            cells += [duration(expected[0]), f"{expected[1]:,.0f}"]
-        rows.append([lp.lp, *cells])
-    return rows
+    if args.probe < 4:
+        raise RunError(f"a probe of {args.probe} molecules is too small", "Give 4 or more; 64 tell something")
+    if len(lps) < 2:
+        raise RunError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
+    if args.no_keep and args.references:
+        raise RunError("--references are of the store, which --no-keep leaves aside", "Leave one of them out")
+    model = ["--model", args.model, *(word for lp in lps for word in ("--lp", lp))]
+    options = {"sampling": args.sampling, "batch_size": args.batch_size, "backend": args.backend, "seed": args.seed,
+               "device": args.device, "threads": args.threads}  # fmt: skip
+    model += [w for n, v in options.items() if v not in (None, "") for w in (f"--{n.replace('_', '-')}", str(v))]
+    more = {"rmsd": args.rmsd, "references": args.references, "progress": args.progress, "store": args.store}
+    words = [word for name, value in more.items() if value is not None for word in (f"--{name}", str(value))]
+    words += ["--until-eof"] if args.until_eof else []
+    smiles = load_run_set(args.probe) if args.references else ["--sample-size", str(args.probe)]
+    with tempfile.TemporaryDirectory() as warm, redirect_stdout(io.StringIO()) as out:
+        warm_up = ["run", *model, "--sample-size", "2", "--max-new-tokens", "24", "--store", warm, "--json"]
+        status = main(warm_up) or main(["run", *model, *smiles, *words, "--label", "probe", "--json"][:])
+    ids = [row["run_id"] for row in json.loads(out.getvalue().strip().splitlines()[-1])] if not status else []
+    for run_id in ids:
+        judge = ["judge", run_id, *(["--store", str(args.store)] if args.store else [])]
+        with redirect_stdout(io.StringIO()):
+            status = status or main([*judge, *(["--progress", args.progress] if args.progress else [])])
+    return status or ids

@@ -71,7 +71,7 @@ def _save(args: argparse.Namespace) -> int:
 
 
 def _row(claim: Claim, verdict: Verdict) -> tuple[str, ...]:
-    from engine.evidence.checks.finding import said
+    from engine.evidence.formula import said
 
     measured = "" if verdict.measured is None else said(verdict.measured)
     subject = one_line(claim.subject)[:MOST_CELL]

@@ -9,12 +9,11 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.cli.options import add_command, add_threads_option, open_store, set_threads, whole
-from engine.cli.output import StatusLine, bar, emit_json, note, table, write
+from engine.cli.output import StatusLine, bar, cell, emit_json, note, table, write
 from engine.cli.progress_option import add_progress_options, reporting
 
 if TYPE_CHECKING:
-    from engine.inspection.lp_cost import Place, RunCost
-    from engine.inspection.runs import RunFacts
+    from engine.inspection.lp_cost import RunCost
 
 MOST_SAMPLES = 100_000
 
@@ -41,6 +40,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
+    from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
     store = open_store(args)
     facts = run_facts(store, args.run_id)
@@ -52,8 +52,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         known = {field.name: _plain(getattr(cost, field.name)) for field in fields(cost)}
         emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": scored, **known})
-    else:
-        _write(cost, facts)
+        return 0
+    write("\n".join(sentences(cost, facts.lp or "the LP")))
+    for words, places in zip(PLACES.values(), (cost.tenths, cost.parts, cost.elements), strict=True):
+        if rows := places_rows(places):
+            write(table((words, *list(rows[0])[1:]), [[cell(value) for value in row.values()] for row in rows]))
     return 0
 
 
@@ -93,40 +96,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
-
-
-def _write(cost: RunCost, facts: RunFacts) -> None:
-    from engine.figures.words import with_interval
-    from engine.inspection.lp_cost_words import disagreement_words, effective_words, nat, sentences_of
-
-    write(" ".join(sentences_of(cost, facts.lp or "the LP")))
-    if not cost.counting:
-        return
-    if text := disagreement_words(cost):
-        write(text)
-    rows = [
-        (
-            name,
-            with_interval(log_w, nat),
-            with_interval(estimate.log_p, nat),
-            effective_words(estimate, cost.samples),
-            with_interval(estimate.kl, nat),
-            "" if estimate.is_reliable else "unreliable",
-        )
-        for name, log_w, estimate in (
-            ("as sampled", cost.log_w_tempered, cost.tempered),
-            ("raw", cost.log_w, cost.raw),
-        )
-    ]
-    write(table(("p of the model", "log w per sample", "log p(C)", "samples", "KL", ""), rows))
-    for what, places in (("along", cost.tenths), ("part", cost.parts), ("element, per block", cost.elements)):
-        if places:
-            write(table((what, "tokens", "forced", "mask", "filters", "log w"), list(map(_row, places))))
-
-
-def _row(place: Place) -> tuple[str, str, str, str, str, str]:
-    from engine.figures.words import with_interval
-    from engine.inspection.lp_cost_words import nat
-
-    parts = (nat(place.forced), nat(place.free), nat(place.filters))
-    return (place.name, f"{place.tokens:,}", *parts, with_interval(place.whole, nat))

@@ -13,22 +13,14 @@ from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.cli.output import Columns, Row
+    from engine.cli.output import Columns
     from engine.cli.progress_option import Say
     from engine.store.entries import Entry
 
 MOST_NAME = 40
-
-
-def _short(key: str) -> Callable[[Row], str]:
-    return lambda row: cell(row[key], MOST_NAME)
-
-
 COLUMNS: Columns = (
     ("log", "log_id"),
-    *((key, _short(key)) for key in ("label", "engine", "model", "precision")),
+    *((key, lambda row, key=key: cell(row[key], MOST_NAME)) for key in ("label", "engine", "model", "precision")),
     ("entries", "entries"),
     ("values", "values_logged"),
     ("flagged", share("flagged_entries", "entries")),

@@ -24,7 +24,6 @@ GROUPS = (
     "judge",
     "evaluate",
     "cost_of_lp",
-    "cost",
     "ask",
     "runs",
     "references",

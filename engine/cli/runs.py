@@ -57,7 +57,6 @@ ROW_RATIOS = ("wall_s", "tokens", "ms_a_token", "forward_passes", "pass_rate", "
 """Columns, figures and ratios of a row of `compare --json`."""
 MOST_SHOWN = 10_000
 """Characters of a text; `--json` has all."""
-DELETED = "an open page may still undo that; it is removed for good within a day"
 UNFINISHED: Columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
 
 
@@ -186,7 +185,6 @@ def verify(args: argparse.Namespace) -> int:
 
     store = open_store(args, to_read=True)
     rows = [row for kind in KINDS for row in _or_damage(store, kind, partial(_verified, store, kind))]
-    rows += _in_trash(store)
     rows += _or_damage(store, RUN, partial(_being_written, store))
     damaged = sum(row["state"] == "damaged" for row in rows)
     if args.json:
@@ -212,16 +210,6 @@ def _or_damage(store: Store, kind: Kind, read: Callable[[], list[dict[str, Any]]
         return read()
     except StoreFolderError as error:
         return [_verdict("damaged", kind, None, store.home.where, error.what)]
-
-
-def _in_trash(store: Store) -> list[dict[str, Any]]:
-    from engine.store.schema import RUN
-    from engine.store.trash import in_trash, strays
-
-    where, wrong = store.home.where, dict(strays(store.home))
-    rows = [_verdict("damaged", RUN, None, f"{where}/{folder}", what) for folder, what in wrong.items()]
-    deleted = [entry for entry in in_trash(store.home) if entry[2] not in wrong]
-    return rows + [_verdict("deleted", kind, id_, f"{where}/{folder}", DELETED) for kind, id_, folder in deleted]
 
 
 def _being_written(store: Store) -> list[dict[str, Any]]:

@@ -11,16 +11,14 @@ from engine.cli.output import StatusLine, bar, cell, emit_json, figure, note, pa
 from engine.cli.progress_option import add_progress_options
 from engine.cli.store_entries import entry_row, list_entries, read_files, remove_entries
 from engine.errors import one_line
-from engine.figures.words import number, times
 
 if TYPE_CHECKING:
     from engine.cli.progress_option import Say
-    from engine.profile.compare import FamilyRow
     from engine.profile.ingest import ReadProgress
     from engine.store.entries import Entry
 
 MOST_COUNT = 10**12
-MOST_KERNELS = 20
+MOST_ROWS = 20
 MOST_NAME = 60
 
 
@@ -48,7 +46,6 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add.add_argument("--label", default="")
     add.add_argument("--events", action="store_true", help="keep every event, as the table trace_events")
     add.add_argument("--keep", action="store_true", help="keep the file in the store, too")
-    add.add_argument("--partial", action="store_true", help="read a file that ends too early as far as it goes")
     for name, what in (("tokens", "tokens"), ("samples", "samples"), ("passes", "forward passes")):
         add.add_argument(f"--{name}", type=whole(MOST_COUNT), metavar="N", help=f"{what} that the trace covers")
     add_progress_options(add)
@@ -81,15 +78,7 @@ def add_traces(args: argparse.Namespace) -> int:
             line.draw(f"{name} {bar(share)} {share:.0%}, {reading.events:,} events")
 
         try:
-            entry = add_trace(
-                store,
-                path,
-                metadata,
-                with_events=args.events,
-                keep_file=args.keep,
-                partial=args.partial,
-                say=progress,
-            )
+            entry = add_trace(store, path, metadata, with_events=args.events, keep_file=args.keep, say=progress)
         finally:
             line.clear()
         say(now=True, made=entry.id, state="done")
@@ -117,57 +106,32 @@ def remove(args: argparse.Namespace) -> int:
 
 
 def compare_two(args: argparse.Namespace) -> int:
-    from engine.profile.compare import compare_traces, document
+    """Three questions of the Profiles page, in one document."""
+    from engine.questions import ask
+    from engine.store.trace_schema import TRACE
 
-    comparison = compare_traces(open_store(args), args.control, args.test)
-    if args.json:
-        emit_json(document(comparison))
+    store = open_store(args)
+    traces = store.found(TRACE)
+    ids = [traces.get(name, TRACE).id for name in (args.control, args.test)]
+    families, launches, kernels = (ask(store, f"profiles_{key}", ids) for key in ("families", "launches", "kernels"))
+    if not args.json:
+        for answered in (families, launches, kernels):
+            rows = answered.tables["table"]
+            cells = [[cell(row[title]) for title in rows.column_names] for row in rows.to_pylist()[:MOST_ROWS]]
+            write(f"{answered.answer}\n\n{table(rows.column_names, cells)}\n")
         return 0
-    for which, trace in (("control", comparison.control), ("test", comparison.test)):
-        row = trace.entry.row
-        names = (trace.entry.id, row.get("label"), row.get("run_id"), row.get("device"))
-        write(one_line(f"{which}: {' · '.join(str(name) for name in names if name)}"))
-    for text in comparison.notes:
-        write(one_line(f"note: {text}"))
-    write(f"\ndifference: {comparison.difference_us / 1000:+,.1f} ms, by family and cause (more calls, slower calls)\n")
-    titles = ("family", "calls", "", "x", "ms", "", "x", "µs per call", "", "ms more", "more calls", "slower calls")
-    write(table(titles, map(_family_cells, comparison.families)))
-    write("\n" + table(titles, map(_family_cells, comparison.calls)) if comparison.calls else "")
-    figures = [
-        (figure.what, number(figure.control), number(figure.test), figure.unit, times(figure.ratio))
-        for figure in comparison.figures
-        if figure.control is not None or figure.test is not None
-    ]
-    write("\n" + table(("figure", "control", "test", "", "x"), figures))
-    kernels = [
-        (
-            one_line(row.short_name),
-            row.family,
-            row.change,
-            cell(row.control.calls),
-            cell(row.test.calls),
-            f"{row.difference_us / 1000:+,.2f}",
-        )
-        for row in comparison.kernels
-        if row.difference_us or row.change != "same"
-    ]
-    write("\n" + table(("kernel", "family", "change", "calls", "", "ms more"), kernels[:MOST_KERNELS]))
+    rows = {name: families.tables[name].to_pylist() for name in ("main", "calls", "facts", "notes")}
+    sides = [fact["work_side"] for fact in rows["facts"]]
+    document = {
+        "control": ids[0],
+        "test": ids[1],
+        "work": dict(zip(("control", "test"), sides, strict=True)),
+        "difference_us": sum(row["difference_us"] for row in rows["main"]),
+        "families": rows["main"],
+        "calls": rows["calls"],
+        "figures": launches.tables["main"].to_pylist(),
+        "kernels": kernels.tables["main"].to_pylist(),
+        "notes": [row["note"] for row in rows["notes"]],
+    }
+    emit_json(document)
     return 0
-
-
-def _family_cells(row: FamilyRow) -> tuple[str, ...]:
-    control, test = row.control, row.test
-    return (
-        row.family,
-        cell(control.calls),
-        cell(test.calls),
-        times(test.calls / control.calls if control.calls else None),
-        f"{control.total_us / 1000:,.2f}",
-        f"{test.total_us / 1000:,.2f}",
-        times(test.total_us / control.total_us if control.total_us else None),
-        number(control.mean_us),
-        number(test.mean_us),
-        f"{row.difference_us / 1000:+,.2f}",
-        f"{row.by_calls_us / 1000:+,.2f}",
-        f"{row.by_mean_us / 1000:+,.2f}",
-    )

@@ -1,115 +1,108 @@
-"""Queries over the store that ship as data: the reports' tables (``data/views/``) and examples (``data/examples/``).
+"""Queries that have a name: the reports' tables (``data/views/``), examples (``data/examples/``), and a user's own.
 
-A query's file is SQL below a head of comments: ``name``, ``title`` and ``description``; an indented line continues the
-one above. A view reproduces a report's table, so it also names it (``beside``: report and section). It returns what the
-store has, reported runs beside measured ones. An example answers a question, and may name the runs that a page compares
-(``$control``). Both run through the users' console.
+A file that ships is SQL below a head of comments; an indented line continues the one above::
 
-A view may have ``parameters`` with their defaults: ``longest = 5, part = template``. In its SQL they are ``$longest``
-and ``$part``. A value is a whole number or a few plain characters, so that it cannot end a text.
+    -- title: What does each LP cost and bring, model by model?
+    -- beside: report 002, section 1.1
+    -- description: One row a run.
+    --   Pass rate is by the reports' rule.
+    SELECT ...
+
+A user's own are in one JSON file of the store's home. It is written atomically; of two programs that write at the same
+moment the later one wins. Nothing here knows SQL: the console says what is wrong with a statement.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
+from threading import Lock
 
-from engine.errors import FileFormatError, StoreError, nearest, shown
+from engine.errors import FileFormatError, StoreError, shown, visible
 from engine.paths import DATA
+from engine.store.files import Files, read_sheet
+from engine.user_files import parsed_json
 
-FOLDER = DATA / "views"
-EXAMPLES = DATA / "examples"
-MOST_NUMBER = 10_000
-_HEAD = re.compile(r"-- (\w+): (\S.*)")
-_CONTINUED = re.compile(r"--   (\S.*)")
-_PARAMETER = re.compile(r"([a-z_]+) = ([\w .:#-]{1,60})", re.ASCII)
-_PLAIN = re.compile(r"[\w .:#-]{1,60}", re.ASCII)
-_NAME = re.compile(r"\$([a-z_]+)")
-_BESIDE = re.compile(r"report (\d{3}), section (\S.*)")
+VIEWS, EXAMPLES = DATA / "views", DATA / "examples"
+FILE, VERSION, OWN = "queries.json", 1, "own:"
+MOST_QUERIES, MOST_NAME, MOST_SQL = 200, 80, 100_000
+_writing = Lock()  # read, change, write: one thread of this program at a time
 
 
 @dataclass(frozen=True, slots=True)
-class StoredQuery:
-    """One query. ``report`` and ``section`` name the table that it reproduces; ``sql`` has its parameters' defaults."""
-
-    name: str
+class Query:
+    key: str  # in an address: report-002-1.1, own:my query
     title: str
-    description: str
     sql: str
-    report: str = ""
-    section: str = ""
-    template: str = ""  # the SQL of a query with parameters
-    parameters: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-
-    def filled(self, values: Mapping[str, str]) -> str:
-        """The SQL with these values, and the defaults of those that are not given."""
-        return _filled(self.template or self.sql, {**self.parameters, **values})
+    about: str = ""
+    beside: str = ""  # "report 002, section 1.1": the table that it reproduces
 
 
-def saved_views(folder: Path = FOLDER) -> tuple[StoredQuery, ...]:
-    """All of them, by name; an error names the file that is wrong."""
-    return tuple(read_query(path, has_report=True) for path in sorted(folder.glob("*.sql")))
+@cache
+def ready_queries() -> tuple[Query, ...]:
+    """Those that ship: the reports' tables, then the examples."""
+    return tuple(read_query(path) for folder in (VIEWS, EXAMPLES) for path in sorted(folder.glob("*.sql")))
 
 
-def saved_view(name: str) -> StoredQuery:
-    views = {view.name: view for view in saved_views()}
-    if name not in views:
-        raise StoreError(f"there is no saved view {shown(name)}", nearest(name, list(views)))
-    return views[name]
+def read_query(path: Path) -> Query:
+    _, head, sql = re.split(r"\A((?:--.*\n)+)", path.read_text(encoding="utf-8"))
+    parts = dict(line.split(": ", 1) for line in head.replace("\n--  ", "").splitlines())
+    return Query(path.stem, parts["-- title"], sql.strip(), parts["-- description"], parts.get("-- beside", ""))
 
 
-def examples(folder: Path = EXAMPLES) -> tuple[StoredQuery, ...]:
-    """All of them, by name. An example's title is its question."""
-    return tuple(read_query(path, has_report=False) for path in sorted(folder.glob("*.sql")))
-
-
-def read_query(path: Path, *, has_report: bool) -> StoredQuery:
+def own_queries(files: Files) -> list[Query]:
+    """By name; none where nothing was ever saved. FileFormatError where the file is not what was written."""
+    where = f"{files.where}/{FILE}"
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {error}", "Check the file") from error
-    size = next((number for number, line in enumerate(lines) if not line.startswith("--")), len(lines))
-    head, sql = _head(path, lines[:size]), "\n".join(lines[size:]).strip()
-    keys = {"name", "title", "description", *(["beside"] if has_report else [])}
-    if set(head) - ({"parameters"} if has_report else set()) != keys:
-        raise _invalid(path, f"its head has to have {', '.join(sorted(keys))}, and has {', '.join(head) or 'nothing'}")
-    if head["name"] != path.stem or not sql:
-        raise _invalid(path, "its name has to be the file's, and SQL has to follow")
-    about = (head["name"], head["title"], head["description"])
-    if not has_report:
-        return StoredQuery(*about, sql)
-    table = _BESIDE.fullmatch(head["beside"])
-    if table is None:
-        raise _invalid(path, "`beside` is like `report 002, section 1.1`")
-    parameters = dict(_PARAMETER.findall(head.get("parameters", "")))
-    if set(parameters) != set(_NAME.findall(sql)):
-        raise _invalid(path, "its SQL and its `parameters` have different names")
-    return StoredQuery(*about, _filled(sql, parameters), table[1], table[2], sql if parameters else "", parameters)
+        document = parsed_json(read_sheet(files, FILE))
+        if document["version"] > VERSION:
+            raise ValueError(f"it has version {document['version']}, this program reads up to {VERSION}")
+        own = [_checked(query["name"], query["sql"]) for query in document["queries"]]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreError(f"{where} cannot be read: {error.strerror or error}", "Check its rights") from error
+    except (StoreError, ValueError, TypeError, KeyError) as error:
+        what = error.what if isinstance(error, StoreError) else f"it does not read ({error})"
+        fix = "Correct it, or move it out of the store"
+        raise FileFormatError(f"{shown(where, 200)} holds no saved queries: {what}", fix) from error
+    return sorted(own, key=lambda query: (query.title.casefold(), query.title))
 
 
-def _head(path: Path, lines: list[str]) -> dict[str, str]:
-    head: dict[str, str] = {}
-    for line in lines:
-        if match := _HEAD.fullmatch(line):
-            head[match[1]] = match[2]
-        elif (more := _CONTINUED.fullmatch(line)) and head:
-            head[list(head)[-1]] += f" {more[1]}"
-        else:
-            raise _invalid(path, f"{shown(line)} is no line of a head")
-    return head
+def save_query(files: Files, name: str, sql: str) -> Query:
+    """One of this name is replaced."""
+    query = _checked(name, sql)
+    with _writing:
+        others = [known for known in own_queries(files) if known.key != query.key]
+        if len(others) >= MOST_QUERIES:
+            raise StoreError(f"{MOST_QUERIES} queries are kept already", "Delete one first")
+        _write(files, [*others, query])
+    return query
 
 
-def _filled(sql: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        if not _PLAIN.fullmatch(value) or (value.isdigit() and not 0 < int(value) <= MOST_NUMBER):
-            fix = f"Letters, digits, blanks and . : # _ - only, or a number from 1 to {MOST_NUMBER:,}"
-            raise StoreError(f"{name} cannot be {shown(value)}", fix)
-    literals = {name: value if value.isdigit() else f"'{value}'" for name, value in values.items()}
-    return _NAME.sub(lambda match: literals.get(match[1], match[0]), sql)
+def delete_query(files: Files, name: str) -> None:
+    with _writing:
+        _write(files, [known for known in own_queries(files) if known.title != name])
 
 
-def _invalid(path: Path, what: str) -> FileFormatError:
-    return FileFormatError(f"{shown(path, 200)} is no saved view: {what}", "Correct the file")
+def _write(files: Files, queries: list[Query]) -> None:
+    document = {"version": VERSION, "queries": [{"name": query.title, "sql": query.sql} for query in queries]}
+    files.write(FILE, json.dumps(document, ensure_ascii=False, indent=1).encode())
+
+
+def _checked(name: object, sql: object) -> Query:
+    if not isinstance(name, str) or not isinstance(sql, str):
+        raise StoreError("a query is a name and a statement", "Give both as text")
+    name = name.strip()
+    if not 0 < len(name) <= MOST_NAME:
+        raise StoreError(f"a query's name has {len(name):,} characters", f"Give it 1 to {MOST_NAME}")
+    if any(visible(char) != char for char in name):
+        raise StoreError(f"the name {shown(name)} has an invisible character", "Remove it")
+    if not 0 < len(sql.strip()) <= len(sql) <= MOST_SQL:
+        raise StoreError(f"the statement has {len(sql):,} characters", f"Write 1 to {MOST_SQL:,}")
+    if half := re.search(r"[\ud800-\udfff]", sql):
+        raise StoreError(f"the statement has half a character at position {half.start()}", "Remove it")
+    return Query(OWN + name, name, sql)

@@ -24,8 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from engine.decode.cost import LEAST_PACKED
-from engine.decode.product import Product, has_room
+from engine.decode.product import LEAST_PACKED, Product, has_room
 from engine.errors import ModelError
 
 

@@ -18,6 +18,8 @@ from engine.models.devices import free_memory
 
 MOST_MEMORY = 0.5
 """Of what is free: packing takes a copy."""
+LEAST_PACKED = 3 * 2**17
+"""Weights from which on a matrix is packed: one of 1,024 x 256 gains nothing for a single row yet."""
 MEANT_ROWS = 8
 """The number of rows that the order is chosen for; it hardly matters which."""
 

@@ -58,10 +58,10 @@ class Claim:
     highlight: bool = False
 
     @property
-    def range(self) -> Range:
-        """The figure for arithmetic; FileFormatError where the claim has none."""
+    def range(self) -> Range | None:
+        """The figure for arithmetic; None where the claim has none."""
         if self.value is None or self.least is None or self.most is None:
-            raise FileFormatError(f"the claim {self.id} has no figure to compute with")
+            return None
         return Range(self.least, self.value, self.most)
 
     @property

@@ -6,7 +6,6 @@ Nothing of models, time or generated text is here. The figures themselves are cl
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -46,12 +45,6 @@ def _drift(text: str, tokenizer: TextTokenizer) -> int:
     return template.free - _free(text, tokenizer)
 
 
-def _digit_tokens(text: str, tokenizer: TextTokenizer) -> int:
-    """Digits in the longest token that is digits alone."""
-    runs = (re.fullmatch(r"\d+", piece.piece) for piece in tokenizer.tokens("0123456789" * 3))
-    return max(len(run.group()) for run in runs if run)
-
-
 def _angle_tokens(text: str, tokenizer: TextTokenizer) -> int:
     """Ordinary tokens with a '<' or '>' in them, which a position LP blocks at every FREE position."""
     return len(tokenizer.ids_containing("<>"))
@@ -64,17 +57,8 @@ def _with_atoms(text: str) -> str:
 
 QUANTITIES: dict[str, Quantity] = {
     "tokens": Quantity("tokens", _tokens),
-    "free": Quantity("FREE positions", _free),
-    "copy": Quantity("COPY tokens", lambda text, tokenizer: _tokens(text, tokenizer) - _free(text, tokenizer)),
     "drift": Quantity("drift, in tokens", _drift),
     "vocab_size": Quantity("vocabulary size", lambda _, tokenizer: tokenizer.vocab_size),
-    "digit_tokens": Quantity("digits per token, at most", _digit_tokens, unit="digits"),
     # The reports round to the hundred: a twentieth more or less is the same figure.
     "angle_tokens": Quantity("tokens with < or >", _angle_tokens, tolerance=0.05),
-    "masked_entries": Quantity(  # FREE positions times blocked tokens: the scores that a blocklist LP overwrites
-        "masked scores, three blocks",
-        lambda text, tokenizer: _free(text, tokenizer) * _angle_tokens(text, tokenizer),
-        tolerance=0.05,
-        unit="scores",
-    ),
 }

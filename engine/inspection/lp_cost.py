@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from engine.errors import StoreError
+from engine.figures import words
 from engine.figures.statistics import Array, Bootstrap, Interval, interval
 from engine.inspection.disagreement import Disagreement, disagreement_of
 from engine.inspection.memo import computed_once
@@ -38,6 +39,8 @@ MOST_SAMPLES = 5_000
 MOST_KEPT = 16
 LEAST_EFFECTIVE, LEAST_SHARE = 10, 0.1
 """With a smaller effective size, or share of the samples, figures are unreliable."""
+LITTLE, MUCH = 0.5, 5.0
+"""In nat per sample."""
 ROUNDING = 1e-4
 """In nat, of a step: the filters took less than that."""
 
@@ -125,6 +128,49 @@ class RunCost:
     elements: tuple[Place, ...]  # per block
     disagreement: Disagreement
     each: tuple[SampleCost, ...]
+
+    @property
+    def lp_part(self) -> float:
+        """Of log w, by mask and guard alone: filters take from a run without an LP as well."""
+        if self.log_w_tempered is None or self.filters is None:
+            return 0.0
+        return self.log_w_tempered.value - self.filters.value
+
+    @property
+    def verdict(self) -> str:
+        """Up to ``LITTLE`` the model keeps more than half of its mass; from ``MUCH`` on less than one text in a hundred
+        of its own is in the LP's language."""
+        if -self.lp_part <= LITTLE:
+            return "leaves the model what it would have written"
+        return (
+            "draws from another distribution" if -self.lp_part >= MUCH else "shifts what the model would have written"
+        )
+
+    def short_words(self, lp: str) -> str:
+        """``exact leaves the model what it would have written (log w −0.05 per sample, …)``"""
+        figures = f"log w {nat(self.lp_part)} per sample without the sampling filters"
+        if self.log_w_tempered is None:
+            figures = "no sample counts"
+        elif not self.is_filtered:
+            figures = (
+                f"log w {nat(self.log_w_tempered.value)} per sample, {effective_words(self.tempered, self.samples)}"
+            )
+        return f"{lp} {self.verdict} ({figures})"
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.filters is not None and abs(self.filters.value) >= 0.005
+
+
+def effective_words(estimate: Estimate, samples: int) -> str:
+    size = 0 if estimate.effective is None else max(1, round(estimate.effective.value))
+    return f"effective sample size {size:,} of {samples:,}"
+
+
+def nat(value: float) -> str:
+    """Two decimals tell enough of a logarithm."""
+    rounded = round(value, 2) or 0.0
+    return words.number(rounded) if abs(rounded) >= 10 else f"{rounded:.2f}".replace("-", "−") if rounded else "0"
 
 
 @computed_once(MOST_KEPT)

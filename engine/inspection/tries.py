@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.figures.words import counted, percent
 from engine.store.sample_rows import WEIGHED
 
 
@@ -41,3 +43,24 @@ def redrawn_words(checks: Iterable[str]) -> str:
     """``drawn 3 times; thrown away for: stereo``, of one block."""
     checks = list(checks)
     return f"drawn {len(checks) + 1} times; thrown away for: {', '.join(dict.fromkeys(checks))}"
+
+
+UNLIKELY = 0.01
+
+
+def descriptor_words(steps: Iterable[Mapping[str, Any]]) -> str:
+    """Of a sample's kept steps: forced tokens of descriptors, such as ``[OH]``, that the model gave next to nothing."""
+    forced = [
+        step for step in steps
+        if step["forced"] and step["p_raw"] is not None and re.search("[A-Za-z]", step["piece"] or "")
+        and not re.search("[<>]|CONFORMER", step["piece"])
+    ]  # fmt: skip
+    unlikely = sorted((step for step in forced if step["p_raw"] < UNLIKELY), key=lambda step: float(step["p_raw"]))
+    if not unlikely:
+        return ""
+    named = ", ".join(f"{step['piece']} ({percent(step['p_raw'])})" for step in unlikely[:3])
+    return (
+        f"{len(unlikely):,} of {counted(len(forced), 'forced token')} inside atom descriptors had less than "
+        f"{100 * UNLIKELY:g} % with the model: {named}{', …' if len(unlikely) > 3 else ''}. "
+        "The LP writes these atoms otherwise than the model does."
+    )

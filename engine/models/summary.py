@@ -16,7 +16,7 @@ from engine.models.fit import FAMILIES, read_config
 from engine.models.headers import Header, read_header
 from engine.models.layout import LIVE_IDS, ROWS, SHAPE, VOCAB_ROWS
 from engine.models.loading import ROOM, checked, expanded_folder
-from engine.models.registry import ModelEntry
+from engine.models.registry import ModelEntry, load_registry
 from engine.models.shapes import ModelShape
 from engine.models.shipped import read_verified
 from engine.models.tensor_table import BodySizes
@@ -79,6 +79,20 @@ def body_sizes(entry: ModelEntry) -> BodySizes:
     shape = _shape_of(entry.shipped, read_header(entry.shipped))
     numbers = (shape.width, shape.layers, shape.heads, shape.kv_heads, shape.width // shape.heads, shape.inner)
     return BodySizes(shape.family, VOCAB_ROWS[entry.tokenizer], *numbers, True, False, False)
+
+
+def body_weights(sizes: BodySizes) -> int:
+    """Weights of the layers' matrices."""
+    heads = sizes.heads + sizes.kv_heads
+    return sizes.layers * sizes.width * (2 * heads * sizes.head_dim + 3 * sizes.inner)
+
+
+def sized(model: str) -> str:
+    """``alias:step`` and the size of its layers; the name alone where it is not registered."""
+    try:
+        return f"{model} ({body_weights(body_sizes(load_registry().find(model))) / 1e6:,.1f} M weights in the layers)"
+    except DriftscopeError:
+        return model
 
 
 def _of_shipped(entry: ModelEntry) -> ModelSummary:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from engine.decode.steps import Counters, Event, Events, Step, Stop
 from engine.errors import RunError, shown
-from engine.profile.decompress import write_gzip
+from engine.profile.events import write_gzip
 from engine.profile.ingest import TraceMetadata
 from engine.store.provenance import versions
 
@@ -56,8 +56,7 @@ class Capture:
         self.captured: CapturedTrace | None = None
         self._profile: Any = None
         self._is_over = False
-        self._began = Counters()
-        self._ended = Counters()
+        self._began, self._ended = Counters(), Counters()
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
         self._cut = self._finished = 0  # samples: of some only a part lies in the window
@@ -81,30 +80,26 @@ class Capture:
             yield from events
             return
         try:
-            yield from self._watched(events, counters)
+            for event in events:
+                self._note(event, counters.forward_passes)
+                yield event
+                if self.runs_ahead and self._open:
+                    continue
+                if self._is_running and counters.forward_passes - self._began.forward_passes >= self.steps:
+                    self._stop(counters)
+                elif self._profile is None and self._before + counters.forward_passes >= self.skip > 0:
+                    self._start(counters)
         finally:
             self._before += counters.forward_passes
-            if self._profile is not None:
-                self._stop(counters)
-
-    def _watched(self, events: Events, counters: Counters) -> Events:
-        for event in events:
-            if isinstance(event, Step):
-                self._open.add(event.sample)
-            elif isinstance(event, Stop):
-                self._open.discard(event.sample)
-                self._finished += self._is_running
-            self._note(event, counters.forward_passes)
-            yield event
-            if self.runs_ahead and self._open:
-                continue
-            if self._is_running and counters.forward_passes - self._began.forward_passes >= self.steps:
-                self._stop(counters)
-            elif self._profile is None and self._before + counters.forward_passes >= self.skip > 0:
-                self._start(counters)
+            self._stop(counters)
 
     def _note(self, event: Event, passes: int) -> None:
         """All events of a step come after its last pass and before the next one."""
+        if isinstance(event, Step):
+            self._open.add(event.sample)
+        elif isinstance(event, Stop):
+            self._open.discard(event.sample)
+            self._finished += self._is_running
         is_before = self._profile is None or passes <= self._began.forward_passes
         if is_before or (self._is_over and passes > self._ended.forward_passes):
             return

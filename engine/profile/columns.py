@@ -24,11 +24,7 @@ NOWHERE = int(np.iinfo(np.int64).min)
 """The time of an event that has none."""
 NONE = -1
 MOST_NS = 2.0**62
-MOST_OPERATIONS = 300_000
-"""Real traces have thousands; each takes two kilobytes until it is stored."""
-MOST_THREADS, MOST_NAME_CHARACTERS = 100_000, 64_000_000
-"""Real traces have hundreds of threads, and names of some hundred characters."""
-_SHORTER = "Record names without numbers in them"
+MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobytes until it is stored
 TIMED, FLOWS, BEGINS_AND_ENDS = "X", frozenset("stf"), frozenset("BE")
 
 
@@ -57,12 +53,9 @@ class EventColumns:
 
 
 class Numbering(dict[Any, int]):
-    """Numbers keys, which are tuples, in the order of their first use."""
+    """Numbers keys in the order of their first use."""
 
-    characters = 0  # of all their texts
-
-    def __missing__(self, key: tuple[Any, ...]) -> int:
-        self.characters += sum(len(part) for part in key if isinstance(part, str))
+    def __missing__(self, key: Any) -> int:
         number = self[key] = len(self)
         return number
 
@@ -106,44 +99,33 @@ class EventCollector:
         self.counts.negative += int((dur_ns < 0).sum())
         self.counts.without_time += int((start_ns == NOWHERE).sum())
         operations, threads = self._operations, self._threads
-        self._check_sizes()
-        self._parts.append(
-            (
-                np.array([operations[_key(event)] for event in timed], np.int32),
-                np.array([threads[event.pid, event.tid] for event in timed], np.int32),
-                start_ns,
-                dur_ns,
-                np.array([NONE if event.args is None else _whole(event.args.correlation) for event in timed], np.int64),
-            )
-        )
+        if len(operations) > MOST_OPERATIONS:
+            what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
+            raise FileFormatError(what, "Record names without numbers in them")
+        self._parts.append((
+            np.array([operations[_key(event)] for event in timed], np.int32),
+            np.array([threads[event.pid, event.tid] for event in timed], np.int32),
+            start_ns,
+            dur_ns,
+            np.array([NONE if event.args is None else _whole(event.args.correlation) for event in timed], np.int64),
+        ))  # fmt: skip
         return len(timed)
-
-    def _check_sizes(self) -> None:
-        for size, most, what, fix in (
-            (len(self._operations), MOST_OPERATIONS, "operations, each a name on a stream", _SHORTER),
-            (len(self._threads), MOST_THREADS, "threads, each a pid and a tid", "Give each thread one number"),
-            (self._operations.characters, MOST_NAME_CHARACTERS, "characters in names of operations", _SHORTER),
-            (self._threads.characters, MOST_NAME_CHARACTERS, "characters in names of threads", "Number them"),
-        ):
-            if size > most:
-                raise FileFormatError(f"the trace has over {most:,} {what}", fix)
 
     def columns(self) -> EventColumns:
         """All events. The collector is empty then: memory is freed column by column."""
         parts, self._parts = self._parts, []
-        found = []
-        columns = [list(column) for column in zip(*parts, strict=True)] if parts else [[] for _ in range(5)]
+        columns: list[Any] = [list(column) for column in zip(*parts, strict=True)]
         del parts
-        for number, kind in enumerate((np.int32, np.int32, np.int64, np.int64, np.int64)):
-            found.append(np.concatenate(columns[number]) if columns[number] else np.empty(0, kind))
-            columns[number] = []
+        for number, pieces in enumerate(columns):
+            columns[number] = np.concatenate(pieces)
         merged = Numbering()  # ``7``, ``7.0`` and ``"7"`` are one stream
         numbers = np.array(
             [merged[Operation(category, name, _label(stream), _label(device))]
              for category, name, stream, device in self._operations], np.int32,
         )  # fmt: skip
-        op, *others = found
-        return EventColumns(list(merged), numbers[op], *others)
+        if not columns:
+            return EventColumns([], *(np.empty(0, kind) for kind in (np.int32, np.int32, *[np.int64] * 3)))
+        return EventColumns(list(merged), numbers[columns[0]], *columns[1:])
 
 
 def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.errors import shown
 from engine.figures.words import shortened
@@ -25,17 +21,9 @@ Side = Literal["device", "call", "host", "python", "mark"]
 SIDES: tuple[Side, ...] = get_args(Side)
 FILE = DATA / "trace_families.toml"
 VARIABLE = "DRIFTSCOPE_TRACE_FAMILIES"
-OTHERS: Mapping[Side, str] = {
-    "device": "other",
-    "call": "other_call",
-    "host": "other",
-    "python": "python",
-    "mark": "mark",
-}
-HOST_WORK = "cpu_op"
-"""The family of operators in a trace with a device: there they only launch its work."""
-PROFILER = "profiler"
-"""Spans of the profiler itself, which are not counted."""
+OTHERS: Mapping[Side, str] = dict(zip(SIDES, ("other", "other_call", "other", "python", "mark"), strict=True))
+HOST_WORK = "cpu_op"  # family of operators in a trace with a device: there they only launch its work
+PROFILER = "profiler"  # spans of the profiler itself, which are not counted
 MOST_SHORT = 60
 _CALL = re.compile(r"(?:cuda|cu|hip|ze)[A-Z]\w+")
 _OPERATOR = re.compile(r"(?!(?:cudnn|cub|thrust|cutlass|cublas\w*)::)[A-Za-z_]\w*::[\w.]+")
@@ -55,32 +43,13 @@ _NEVER = re.compile("(?!)")
 _KEYS = {"side", "family", "pattern", "names", "categories"}
 
 
-class OwnPattern:
-    """A pattern of a user's own, case ignored: RE2 takes time by the length of a name, where Python's may never end."""
-
-    def __init__(self, text: str) -> None:
-        self._inside = pc.MatchSubstringOptions(text, ignore_case=True)
-        self._whole = pc.MatchSubstringOptions(rf"\A(?:{text})\z", ignore_case=True)
-        self.search("")  # a ValueError where RE2 does not know it, such as (?!
-
-    def search(self, name: str) -> bool:
-        return self._matches(self._inside, name)
-
-    def fullmatch(self, name: str) -> bool:
-        return self._matches(self._whole, name)
-
-    def _matches(self, options: Any, name: str) -> bool:
-        text = pa.scalar(name.encode("utf-8", "replace").decode())
-        return bool(pc.call_function("match_substring_regex", [text], options).as_py())
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule of the file. Where the category is known, a rule with ``categories`` ignores the name."""
 
     side: Side
     family: str
-    pattern: re.Pattern[str] | OwnPattern | None
+    pattern: re.Pattern[str] | None
     categories: frozenset[str]
 
     def matches(self, category: str, name: str) -> bool:
@@ -96,7 +65,7 @@ class Families:
     rules: tuple[Rule, ...]
     categories: Mapping[str, Side]
     own: int = 0  # how many of the rules are the user's
-    wrappers: re.Pattern[str] | OwnPattern = _NEVER
+    wrappers: re.Pattern[str] = _NEVER
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
@@ -160,13 +129,9 @@ def load_families(path: Path = FILE, own: Path | None = None) -> Families:
     shipped = read_toml(path, "file of families", _parsed)
     if extra is None:
         return shipped
-    own_file = read_toml(extra, "file of families", partial(_parsed, compiled=OwnPattern))
-    return Families(
-        (*own_file.rules, *shipped.rules),
-        {**shipped.categories, **own_file.categories},
-        len(own_file.rules),
-        shipped.wrappers if own_file.wrappers is _NEVER else own_file.wrappers,
-    )
+    mine = read_toml(extra, "file of families", _parsed)
+    wrappers = shipped.wrappers if mine.wrappers is _NEVER else mine.wrappers
+    return Families((*mine.rules, *shipped.rules), {**shipped.categories, **mine.categories}, len(mine.rules), wrappers)
 
 
 def short_name(name: str, most: int = MOST_SHORT) -> str:
@@ -179,41 +144,31 @@ def short_name(name: str, most: int = MOST_SHORT) -> str:
     return shortened(f"{head} [{inner}]" if inner and inner not in head else head, most)
 
 
-def _compiled(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE)
-
-
-def _parsed(document: Mapping[str, Any], compiled: Callable[[str], Any] = _compiled) -> Families:
-    rules = tuple(_rule(table, compiled) for table in document.get("rule", []))
+def _parsed(document: Mapping[str, Any]) -> Families:
+    rules = tuple(_rule(table) for table in document.get("rule", []))
     categories = {key.casefold(): _side(side) for key, side in document.get("categories", {}).items()}
-    wrappers = compiled(document["wrappers"]) if "wrappers" in document else _NEVER
+    wrappers = re.compile(document["wrappers"], re.IGNORECASE) if "wrappers" in document else _NEVER
     return Families(rules, categories, wrappers=wrappers)
 
 
-def _rule(table: Mapping[str, Any], compiled: Callable[[str], Any]) -> Rule:
-    unknown = set(table) - _KEYS
-    if unknown:
-        raise ValueError(f"a rule has {shown(sorted(unknown)[0])}; known are {', '.join(sorted(_KEYS))}")
-    side, family = _side(table["side"]), table["family"]
-    names, categories = _texts(table, "names"), _texts(table, "categories")
+def _rule(table: Mapping[str, Any]) -> Rule:
+    if unknown := set(table) - _KEYS:
+        raise ValueError(f"a rule has {shown(min(unknown))}; known are {', '.join(sorted(_KEYS))}")
+    family, names, categories = table["family"], table.get("names", []), table.get("categories", [])
+    if not all(
+        isinstance(texts, list) and all(isinstance(text, str) for text in texts) for texts in (names, categories)
+    ):
+        raise TypeError("names and categories are lists of texts")
     parts = [table["pattern"]] if "pattern" in table else []
     if names:
         parts.append(rf"::_?(?:{'|'.join(map(re.escape, names))})_?(?:_out)?$")
     if not family or not isinstance(family, str) or not (parts or categories):
         raise ValueError("a rule has a family, and a pattern, names or categories")
-    pattern = compiled("|".join(f"(?:{part})" for part in parts)) if parts else None
-    return Rule(side, family, pattern, frozenset(category.casefold() for category in categories))
-
-
-def _texts(table: Mapping[str, Any], key: str) -> Sequence[str]:
-    found = table.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise TypeError(f"{key} is a list of texts")
-    return found
+    pattern = re.compile("|".join(f"(?:{part})" for part in parts), re.IGNORECASE) if parts else None
+    return Rule(_side(table["side"]), family, pattern, frozenset(category.casefold() for category in categories))
 
 
 def _side(name: object) -> Side:
-    found = next((side for side in SIDES if side == name), None)
-    if found is None:
+    if name not in SIDES:
         raise ValueError(f"{shown(name)} is no side; known are {', '.join(SIDES)}")
-    return found
+    return name

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.words import counted
 from engine.profile.columns import EventCollector, EventColumns, OddEvents
-from engine.profile.decompress import open_trace
+from engine.profile.events import TraceFile
 from engine.profile.families import Families, load_families
-from engine.profile.split_events import EventSplitter, TraceHeader
-from engine.profile.summary import ClassifiedOps, Summariser
+from engine.profile.summary import Summariser
 from engine.profile.tables import looks_like_a_table, read_table
 from engine.profile.trace_file import keep_trace_file, possible_names, trace_file_name
 from engine.store.entries import Entry
@@ -38,15 +36,16 @@ from engine.store.staging import sweep
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_STEPS
 from engine.store.writing import write_entry
+from engine.user_files import open_file
 
 MOST_NAME = 60
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
+Tables = Mapping[str, pa.Table]
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadProgress:
-    """Progress: bytes of the file, and events with a duration so far."""
+class ReadProgress(NamedTuple):
+    """Bytes of the file, and events with a duration so far."""
 
     read_bytes: int
     bytes: int
@@ -72,46 +71,25 @@ class TraceMetadata:
     written: Sequence[Mapping[str, Any]] = ()  # rows of trace_steps without the trace_id
 
     def row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"origin": self.origin, "label": self.label or None, "run_id": self.run_id or None}
+        row["counters"] = json.dumps(self.counters, sort_keys=True) if self.counters else None
         counts = {name: value for name in COUNTS if (value := getattr(self, name)) is not None}
-        return {
-            "origin": self.origin,
-            "label": self.label or None,
-            "run_id": self.run_id or None,
-            "counters": json.dumps(self.counters, sort_keys=True) if self.counters else None,
-            "versions": self.versions or None,
-            **counts,
-            **({"counted_by": self.counted_by} if counts else {}),
-        }
+        return row | {"versions": self.versions or None, **counts} | ({"counted_by": self.counted_by} if counts else {})
 
 
-@dataclass(frozen=True, slots=True)
-class ReadTrace:
-    columns: EventColumns
-    counts: OddEvents
-    around: TraceHeader
-
-
-def no_progress(_: ReadProgress) -> None:
-    """Progress is not shown."""
-
-
-def read_trace(path: Path, *, partial: bool = False, say: Callable[[ReadProgress], None] = no_progress) -> ReadTrace:
-    """All events with a duration. ``partial``: of a truncated file, read what is there."""
+def read_trace(
+    path: Path, say: Callable[[ReadProgress], None] = lambda _: None
+) -> tuple[EventColumns, OddEvents, TraceFile]:
+    """All events with a duration."""
     collector, events = EventCollector(), 0
-    with open_trace(path, may_end_early=partial) as (source, pieces):
-        splitter = EventSplitter(path, pieces, may_end_early=partial)
-        for batch in splitter:
+    with open_file(path) as file:
+        trace = TraceFile(path, file)
+        for batch in trace.events():
             events += collector.add(batch)
-            say(ReadProgress(source.read_bytes, source.bytes, events))
-    columns = collector.columns()
-    if not len(columns) and splitter.around.is_bare and splitter.around.others:
-        raise FileFormatError(
-            f"{shown(path, 200)} is no trace: it has lists in place of events, as a memory timeline has",
-            "Give a Chrome trace of torch.profiler",
-        )
-    if not len(columns):
+            say(ReadProgress(trace.read_bytes, trace.bytes, events))
+    if not events:
         raise FileFormatError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
-    return ReadTrace(columns, collector.counts, splitter.around)
+    return collector.columns(), collector.counts, trace
 
 
 def add_trace(
@@ -121,9 +99,8 @@ def add_trace(
     *,
     with_events: bool = False,
     keep_file: bool = False,
-    partial: bool = False,
     families: Families | None = None,
-    say: Callable[[ReadProgress], None] = no_progress,
+    say: Callable[[ReadProgress], None] = lambda _: None,
 ) -> Entry:
     """Read a trace or a table of one, and publish it in the store."""
     metadata = _with_run(store, metadata or TraceMetadata())
@@ -135,25 +112,24 @@ def add_trace(
     if looks_like_a_table(path):
         table, figures = read_table(path, trace_id, families)
         return write_entry(store.home, TRACE, trace_id, row | figures, [table])
-    trace = read_trace(path, partial=partial, say=say)
-    summariser = Summariser(trace.columns, families)
-    summary = summariser.summary(trace_id)
-    tables, warnings = _with_steps(summary.tables, trace_id, metadata)
-    events = summariser.events(trace_id, summary.order) if with_events else iter(())
-    row |= summary.figures | {
+    columns, counts, file = read_trace(path, say)
+    summariser = Summariser(columns, families)
+    figures, tables, order = summariser.summary(trace_id)
+    tables, warnings = _with_steps(tables, trace_id, metadata)
+    events = summariser.events(trace_id, order) if with_events else iter(())
+    row |= figures | {
         "form": "events",
-        "device": _device_name(trace.around.head),
-        "is_complete": trace.around.is_closed,
-        "flows": trace.counts.flows,
-        "others": trace.counts.others,
-        "warnings": "\n".join((*_warnings(trace), *_no_work(summariser.sorted), *warnings)) or None,
+        "device": _device_name(file.head),
+        "is_complete": True,
+        "flows": counts.flows,
+        "others": counts.others,
+        "warnings": "\n".join((*_warnings(counts, file.lenient), *_no_work(summariser), *warnings)) or None,
     }
     if keep_file:
         row["file"] = keep_trace_file(store, path, trace_id)
     try:
-        return write_entry(
-            store.home, TRACE, trace_id, row, chain([tables], ({TRACE_EVENTS.name: some} for some in events))
-        )
+        groups = chain([tables], ({TRACE_EVENTS.name: some} for some in events))
+        return write_entry(store.home, TRACE, trace_id, row, groups)
     except BaseException:
         if keep_file:
             with contextlib.suppress(DriftscopeError):
@@ -174,12 +150,11 @@ def remove_trace(store: Store, id_: str) -> str:
     return trace_id
 
 
-def new_trace_id(name: str, now: datetime | None = None) -> str:
+def new_trace_id(name: str) -> str:
     """Readable, sorted by time, and unique."""
-    moment = (now or datetime.now(UTC)).strftime("%Y%m%d-%H%M%S")
     plain = re.sub(r"\.(?:json|pt\.trace|gz|tsv|csv|txt)\b", "", name)
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", plain).strip("-.")[:MOST_NAME].rstrip("-.")
-    return f"{moment}-{plain or 'trace'}-{uuid.uuid4().hex[:6]}"
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain or 'trace'}-{uuid.uuid4().hex[:6]}"
 
 
 def _with_run(store: Store, metadata: TraceMetadata) -> TraceMetadata:
@@ -193,42 +168,35 @@ def _with_run(store: Store, metadata: TraceMetadata) -> TraceMetadata:
     return replace(metadata, run_id=run.id, counted_by="run", **counts)
 
 
-def _with_steps(
-    tables: Mapping[str, pa.Table], trace_id: str, metadata: TraceMetadata
-) -> tuple[Mapping[str, pa.Table], Sequence[str]]:
+def _with_steps(tables: Tables, trace_id: str, metadata: TraceMetadata) -> tuple[Tables, Sequence[str]]:
     """With what the steps wrote, where each step has its mark; else a warning."""
     if not metadata.written:
         return tables, ()
     marks = tables.get(TRACE_MARKS.name)
-    marked = 0 if marks is None else pc.sum(pc.equal(marks["name"], STEP)).as_py() or 0
+    marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
     if marked != metadata.steps:
         return tables, (f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out",)
     rows = [{"trace_id": trace_id, **row} for row in metadata.written]
     return {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(rows)}, ()
 
 
-def _warnings(trace: ReadTrace) -> Iterator[str]:
+def _warnings(counts: OddEvents, lenient: int) -> Iterator[str]:
     """How many events are odd, and what was done with them."""
-    counts, around = trace.counts, trace.around
     odd = {
         "with only a begin or an end: left out": counts.begins_and_ends,
         "without a readable duration: calls of no time": counts.without_duration,
         "with a negative duration: in the sums as it is": counts.negative,
         "without a readable time: in the sums, not in the timeline": counts.without_time,
-        "in invalid JSON: read leniently": around.lenient,
-        "of no known form: left out": around.others,
+        "in invalid JSON: read leniently": lenient,
     }
-    if not around.is_closed:
-        yield "the file is truncated or damaged: sums are of what could be read"
     yield from (f"{counted(count, 'event')} {what}" for what, count in odd.items() if count)
 
 
-def _no_work(operations: ClassifiedOps) -> Iterator[str]:
+def _no_work(found: Summariser) -> Iterator[str]:
     """A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be."""
-    sides = set(operations.sides)
-    if not sides & {"device", "host"}:
+    if not {"device", "host"} & set(found.sides):
         yield "no work is in it: neither kernels nor operators"
-    elif "device" not in sides and any(one.category.casefold().startswith(OF_DEVICES) for one in operations.operations):
+    elif "device" not in found.sides and any(o.category.casefold().startswith(OF_DEVICES) for o in found.operations):
         yield "no work of a device is in it: its figures are of operators on the CPU"
 
 

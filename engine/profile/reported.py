@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.errors import shown
+from engine.figures.statistics import quotient
 from engine.paths import DATA, read_toml
 from engine.profile.tables import operation_row
 from engine.store.entries import NAME, Entry
@@ -23,76 +23,54 @@ from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_OPS, TRACES
 
 FILE = DATA / "reported_traces.toml"
+Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedTrace:
-    """``row`` has columns of ``traces``, ``operations`` rows of ``trace_ops``."""
+def load_reported(path: Path = FILE) -> tuple[list[Row], list[Row]]:
+    """Rows of ``traces``, each with ``operations``, rows of ``trace_ops``; and what was derived wrongly.
 
-    trace_id: str
-    row: Mapping[str, Any]
-    operations: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedFigure:
-    """A figure that the report derived, and what the same counts give. ``ours`` is None where they give nothing."""
-
-    what: str
-    claim: str  # its id among the claims
-    stated: float
-    unit: str
-    ours: float | None
-    computed_from: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedTraces:
-    traces: tuple[ReportedTrace, ...]
-    derived: tuple[DerivedFigure, ...]
-
-
-def load_reported(path: Path = FILE) -> ReportedTraces:
+    A derived figure has what, stated, ours (None where the counts give nothing), unit, from, why.
+    """
     return read_toml(path, "file of reported traces", _parsed)
 
 
-def publish_reported(store: Store, traces: Sequence[ReportedTrace] | None = None) -> list[Entry]:
-    """Write the traces into the store, in place of what has their ids."""
+def reported_counts() -> list[Row]:
+    """What report 003 counts in its traces, a row a trace and operation."""
     return [
-        publish_entry(store, TRACE, trace.trace_id, trace.row, {TRACE_OPS.name: TRACE_OPS.rows(trace.operations)})
-        for trace in (load_reported().traces if traces is None else traces)
-    ]
+        {"trace": f"{trace['label']} (reported)", "what": op["name"], "calls": op["calls"], "total_us": op["total_us"],
+         "mean_us": quotient(op["total_us"], op["calls"]), "a_token": quotient(op["calls"], trace.get("tokens"))}
+        for trace in sorted(load_reported()[0], key=lambda trace: str(trace["trace_id"]))
+        for op in trace["operations"]
+    ]  # fmt: skip
 
 
-def _parsed(document: Mapping[str, Any]) -> ReportedTraces:
-    traces, derived = document["trace"], document.get("derived", [])
-    return ReportedTraces(tuple(map(_trace, traces)), tuple(map(_derived, derived)))
+def publish_reported(store: Store) -> list[Entry]:
+    """Write the traces into the store, in place of what has their ids."""
+    entries = []
+    for trace in load_reported()[0]:
+        row = {key: value for key, value in trace.items() if key != "operations"}
+        operations = {TRACE_OPS.name: TRACE_OPS.rows(trace["operations"])}
+        entries.append(publish_entry(store, TRACE, trace["trace_id"], row, operations))
+    return entries
 
 
-def _trace(table: Mapping[str, Any]) -> ReportedTrace:
-    trace_id = table["trace_id"]
-    if not NAME.fullmatch(trace_id):
-        raise ValueError(f"{shown(trace_id)} is no trace_id")
-    operations = tuple(_operation(trace_id, number, op) for number, op in enumerate(table["op"]))
-    row = {"origin": "reported", "form": "table"} | {key: value for key, value in table.items() if key != "op"}
-    row["events"] = sum(op["calls"] for op in operations)
-    check_columns(TRACES, row)
-    return ReportedTrace(trace_id, row, operations)
-
-
-def _operation(trace_id: str, number: int, table: Mapping[str, Any]) -> dict[str, Any]:
-    side, family, name, calls = (table[key] for key in ("side", "family", "name", "calls"))
-    return operation_row(trace_id, number, side, family, name, name, calls, round(table["total_s"] * 1_000_000_000))
-
-
-def _derived(table: Mapping[str, Any]) -> DerivedFigure:
-    ours, origin = table.get("ours"), table.get("from", "")
-    if (ours is None) != (not origin):
-        raise ValueError(f"{table['what']}: a figure of ours names what it is computed from")
-    what, claim, unit, why = (table[name] for name in ("what", "claim", "unit", "why"))
-    stated = float(table["stated"])
-    return DerivedFigure(what, claim, stated, unit, None if ours is None else float(ours), origin, why)
+def _parsed(document: Mapping[str, Any]) -> tuple[list[Row], list[Row]]:
+    traces = []
+    for table in document["trace"]:
+        trace_id, ops = table["trace_id"], table["op"]
+        if not NAME.fullmatch(trace_id):
+            raise ValueError(f"{shown(trace_id)} is no trace_id")
+        row = {"origin": "reported", "form": "table"} | {key: value for key, value in table.items() if key != "op"}
+        row["events"] = sum(op["calls"] for op in ops)
+        check_columns(TRACES, row)
+        row["operations"] = [
+            operation_row(trace_id, number, op["side"], op["family"], op["name"], op["name"], op["calls"],
+                          round(op["total_s"] * 1_000_000_000))
+            for number, op in enumerate(ops)
+        ]  # fmt: skip
+        traces.append(row)
+    derived = [{"ours": None, "from": "", **row, "why": " ".join(row["why"].split())} for row in document["derived"]]
+    return traces, derived
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

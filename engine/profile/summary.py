@@ -1,14 +1,13 @@
 """A trace's columns made into the store's tables: sums by operation, a timeline, idle gaps, launches joined to kernels,
 and the trace's own row.
 
-Sums are of whole nanoseconds and exact. All but the sums leaves out events without a plausible time. Where the events
-came from is not known here.
+Sums are of whole nanoseconds and exact. All but the sums leaves out events without a plausible time. Rows are taken a
+quarter million at a time, so that memory stays near that of the columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from engine.errors import FileFormatError
-from engine.profile.columns import NONE, NOWHERE, EventColumns, Ints, Operation
+from engine.profile.columns import NONE, NOWHERE, EventColumns, Ints
 from engine.profile.families import PROFILER, SIDES, Families, Side, short_name
 from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
 from engine.store.columns import Table
@@ -33,52 +32,24 @@ BLOCK = 250_000
 _LOW_BITS = 31
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifiedOps:
-    """Operations with their sides and families, by number."""
-
-    operations: Sequence[Operation]
-    sides: Sequence[Side]
-    families: Sequence[str]
-
-    @classmethod
-    def of(cls, operations: Sequence[Operation], families: Families) -> ClassifiedOps:
-        has_device = any(families.side(operation.category) == "device" for operation in operations)
-        found = [families.of(operation.category, operation.name, has_device=has_device) for operation in operations]
-        return cls(operations, [side for side, _ in found], [family for _, family in found])
-
-    def on(self, *sides: Side) -> npt.NDArray[np.bool_]:
-        return np.array([side in sides for side in self.sides], bool)
-
-    def among(self, families: Sequence[str]) -> npt.NDArray[np.bool_]:
-        return np.array([family in families for family in self.families], bool)
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """``figures`` are columns of ``traces``; ``order`` numbers the operations as the tables do."""
-
-    figures: dict[str, Any]
-    tables: Mapping[str, pa.Table]
-    order: npt.NDArray[np.int64]  # place of each operation
-
-
 class Summariser:
     def __init__(self, columns: EventColumns, families: Families) -> None:
-        self.columns, self.sorted = columns, ClassifiedOps.of(columns.operations, families)
-        self.has_time = columns.start_ns != NOWHERE
-        self.start = columns.start_ns
-        is_own = ~self.sorted.among([PROFILER])
-        seen = self.has_time & is_own[columns.op]
+        self.columns, self.operations = columns, columns.operations
+        has_device = any(families.side(operation.category) == "device" for operation in self.operations)
+        found = [families.of(one.category, one.name, has_device=has_device) for one in self.operations]
+        self.sides, self.families = [side for side, _ in found], [family for _, family in found]
+        self.start, self.has_time = columns.start_ns, columns.start_ns != NOWHERE
+        seen = self.has_time & ~self.among([PROFILER])[columns.op]
         self.zero = int(self.start[seen].min()) if seen.any() else 0
         self.last = max((int(self.end(rows).max()) for rows in _blocks(np.flatnonzero(seen))), default=0)
 
-    def summary(self, trace_id: str) -> Summary:
+    def summary(self, trace_id: str) -> tuple[dict[str, Any], Mapping[str, pa.Table], Ints]:
+        """Columns of ``traces``, the tables, and the place of each operation in them."""
         host = self._rows("host")
         own, parent = own_times(self.columns.thread[host], self.start[host], self.end(host))
-        joins = _Joins.of(self)
+        joins = self._joins()
         ops, order = self._ops(trace_id, host, own, joins)
-        joined = len(joins.event)
+        joined = len(joins[0])
         del own, joins  # of large traces each is as large as what is still to come
         tables = {TRACE_OPS.name: ops, TRACE_TIMELINE.name: self._timeline(trace_id, host, parent)}
         del host, parent
@@ -90,9 +61,9 @@ class Summariser:
             "joined": joined,
             "other_share": _other_share(ops),
         }
-        return Summary(figures, {name: table for name, table in tables.items() if table.num_rows}, order)
+        return figures, {name: table for name, table in tables.items() if table.num_rows}, order
 
-    def events(self, trace_id: str, order: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+    def events(self, trace_id: str, order: Ints) -> Iterator[pa.Table]:
         """Every event, a million at a time."""
         for first in range(0, len(self.columns), EVENTS_A_GROUP):
             rows = slice(first, first + EVENTS_A_GROUP)
@@ -107,6 +78,13 @@ class Summariser:
                 correlation=pa.array(correlation, mask=correlation == NONE),
             )
 
+    def on(self, *sides: Side) -> npt.NDArray[np.bool_]:
+        """Of each operation, whether it is on one of these sides."""
+        return np.array([side in sides for side in self.sides], bool)
+
+    def among(self, families: Sequence[str]) -> npt.NDArray[np.bool_]:
+        return np.array([family in families for family in self.families], bool)
+
     def end(self, rows: Ints) -> Ints:
         """Of events that have a time."""
         found: Ints = self.start[rows] + np.maximum(self.columns.dur_ns[rows], 0)
@@ -114,40 +92,31 @@ class Summariser:
 
     def _rows(self, *sides: Side) -> Ints:
         """Numbers of the events of these sides that have a time."""
-        return np.flatnonzero(self.sorted.on(*sides)[self.columns.op] & self.has_time)
+        return np.flatnonzero(self.on(*sides)[self.columns.op] & self.has_time)
 
-    # --- operations ---------------------------------------------------------------------------------------------------
-
-    def _ops(self, trace_id: str, host: Ints, own: Ints, joins: _Joins) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-        columns, count = self.columns, len(self.columns.operations)
+    def _ops(self, trace_id: str, host: Ints, own: Ints, joins: tuple[Any, ...]) -> tuple[pa.Table, Ints]:
+        columns, count = self.columns, len(self.operations)
         totals = exact_sums(columns.op, columns.dur_ns, count)
-        calls = np.bincount(columns.op, minlength=count)
         self_ns = np.array(totals, np.float64)
-        inner = exact_sums(columns.op[host], columns.dur_ns[host] - own, count)
-        self_ns -= np.array(inner, np.float64)
+        self_ns -= np.array(exact_sums(columns.op[host], columns.dur_ns[host] - own, count), np.float64)
         least, most = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
         np.minimum.at(least, columns.op, columns.dur_ns)
         np.maximum.at(most, columns.op, columns.dur_ns)
-        is_host = ~self.sorted.on("device")
-        some = self.sorted
-        by = sorted(range(count), key=lambda op: (SIDES.index(some.sides[op]), -totals[op], op))
-        pick = np.array(by, np.int64)
-        order = np.empty(count, np.int64)
+        by = sorted(range(count), key=lambda op: (SIDES.index(self.sides[op]), -totals[op], op))
+        pick, order = np.array(by, np.int64), np.empty(count, np.int64)
         order[pick] = np.arange(count)
-        joined = columns.op[joins.event]
-        operations = [some.operations[op] for op in by]
+        event, call_us, delay_us = joins
+        joined, is_host = columns.op[event], ~self.on("device")
+        operations = [self.operations[op] for op in by]
         table = _table(
             TRACE_OPS,
             trace_id,
             op=np.arange(count),
-            side=[some.sides[op] for op in by],
-            family=[some.families[op] for op in by],
-            name=[operation.name for operation in operations],
+            side=[self.sides[op] for op in by],
+            family=[self.families[op] for op in by],
             short_name=[short_name(operation.name) for operation in operations],
-            category=[operation.category for operation in operations],
-            stream=[operation.stream for operation in operations],
-            device=[operation.device for operation in operations],
-            calls=calls[pick],
+            **{name: [getattr(one, name) for one in operations] for name in ("name", "category", "stream", "device")},
+            calls=np.bincount(columns.op, minlength=count)[pick],
             total_ns=[totals[op] for op in by],
             total_us=np.array(totals, np.float64)[pick] / 1000,
             self_us=self_ns[pick] / 1000,
@@ -155,16 +124,14 @@ class Summariser:
             max_us=most[pick] / 1000,
             short_calls=np.bincount(columns.op[columns.dur_ns < SHORT_NS], minlength=count)[pick],
             launched=pa.array(np.bincount(joined, minlength=count)[pick], mask=is_host[pick]),
-            launch_us=pa.array(np.bincount(joined, joins.call_us, count)[pick], mask=is_host[pick]),
-            delay_us=pa.array(np.bincount(joined, joins.delay_us, count)[pick], mask=is_host[pick]),
+            launch_us=pa.array(np.bincount(joined, call_us, count)[pick], mask=is_host[pick]),
+            delay_us=pa.array(np.bincount(joined, delay_us, count)[pick], mask=is_host[pick]),
         )
         return table, order
 
-    # --- time ---------------------------------------------------------------------------------------------------------
-
     def _timeline(self, trace_id: str, host: Ints, parent: Ints) -> pa.Table:
         """The time of operators inside an operator is subtracted from its family."""
-        pairs = list(zip(self.sorted.sides, self.sorted.families, strict=True))
+        pairs = list(zip(self.sides, self.families, strict=True))
         names = sorted({pair for pair in pairs if pair[0] in TIMED_SIDES})
         number = {name: place for place, name in enumerate(names)}
         group_of = np.array([number.get(pair, NONE) for pair in pairs], np.int64)
@@ -190,38 +157,34 @@ class Summariser:
         )
 
     def _marks(self, trace_id: str) -> pa.Table:
-        is_mark = self.sorted.among(["annotation", "gpu_annotation"])
-        rows = np.flatnonzero(is_mark[self.columns.op] & self.has_time)
+        rows = np.flatnonzero(self.among(["annotation", "gpu_annotation"])[self.columns.op] & self.has_time)
         rows = rows[np.argsort(self.start[rows], kind="stable")][:MOST_MARKS]
         ops = self.columns.op[rows].tolist()
         return _table(
             TRACE_MARKS,
             trace_id,
-            family=[self.sorted.families[op] for op in ops],
-            name=[self.sorted.operations[op].name for op in ops],
+            family=[self.families[op] for op in ops],
+            name=[self.operations[op].name for op in ops],
             thread=self.columns.thread[rows],
             start_us=(self.start[rows] - self.zero) / 1000,
             dur_us=self.columns.dur_ns[rows] / 1000,
         )
 
-    # --- devices ------------------------------------------------------------------------------------------------------
-
-    def _devices(self, trace_id: str, order: npt.NDArray[np.int64]) -> tuple[dict[str, Any], pa.Table]:
+    def _devices(self, trace_id: str, order: Ints) -> tuple[dict[str, Any], pa.Table]:
         """Busy and idle time of each device, and the longest gaps."""
         rows = self._rows("device")
         if not len(rows):
             return {}, TRACE_GAPS.schema.empty_table()
-        operations = self.sorted.operations
-        device_of = np.array([_device_number(operation) for operation in operations], np.int64)
-        devices = device_of[self.columns.op[rows]]
+        devices = np.array([_device_number(one.device or "") for one in self.operations], np.int64)[
+            self.columns.op[rows]
+        ]
         sums_ns = dict.fromkeys(("busy", "idle", "overlap", "copy_overlap"), 0)
         parts: list[tuple[Ints, ...]] = []  # of each device's longest gaps: an operation there, start, length, ends
         count = 0
         for device in np.unique(devices):
             some = rows[devices == device]
             start, end, ops = self.start[some], self.end(some), self.columns.op[some]
-            idle = gaps(start, end)
-            is_copy = self.sorted.among(COPIES)[ops]
+            idle, is_copy = gaps(start, end), self.among(COPIES)[ops]
             count += len(idle.length)
             sums_ns["busy"] += covered_ns(start, end)
             sums_ns["idle"] += int(idle.length.sum())
@@ -237,49 +200,39 @@ class Summariser:
         table = _table(
             TRACE_GAPS,
             trace_id,
-            device=[operations[one].device for one in op[pick]],
+            device=[self.operations[one].device for one in op[pick]],
             start_us=(start[pick] - self.zero) / 1000,
             gap_us=length[pick] / 1000,
             before_op=order[before[pick]],
             after_op=order[after[pick]],
         )
-        is_device = self.sorted.on("device")[self.columns.op]
-        total = sum(exact_sums(np.zeros(int(is_device.sum()), np.int64), self.columns.dur_ns[is_device], 1))
+        work_ns = self.columns.dur_ns[self.on("device")[self.columns.op]]  # those without a time, too
+        total = sum(exact_sums(np.zeros(len(work_ns), np.int64), work_ns, 1))
         figures = {f"{name}_us": ns / 1000 for name, ns in sums_ns.items()}
         return figures | {"gaps": count, "device_us": total / 1000}, table
 
+    def _joins(self) -> tuple[Ints, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Device events whose launch is known, its time, and the delay from it.
 
-@dataclass(frozen=True, slots=True)
-class _Joins:
-    """Device events whose launch is known. A launch of several (a graph) is divided among them."""
-
-    event: Ints
-    call_us: npt.NDArray[np.float64]
-    delay_us: npt.NDArray[np.float64]
-
-    @classmethod
-    def of(cls, one: Summariser) -> _Joins:
-        columns = one.columns
-        event, call = (rows[columns.correlation[rows] != NONE] for rows in (one._rows("device"), one._rows("call")))
-        is_launch = one.sorted.among(["launch"])[columns.op[call]] if len(call) else np.empty(0, bool)
+        The time of a launch of several (a graph) is divided among them.
+        """
+        columns = self.columns
+        event, call = (rows[columns.correlation[rows] != NONE] for rows in (self._rows("device"), self._rows("call")))
+        if not len(call) or not len(event):
+            return np.empty(0, np.int64), np.empty(0, np.float64), np.empty(0, np.float64)
+        is_launch = self.among(["launch"])[columns.op[call]]
         call = call[np.lexsort((~is_launch, columns.correlation[call]))]  # of two with one number, the launch
         known, first = np.unique(columns.correlation[call], return_index=True)
         call = call[first]
-        if not len(call) or not len(event):
-            none = np.empty(0, np.float64)
-            return cls(np.empty(0, np.int64), none, none)
-        place = np.searchsorted(known, columns.correlation[event])
-        place = np.minimum(place, len(known) - 1)
+        place = np.minimum(np.searchsorted(known, columns.correlation[event]), len(known) - 1)
         matches = known[place] == columns.correlation[event]
         event, place = event[matches], place[matches]
         shared_by = np.bincount(place, minlength=len(call))[place]
         began = call[place]
-        delay = (one.start[event] - one.start[began]) / 1000
-        return cls(event, columns.dur_ns[began] / shared_by / 1000, delay)
+        return event, columns.dur_ns[began] / shared_by / 1000, (self.start[event] - self.start[began]) / 1000
 
 
 def _blocks(rows: Ints) -> Iterator[Ints]:
-    """A part of the rows at a time, to bound memory."""
     for first in range(0, len(rows), BLOCK):
         yield rows[first : first + BLOCK]
 
@@ -299,16 +252,14 @@ def exact_sums(group: npt.NDArray[Any], values: Ints, groups: int) -> list[int]:
 
 def _other_share(ops: pa.Table) -> float | None:
     """Of the work: that of devices, or where there is none, of operators."""
-    sides = ops.column("side").to_pylist()
-    work = "device" if "device" in sides else "host"
-    rows = zip(sides, ops.column("family").to_pylist(), ops.column("self_us").to_pylist(), strict=True)
-    some = [(family, time) for side, family, time in rows if side == work]
+    rows = ops.select(["side", "family", "self_us"]).to_pylist()
+    work = "device" if any(row["side"] == "device" for row in rows) else "host"
+    some = [(row["family"], row["self_us"]) for row in rows if row["side"] == work]
     total = sum(time for _, time in some)
     return sum(time for family, time in some if family == "other") / total if total > 0 else None
 
 
-def _device_number(operation: Operation) -> int:
-    text = operation.device or ""
+def _device_number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else NONE
 
 
@@ -319,10 +270,6 @@ def _table(table: Table, trace_id: str, **columns: Any) -> pa.Table:
     arrays = []
     for column in table:
         given = columns.get(column.name)
-        if given is None:
-            arrays.append(pa.nulls(size, column.type))
-        elif isinstance(given, pa.Array):
-            arrays.append(given.cast(column.type))
-        else:
-            arrays.append(pa.array(given, column.type))
+        given = pa.nulls(size, column.type) if given is None else given
+        arrays.append(given.cast(column.type) if isinstance(given, pa.Array) else pa.array(given, column.type))
     return pa.Table.from_arrays(arrays, schema=table.schema)

@@ -24,21 +24,11 @@ from engine.store.trace_schema import TRACE_OPS
 from engine.user_files import open_file
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
-MOST_BYTES, MOST_LINES = 64 * 1024 * 1024, 200_000
-MOST_CALLS, MOST_MS = 2**53, 2**63 // 1_000_000
-"""Of a line, and of all together: a float counts no further, and a store holds no more nanoseconds."""
+MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
 LOOKED_AT_BYTES = 64 * 1024
 MOST_NAMES, MOST_NAMED = 3, 60
-_SPELLED = {
-    "calls": "count",
-    "kernel": "name",
-    "operation": "name",
-    "total": "total_ms",
-    "total (ms)": "total_ms",
-    "mean_ms": "avg_ms",
-    "avg (ms)": "avg_ms",
-    "average_ms": "avg_ms",
-}
+_SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "total_ms", "total (ms)": "total_ms",
+            "mean_ms": "avg_ms", "avg (ms)": "avg_ms", "average_ms": "avg_ms"}  # fmt: skip
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _TEXT = re.compile(rb"[^\x00-\x08\x0e-\x1f]*")
 
@@ -88,61 +78,42 @@ def _warnings(operations: Sequence[Mapping[str, Any]], work_ns: int, odd: int) -
     if unclear:
         names = [shown(row["name"], MOST_NAMED) for row in unclear]
         more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
-        total = _milliseconds(sum(row["total_ns"] for row in unclear))
+        total_ms = sum(row["total_ns"] for row in unclear) / 1e6
         yield (
             f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
-            f"{listed(names[:MOST_NAMES] + more)} ({total}); a kernel among them needs a rule of your own"
+            f"{listed(names[:MOST_NAMES] + more)} ({total_ms:,.0f} ms); a kernel among them needs a rule of your own"
         )
     span_ns = max((row["total_ns"] for row in marks if row["family"] == PROFILER), default=0)
     if 0 < span_ns < work_ns and any(row["side"] == "device" for row in operations):
         yield (
-            f"the kernels' {_milliseconds(work_ns)} are more than the profiler's own {_milliseconds(span_ns)}: they "
+            f"the kernels' {work_ns / 1e6:,.0f} ms are more than the profiler's own {span_ns / 1e6:,.0f} ms: they "
             "overlap, or some of them are spans"
         )
-
-
-def _milliseconds(ns: int) -> str:
-    return f"{ns / 1e6:,.0f} ms"
 
 
 def operation_row(
     trace_id: str, number: int, side: str, family: str, name: str, short: str, calls: int, total_ns: int
 ) -> dict[str, Any]:
     """A row of ``trace_ops`` of which only the sums are known."""
-    return {
-        "trace_id": trace_id,
-        "op": number,
-        "side": side,
-        "family": family,
-        "name": name,
-        "short_name": short,
-        "calls": calls,
-        "total_ns": total_ns,
-        "total_us": total_ns / 1000,
-    }
+    row = {"trace_id": trace_id, "op": number, "side": side, "family": family, "name": name, "short_name": short}
+    return row | {"calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
 
 
 def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
     """Name, count and nanoseconds of each line, and the number of lines whose average does not match."""
-    if path.stat().st_size > MOST_BYTES:
-        raise FileFormatError(f"{shown(path, 200)} is larger than {MOST_BYTES // 2**20} MB", "Split it")
     with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
         filled = list(islice(_filled(file), MOST_LINES + 1))
     if len(filled) > MOST_LINES:
         raise FileFormatError(f"{shown(path, 200)} has over {MOST_LINES:,} lines", "Give one line for each operation")
     mark = "\t" if "\t" in filled[0][1] else ","
-    columns = _head(_cells(filled[0][1], mark))
-    if columns:
-        filled = filled[1:]
-    places = columns or PLACES
+    places = _head(_cells(filled[0][1], mark))
     found, odd = [], 0
-    for number, line in filled:
+    for number, line in filled[bool(places) :]:
         try:
-            name, calls, total_ns, is_odd = _row(_cells(line, mark), places)
+            name, calls, total_ns, is_odd = _row(_cells(line, mark), places or PLACES)
         except (ValueError, IndexError, ArithmeticError) as error:
-            raise FileFormatError(
-                f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms", "Fix the file"
-            ) from error
+            what = f"{shown(path, 200)}, line {number}: {shown(line)} is no name, count, total_ms, avg_ms"
+            raise FileFormatError(what, "Fix the file") from error
         found.append((name, calls, total_ns))
         odd += is_odd
     if not found:
@@ -160,18 +131,16 @@ def _filled(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int, bool]:
     name, calls = cells[places["name"]].strip(), _number(cells[places["count"]])
     total = _number(cells[places["total_ms"]])
-    average = _number(cells[places["avg_ms"]]) if "avg_ms" in places else None
     if not name or not 0 <= calls <= MOST_CALLS or calls != calls.to_integral_value() or not 0 <= total <= MOST_MS:
         raise ValueError(name)  # before a number of 1e99999999 is written out
-    is_odd = average is not None and calls > 0 and not _agree(average, total / calls)
+    is_odd = False
+    if "avg_ms" in places:
+        average = _number(cells[places["avg_ms"]])
+        exponent = average.as_tuple().exponent
+        half = Decimal(1).scaleb(exponent) if isinstance(exponent, int) else Decimal(0)
+        # Within the average's own digits and one per cent.
+        is_odd = calls > 0 and abs(average - total / calls) > half + abs(total / calls) / 100
     return name.encode("utf-8", "replace").decode(), int(calls), round(total * 1_000_000), is_odd
-
-
-def _agree(average: Decimal, computed: Decimal) -> bool:
-    """Within the average's own digits and one per cent."""
-    exponent = average.as_tuple().exponent
-    half = Decimal(1).scaleb(exponent) if isinstance(exponent, int) else Decimal(0)
-    return abs(average - computed) <= half + abs(computed) / 100
 
 
 def _number(text: str) -> Decimal:
@@ -197,10 +166,7 @@ def _head(cells: Sequence[str]) -> dict[str, int]:
 
 
 def _is_row(cells: Sequence[str]) -> bool:
-    if len(cells) != len(PLACES):
-        return False
     try:
-        _row(cells, PLACES)
+        return len(cells) == len(PLACES) and bool(_row(cells, PLACES))
     except (ValueError, ArithmeticError):
         return False
-    return True

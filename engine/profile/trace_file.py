@@ -10,8 +10,7 @@ from engine.errors import StoreError
 from engine.store.entries import Entry
 from engine.store.store import Store
 
-FOLDER = "profiles"
-"""Where trace files lie in a store, beside its entries."""
+FOLDER = "profiles"  # where trace files lie in a store
 _NAME = re.compile(rf"{FOLDER}/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -27,7 +26,7 @@ def keep_trace_file(store: Store, path: Path, trace_id: str) -> str:
 
 def possible_names(trace_id: str) -> list[str]:
     """Plain, and as gzip."""
-    return [f"{FOLDER}/{trace_id}.json{end}" for end in ("", ".gz")]
+    return [f"{FOLDER}/{trace_id}.json", f"{FOLDER}/{trace_id}.json.gz"]
 
 
 def trace_file_name(entry: Entry) -> str | None:

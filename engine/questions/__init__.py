@@ -6,16 +6,17 @@ the page draws it as a card, ``python -m engine ask`` prints it, and both give t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
-from engine.comparing.measures import run_names
+from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError, nearest, shown
 from engine.inspection.memo import Memo
+from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, Option, Options, Question
-from engine.store.entries import Entry
+from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -29,13 +30,28 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Charts", "Molecules"): ["compare_molecules"],
         ("Charts", "Masks"): ["compare_masks"],
         ("Coverage", ""): ["compare_coverage"],
+        ("Advice", ""): ["compare_advice"],
+    },
+    "evidence": {
+        ("In two minutes", ""): ["evidence_misread"],
+        ("The lost third", ""): ["evidence_lost_third", "evidence_lost_third_lanes"],
+    },
+    "drift": {
+        ("Junk lexicon", ""): ["drift_lexicon"],
+        ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
+    },
+    "profiles": {
+        ("Families", ""): ["profiles_families", "profiles_places"],
+        ("Launches", ""): ["profiles_phases", "profiles_junk", "profiles_launches"],
+        ("Kernels", ""): ["profiles_kernels"],
+        ("Timeline", ""): ["profiles_timeline"],
+        ("Reports", ""): ["profiles_reports"],
     },
     "logits": {
         ("Models", ""): ["logits_models"],
         ("Health", ""): ["logits_health"],
         ("Parity", ""): ["logits_parity"],
     },
-    "drift": {("Junk lexicon", ""): ["drift_lexicon"]},
 }
 KEYS = [key for views in PAGES.values() for keys in views.values() for key in keys]
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
@@ -67,15 +83,47 @@ def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | N
 
     def make() -> Answered:
         tables = question.tables(store, entries, options)
-        names = run_names(entries) if question.OF.kind == "run" else {entry.id: entry.id for entry in entries}
+        names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
         return Answered(question.answer(tables, options), tables, options, names)
 
     return _answers.of((key, what, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
 
 
 def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:
-    """Each once, in their order; the first is the control."""
+    """Each once, in their order; the first is the control. Of a model its measured runs, the newest first."""
+    if kind == "model":
+        return list({entry.id: entry for id_ in ids for entry in runs_of_model(store, id_)}.values())
     return list({entry.id: entry for entry in (store.entry(id_, KINDS[kind]) for id_ in ids)}.values())
+
+
+def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Measured runs by model, ``alias:step``, the newest first. Answers that were kept going for equal work are no
+    evidence of time, nor is a run beside a profiler."""
+    models: dict[str, list[Entry]] = {}
+    for entry in reversed(list(entries)):
+        row, name = entry.row, model_name(entry.row)
+        is_timed = row["origin"] == "measured" and has_samples(entry) and row.get("wall_s") and not is_profiled(entry)
+        if name and is_timed and not row.get("equal_work"):
+            models.setdefault(name, []).append(entry)
+    return models
+
+
+def runs_of_model(store: Store, model: str) -> list[Entry]:
+    """An alias alone means the step with runs, else its last one. A run's id stands for that run of its model."""
+    entries = store.found().entries
+    if runs := [entry for entry in entries if entry.id == model]:
+        return runs
+    models, registered = models_of(entries), load_registry().entries
+    names = [name for name in models if model in (name, name.partition(":")[0])]
+    last = [entry.name for entry in registered if model in (entry.name, entry.alias)][-1:]
+    found = names if len(names) == 1 else [name for name in last if name in models] or names
+    if found:
+        return models[found[0]]
+    if not last:
+        known = [*models, *(entry.name for entry in registered)]
+        raise QuestionError(f"there is no model {shown(model)}", nearest(model, known))
+    fix = f"Measure it: `python -m engine advise --model {last[0]} --probe 64`"
+    raise QuestionError(f"no run of {last[0]} was measured here", fix)
 
 
 def options_of(question: Question, store: Store, entries: Sequence[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,11 +142,17 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
 
 def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
     choices = choices_of(option, store, entries)
+    if option.is_many:
+        given = (
+            option.default or ()
+            if given is None
+            else [part for part in given.split(",") if part]
+            if isinstance(given, str)
+            else given
+        )
+        return tuple(value_of(replace(option, is_many=False), store, entries, one) for one in given)
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
-    if isinstance(option.default, tuple):
-        parts = [part for part in given.split(",") if part] if isinstance(given, str) else given
-        return tuple(value_of(replace(option, default=None), store, entries, part) for part in parts)
     if choices or callable(option.choices):
         by_text = {str(choice): choice for choice in choices}
         if str(given) not in by_text:

@@ -30,12 +30,11 @@ from engine.comparing.measures import (
 )
 from engine.comparing.paired import Compared, PairedRuns
 from engine.comparing.reading import compare_entries, samples_of
-from engine.evidence.advice.predicted import sized
 from engine.figures.statistics import Interval, quotient
 from engine.figures.words import hundredths, listed, number, percent, span, times, whole
 from engine.inspection.lp_cost import known_cost
-from engine.inspection.lp_cost_words import short_words
 from engine.lp_records import UNKNOWN_LP, guard_words, stored_lp
+from engine.models.summary import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled, rmsd_references
 from engine.store.store import Store
@@ -277,7 +276,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         if why_not:
             found.append(f"What it costs is not known: {why_not}.")
         elif cost is not None and entry.row.get("lp") not in (None, "", "none"):
-            found.append(f"{short_words(cost, str(entry.row['lp']))}.")
+            found.append(f"{cost.short_words(str(entry.row['lp']))}.")
     return list(dict.fromkeys(found))
 
 

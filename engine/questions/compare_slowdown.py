@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 from engine.comparing.measures import model_words, run_names
-from engine.evidence.advice.predicted import sized
 from engine.figures.words import listed, percent, times
+from engine.models.summary import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store

@@ -13,8 +13,8 @@ from typing import Any
 
 from engine.comparing.measures import BY_NAME, figure, model_words, rate, run_name, run_names
 from engine.comparing.reading import compare_entries
-from engine.evidence.advice.predicted import sized
 from engine.figures.words import listed, percent, seconds, times
+from engine.models.summary import sized
 from engine.questions.compare_figures import CLEAR, MARKS, against
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled

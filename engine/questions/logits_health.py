@@ -52,8 +52,8 @@ OPTIONS = (
     Option("token", -1, bounds=(-1, 2**31), is_picked=True),
     Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Of the map"),
     Option("position", -1, bounds=(-1, 2**31), is_picked=True),
-    Option("flags", (), "Flags", FLAGS, help="Of the table of values; any where none is chosen"),
-    Option("at", (), "At positions", flagged_positions, help="Of the table of values"),
+    Option("flags", (), "Flags", FLAGS, is_many=True, help="Of the table of values"),
+    Option("at", (), "At positions", flagged_positions, is_many=True, help="Of the table of values"),
     Option("meant", False, "Masks and padding too", help=f"In the table of values, which has at most {MOST_VALUES:,}"),
 )
 COLUMNS = {

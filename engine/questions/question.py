@@ -42,12 +42,13 @@ class Option:
     """
 
     name: str
-    default: Any = None  # None: the first choice, or nothing; a tuple: several choices
+    default: Any = None  # None: the first choice, or nothing
     label: str = ""
     choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
     bounds: tuple[float, float] | None = None
     unit: str = ""
     help: str = ""
+    is_many: bool = False  # any number of the choices; in a terminal joined by commas
     is_picked: bool = False  # set by a click in a chart alone, and taken back by a button
 
 
@@ -65,9 +66,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A table's rows as marks. A table that is absent or empty draws nothing."""
+    """A table's rows as marks. A table that is absent or empty draws nothing.
 
-    kind: Literal["points", "bars", "lines", "heat"]
+    "time" stacks the shares of ``colour`` from ``x`` to ``high``, with zoom and pan; ``spans`` are drawn below them.
+    """
+
+    kind: Literal["points", "bars", "lines", "heat", "time"]
     x: str
     y: str
     table: str = "main"
@@ -84,6 +88,7 @@ class Chart:
     line_at: float | str | None = None  # across the axis of values; a column that has it
     has_diagonal: bool = False
     hover: tuple[str, ...] = ()
+    spans: str = ""  # of "time": a table with ``split``, lane, what, start, end and ``colour``
     picks: str = ""  # "option:NAME:COLUMN" sets an option, "page:NAME:COLUMN" opens a page
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from engine.errors import DriftscopeError, StoreError, nearest, shown
+from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import MOST_COUNT, REAL, TEXT, WHOLE, Column
 from engine.store.files import Files, read_sheet
@@ -148,6 +148,14 @@ def is_binned(entry: Entry) -> bool:
 def model_name(row: Mapping[str, Any]) -> str:
     """``alias:step`` of a run's row, as far as it says them."""
     return ":".join(str(part) for part in (row.get("model_alias"), row.get("model_step")) if part)
+
+
+def entry_names(entries: Sequence[Entry]) -> dict[str, str]:
+    """Of traces and logs by id: label, else source, as short as tells these apart."""
+    names = {entry.id: one_line(entry.row.get("label") or entry.row.get("source") or entry.id) for entry in entries}
+    origins = {e.id: "" if e.row.get("origin") == "measured" else f" · {e.row.get('origin')}" for e in entries}
+    is_clear = len(set(names.values())) == len(names)
+    return {id_: f"{name}{origins[id_]}" if is_clear else f"{name} · {id_}" for id_, name in names.items()}
 
 
 def entry_folder(kind: Kind, id_: str) -> str:

@@ -24,13 +24,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import DriftscopeError, RunError, StoreError, StoreFolderError, TakenError, nearest, shown
+from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, shown
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes, read_sheet
 from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
 from engine.store.inflated import open_bytes
 from engine.store.schema import VERSION, Kind, Table
-from engine.store.trash import prune
 
 log = logging.getLogger(__name__)
 
@@ -331,9 +330,7 @@ def unfinished_ids(files: Files, kind: Kind) -> list[str]:
 
 def sweep(files: Files, kind: Kind) -> None:
     """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, what has
-    had no sheet for a day, so was never begun, and what has lain in the trash for a day."""
-    with contextlib.suppress(StoreFolderError):  # a link, or a file: `verify` names it
-        prune(files)
+    had no sheet for a day, so was never begun."""
     for id_ in files.folders(ASIDE):
         if REMOVED_NAME.fullmatch(id_) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
             with contextlib.suppress(DriftscopeError):  # such as in a store that is only read

@@ -33,7 +33,6 @@ from engine.store.files import Files, LocalFiles, alone, json_bytes
 from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.schema import KINDS, RUN, Kind
 from engine.store.staging import sweep
-from engine.store.trash import Deletion, move
 from engine.store.views import MOST_MEMORY, connect, datasets, time_limit
 
 if TYPE_CHECKING:
@@ -170,12 +169,6 @@ class Store:
 
     def _of_all_kinds(self) -> list[tuple[Kind, Sequence[Entry]]]:
         return [(kind, self.found(kind).entries) for kind in KINDS]
-
-    def delete(self, ids: Iterable[str], kind: Kind = RUN) -> Deletion:
-        """Move entries into the trash, all or none, from where they can be put back."""
-        deletion = move(self.home, [self.own(id_, kind).folder for id_ in ids])
-        self._forget()
-        return deletion
 
     def remove(self, id_: str, kind: Kind = RUN) -> None:
         """A damaged one is named by its whole id."""

@@ -1,115 +1,369 @@
-"""The Compare page's SQL: a user's statement over all stored runs, its result as table, chart and files."""
+"""The Compare page's SQL: one SELECT over all that is stored; its rows as a table, a chart and files.
+
+The address holds the statement (``sql=SELECT ...``) or a query's key (``sql=saved:report-002-1.1``). What comes by a
+link fills in and starts nothing: a statement runs when its reader has pressed *Run*, or has opened it from the list. It
+runs in the guarded process of ``engine.store.sql``, in a thread, so that *Stop* is heard.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import quote_plus
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import streamlit as st
 
-from engine.errors import SqlError, StoreError
+from engine.comparing.measures import has_samples
+from engine.comparing.queries import MOST_NAME, OWN, Query, delete_query, own_queries, ready_queries, save_query
+from engine.errors import DriftscopeError, SqlError, StoreError, nearest, one_line, shown
+from engine.figures.words import counted
+from engine.store.entries import Entry
+from engine.store.schema import KINDS
+from engine.store.sql.failures import is_unreadable
+from engine.store.sql.guard import Console, SqlAnswer
+from engine.store.sql.process import Limits
+from engine.store.sql.rows import json_values
 from engine.store.store import Store
-from pages._compare import sql_queries
-from pages._compare import sql_state as state
 from pages._compare.runs import RunSelection
-from pages._compare.sql_state import NamedQuery, ShownStatement
-from pages._shared import sql_answer
-from pages._shared.components.sql_editor import editor, sent_statement
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.charts.text import safe
+from pages._shared.choices import by_name, one_of
+from pages._shared.errors import error_markdown, escape_markdown, shown_errors
+from pages._shared.links import compare_address, inspector_address
+from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
-from pages._shared.sql_console import (
-    LIMITS,
-    RUN_NAMES,
-    SqlOutcome,
-    SqlStatement,
-    drop_statement,
-    run_statement,
-    show_progress,
-)
+from pages._shared.table_files import table_buttons
+from pages._shared.theme import palette, plotly_template
 
-SLOT = "sql_running"
-_PLACE = re.compile(r", line (\d+)(?: column (\d+))?(?=, at '|$)")
-_NAMED = (re.compile('column named "([^"]+)"'), re.compile("^[^'\"]*'([^']+)'"), re.compile('"([^"]+)"'))
+LIMITS = Limits(answer_mb=32, written_mb=32)  # an answer is held as long as it is shown, and sent to the browser
+MOST_ADDRESS = 8_000  # characters of a statement in an address: browsers take more, mails and proxies do not
+QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
+MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
+SQL, SAVED = "sql", "saved:"
+TEXT, FILLED, LONG, OPEN, NAME = "sql_text", "sql_filled", "sql_long", "sql_open", "sql_name"
+ASKED, RUNNING = "sql_asked", "sql_running"
+HELP = (
+    "`$control`, `$tests` and `$runs` stand for the compared runs: `run_id = $control`, `run_id IN $tests`. "
+    f"Read-only; at most {LIMITS.rows:,} rows, {LIMITS.seconds:g} s and {LIMITS.memory_mb} MB."
+)
 
 
 @st.fragment
 def show(store: Store, chosen: RunSelection | None) -> None:
-    """Draw this section; ``chosen`` is None where no run is compared: then the names for runs are empty."""
+    """``chosen`` is None where no run is compared: then the names for runs stand for none."""
     store = store.snapshot()  # runs may have come since the page was drawn
-    queries, trouble = state.named_queries(store)
-    wrong = None
+    queries = {query.key: query for query in ready_queries()}
     try:
-        statement = state.current(queries)
-    except StoreError as error:
-        statement, wrong = ShownStatement(""), error
-    put_shown(sql=statement.text, saved=statement.named.key if statement.named else None)
-    running = None
-    may_run = state.runs_by_itself(statement)
-    if statement.text.strip() and may_run:
-        running = run_statement(store, SqlStatement.of(statement.text, chosen.ids if chosen else ()), SLOT)
-    outcome = running.outcome if running else None
-    if outcome is not None:
-        state.note(outcome)
-    sql_queries.controls(store, queries, statement, trouble)
-    editor(
-        statement.text,
-        opened=state.opened(),
-        mark=mark_of(outcome.error, outcome.statement.sql) if outcome and isinstance(outcome.error, SqlError) else None,
-        marked=outcome.statement.sql if outcome else "",
-        limits=LIMITS,
-        names=RUN_NAMES,
-        on_run=lambda: _run(queries),
-    )
-    if wrong is not None:
+        queries |= {query.key: query for query in own_queries(store.home)}
+    except DriftscopeError as error:
+        st.warning(f"Your own queries are not shown. {error_markdown(error)}", icon=":material/warning:")
+    text = st.query_params.get(SQL) or st.session_state.get(LONG, "")
+    wrong, query = None, next((query for query in queries.values() if query.sql == text.strip()), None)
+    if text.startswith(SAVED):
+        query = queries.get(text.removeprefix(SAVED))
+        if query is None:
+            key = text.removeprefix(SAVED)
+            wrong = StoreError(f"there is no saved query {shown(key)}", nearest(key, list(queries)))
+        text = query.sql if query else ""
+    put_shown(sql=text, saved=query.key if query else None)
+    if TEXT not in st.session_state or st.session_state.get(FILLED) != text:  # a link, Back, or a query was opened
+        st.session_state[TEXT] = st.session_state[FILLED] = text
+    _form(store, queries, query)
+    if wrong or (wrong := st.session_state.pop("sql_wrong", None)):
         st.error(error_markdown(wrong), icon=":material/error:")
-    if statement.is_long:
-        st.caption(
-            f":material/link_off: This statement is too long for an address (over {state.MOST_ADDRESS:,} characters "
-            "there), so a link to this page does not include it. Save it under a name to link to it."
-        )
-    if statement.named is not None:
-        _head(statement.named, outcome)
-    if outcome is not None:
-        sql_answer.show(outcome, chosen)
-    elif running is not None:
-        show_progress(running, "sql_stop")
-    elif not may_run and statement.text.strip():
-        st.info("This statement came with the address, and has not run.", icon=":material/link:")
-        st.button("Run", type="primary", key="sql_run_link", on_click=state.ask, args=(statement.text,))
+    if query and query.about:
+        beside = f" It reproduces a table of {query.beside}." if query.beside else ""
+        # What stands between backticks is code.
+        parts = enumerate(f"{query.about}{beside}".split("`"))
+        st.caption("".join(f"`{part}`" if place % 2 else escape_markdown(part) for place, part in parts))
+    one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
+    if text not in st.session_state.get(ASKED, ()):
+        _drop()
+        words = "Press *Run*: it came with the address." if text else "Write a SELECT, or open a query."
+        st.info(words, icon=":material/database:")
     else:
-        st.info("Write a SELECT over the tables on the right, or open a query above.", icon=":material/database:")
+        with shown_errors("SQL"):
+            running = _running(store, text, chosen.ids if chosen else ())
+            if running.done.wait(QUICK_S):
+                _answer(running, {entry.id: entry for entry in store.found().entries})
+            else:
+                _progress(running)
 
 
-def _run(queries: list[NamedQuery]) -> None:
-    text = sent_statement()
-    if text is not None:
-        drop_statement(SLOT)
-        state.put(text, queries)
+def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> None:
+    """The query's name, the statement, and what is done with it."""
+    st.session_state[OPEN] = query.key if query else None
+
+    def put(text: str, query: Query | None = None) -> None:
+        """Run it, and show it as an address where one can hold it: each is a step for the browser's Back."""
+        st.session_state.setdefault(ASKED, set()).add(text)
+        is_long = query is None and len(quote_plus(text, errors="replace")) > MOST_ADDRESS
+        st.session_state[LONG] = text if is_long else ""
+        if text != st.session_state.get(FILLED):  # the chart's columns were those of other rows
+            for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
+                st.query_params.pop(name, None)
+        st.query_params[SQL] = SAVED + query.key if query else "" if is_long else text
+        _drop()
+
+    def run() -> None:
+        text = st.session_state[TEXT]
+        put(text, next((query for query in queries.values() if query.sql == text), None))
+
+    def opened() -> None:
+        query = queries.get(st.session_state[OPEN] or "")
+        put(query.sql if query else "", query)
+
+    def attempt(act: Callable[[], None]) -> None:
+        try:
+            act()
+        except DriftscopeError as error:
+            st.session_state["sql_wrong"] = error
+
+    def save() -> None:
+        query = save_query(store.home, st.session_state[NAME], st.session_state[TEXT])
+        put(query.sql, query)
+        st.session_state[NAME] = ""
+
+    def delete(query: Query) -> None:
+        delete_query(store.home, query.title)
+        put(query.sql)
+
+    def title(key: str) -> str:
+        query = queries[key]
+        group = "Yours" if key.startswith(OWN) else query.beside.removeprefix("report ") or "Example"
+        return f"{group} · {query.title}"
+
+    st.selectbox(
+        "Open a query", list(queries), None, title, key=OPEN, on_change=opened,
+        placeholder="A report's table, an example, or one of yours",
+    )  # fmt: skip
+    st.html("<style>.st-key-sql_text textarea { font-family: var(--st-code-font, monospace) }</style>")
+    with st.form("sql_form", border=False):
+        st.text_area("SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs")
+        with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
+            st.form_submit_button(
+                "Run", type="primary", icon=":material/play_arrow:", key="sql_run", help="Ctrl+Enter",
+                on_click=run,
+            )  # fmt: skip
+            st.text_input(
+                "Save under a name", key=NAME, max_chars=MOST_NAME, width=280, label_visibility="collapsed",
+                placeholder="a name to save it under",
+            )  # fmt: skip
+            st.form_submit_button("Save", key="sql_save", icon=":material/save:", on_click=attempt, args=(save,))
+    with st.container(horizontal=True):
+        with st.popover("Tables and columns", icon=":material/schema:", type="tertiary"):
+            st.dataframe(_columns(), hide_index=True, width=760, height=380, alt="Tables, columns and their meaning")
+        if query and query.key.startswith(OWN):
+            with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
+                st.markdown(f"This deletes the query **{escape_markdown(query.title)}** permanently.")
+                st.button("Delete permanently", key="sql_delete", on_click=attempt, args=(lambda: delete(query),))
+    if st.session_state.get(LONG):
+        st.caption(f"Over {MOST_ADDRESS:,} characters do not fit an address: save it under a name to link to it.")
 
 
-def _head(query: NamedQuery, outcome: SqlOutcome | None) -> None:
-    """What a saved query shows, and which table of a report it reproduces."""
-    mixed = " · reported beside measured" if outcome and sql_answer.has_several_origins(outcome) else ""
-    beside = f" :gray[beside {escape_markdown(query.beside)}]" if query.beside else ""
-    st.markdown(f"**{escape_markdown(query.title)}**{mixed}{beside}")
-    if query.about:
-        parts = query.about.split("`")  # text between backticks is code
-        st.caption("".join(f"`{part}`" if place % 2 else escape_markdown(part) for place, part in enumerate(parts)))
+@cache
+def _columns() -> pa.Table:
+    tables = [table for kind in KINDS for table in (kind.main, *kind.tables)]
+    rows = [
+        {"table": table.name, "column": column.name, "type": str(column.type), "meaning": column.what}
+        for table in tables
+        for column in table
+    ]
+    return pa.Table.from_pylist(rows)
 
 
-def mark_of(error: SqlError, sql: str) -> tuple[int, int] | None:
-    """Start and end of the wrong part: at the error's line and column, else at the first use of the name it gives."""
-    place, lines = _PLACE.search(error.what), sql.split("\n")
-    if place is not None and int(place[1]) <= len(lines):
-        line = lines[int(place[1]) - 1]
-        start = sum(len(before) + 1 for before in lines[: int(place[1]) - 1])
-        end = start + len(line)
-        if place[2]:
-            start += int(place[2]) - 1
-            word = re.match(r"\$?\w+|.", sql[start:])
-            end = min(len(sql), start + (len(word[0]) if word else 0))
-        else:
-            start += len(line) - len(line.lstrip())
-        return (start, end) if start < end else None
-    name = next((match[1] for pattern in _NAMED if (match := pattern.search(error.what))), "")
-    use = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sql, re.IGNORECASE) if name else None
-    return use.span() if use else None
+# --- running a statement ----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Statement:
+    """One statement under way, with the runs that its names stand for, until ``done`` is set."""
+
+    sql: str
+    runs: tuple[str, ...]
+    console: Console | None = None  # None where nothing runs
+    began: float = field(default_factory=time.monotonic)
+    done: threading.Event = field(default_factory=threading.Event)
+    answer: SqlAnswer | None = None
+    error: DriftscopeError | None = None
+    left_out: tuple[str, ...] = ()  # entries with damaged files
+
+    def run(self, store: Store, console: Console) -> None:
+        """In a thread of its own; statements of one console wait for each other."""
+        names: dict[str, object] = {"tests": self.runs[1:], "runs": self.runs}
+        names |= {"control": self.runs[0]} if self.runs else {}
+        try:
+            try:
+                self.answer = console.query(self.sql, names)
+            except SqlError as error:
+                if not is_unreadable(error):
+                    raise
+                self.console, self.left_out = store.console_without_damage(LIMITS)
+                with self.console as whole:
+                    self.answer = whole.query(self.sql, names)
+        except DriftscopeError as error:
+            self.error = error
+        finally:
+            self.done.set()
+
+    def stop(self) -> None:
+        if self.console is not None and not self.done.is_set():
+            self.console.cancel()
+
+
+@st.cache_resource(scope="session", max_entries=1, on_release=Console.close, show_spinner=False)
+def console_of(version: int, _store: Store) -> Console:
+    """Kept while the store's entries are the same, since a new one takes half a second; Streamlit closes it then, and
+    when the browser leaves."""
+    return _store.console(LIMITS)
+
+
+def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
+    """The statement of this session; started where it or its runs are others than before, which is stopped."""
+    runs = runs if re.search(r"\$(control|tests|runs)\b", sql) else ()
+    running: Statement | None = st.session_state.get(RUNNING)
+    if running is None or (running.sql, running.runs) != (sql, runs):
+        _drop()
+        entries = [entry for kind in KINDS for entry in store.found(kind).entries]
+        console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
+        running = st.session_state[RUNNING] = Statement(sql, runs, console)
+        threading.Thread(target=running.run, args=(store, console), name="sql", daemon=True).start()
+    return running
+
+
+def _drop() -> None:
+    """Another statement follows, or the same once more, or none."""
+    if (former := st.session_state.pop(RUNNING, None)) is not None:
+        former.stop()
+
+
+@st.fragment(run_every=TICK_S)
+def _progress(statement: Statement) -> None:
+    """Until the statement has ended: then the page is drawn again."""
+    if statement.done.is_set():
+        st.rerun()
+    seconds = time.monotonic() - statement.began
+    words = f"Running for {seconds:.0f} s, of at most {LIMITS.seconds:g} s"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.progress(min(1.0, seconds / LIMITS.seconds), words)
+        st.button("Stop", key="sql_stop", icon=":material/stop_circle:", on_click=statement.stop)
+
+
+# --- its answer -------------------------------------------------------------------------------------------------------
+
+
+def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
+    if statement.answer is None:
+        error = statement.error or SqlError("the statement could not be run", "See the app's log")
+        if error.what == "$control has no value":
+            error = SqlError("$control stands for no run", "Choose a control above, or write a run's id in quotes")
+        st.error(error_markdown(error), icon=":material/error:")
+        return
+    table = statement.answer.table
+    with st.container(horizontal=True, vertical_alignment="center"):
+        size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
+        st.markdown(f"{size} · {statement.answer.seconds:.2f} s", width="stretch")
+        table_buttons(table, "answer", key="sql_file", what="All rows here")
+    notes = ["There are more rows: filter, aggregate or LIMIT."] if statement.answer.is_cut else []
+    if statement.left_out:
+        notes.append(f"Damaged files of {', '.join(statement.left_out)} are left out; `verify` lists them.")
+    if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
+        notes.append("$tests stands for no run: choose a test above.")
+    ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []
+    origins = [runs[id_].row.get("origin") if id_ in runs else None for id_ in ids]
+    if "origin" in table.column_names:
+        origins = table["origin"].to_pylist()
+    if reported := origins.count("reported"):
+        notes.append(f"{reported:,} of {counted(table.num_rows, 'row')} are reported, not measured here.")
+    if notes:
+        st.caption(escape_markdown(" ".join(notes)))
+    columns, config = {name: of_browsers(table[name]) for name in table.column_names}, {}
+    if st.session_state.get("sql_as") == "Chart":
+        _chart(pa.table(columns))
+        return
+    if ids and runs.keys() >= {*ids}:  # a link is made for stored runs, and for nothing else
+        columns["run_id"] = pa.array(map(compare_address, ids))
+        config["run_id"] = st.column_config.LinkColumn(display_text=r"control=([^&]+)", help="Compare this run")
+        if "sample_id" in columns and all(has_samples(runs[id_]) for id_ in {*ids}):
+            samples = table["sample_id"].to_pylist()
+            columns = {"inspect": pa.array(map(inspector_address, ids, samples)), **columns}
+            config["inspect"] = st.column_config.LinkColumn(display_text=r"sample=(\d+)", help="Open in Drift")
+    st.dataframe(
+        pa.table(columns), hide_index=True, height=table_height(table.num_rows, 460), column_config=config,
+        placeholder="null", key="sql_rows", alt="Rows",
+    )  # fmt: skip
+
+
+def of_browsers(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """The column in a type that every browser draws: what is nested, or of bytes or times of day, as text."""
+    kind, types = column.type, pa.types
+    if types.is_decimal(kind):
+        return column.cast(pa.float64(), safe=False)
+    parts = kind.value_type if types.is_list(kind) else kind
+    known = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_timestamp, types.is_date)
+    if any(is_known(parts) for is_known in known):
+        return column
+    values = (value if isinstance(value, str | None) else json.dumps(value) for value in json_values(column))
+    return pa.array(values, pa.string())
+
+
+def _chart(table: pa.Table) -> None:
+    """Its columns suggest one; the reader may choose another. Each row is a mark: nothing is summed or averaged."""
+    kinds = {column.name: column.type for column in table.schema if not pa.types.is_list(column.type)}
+    numbers = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]
+    others = [name for name in kinds if name not in numbers]
+    if not numbers or table.num_rows < 2:
+        st.info("Nothing to draw: a chart takes two rows, and a column of numbers.", icon=":material/bar_chart:")
+        return
+    first_y = next((name for name in numbers if pa.types.is_floating(kinds[name])), numbers[0])
+    has_few = bool(others) and table.num_rows <= MOST_BARS
+    usual = "line" if others and pa.types.is_temporal(kinds[others[0]]) else "bar" if has_few else "histogram"
+    few = [name for name in kinds if 1 < pc.count_distinct(table[name]).as_py() <= MOST_COLOURS]
+    places = st.columns(4)
+    with places[0]:
+        kind = by_name("Chart", ("bar", "line", "scatter", "histogram"), "sql_chart", "sql_chart_kind", usual=usual)
+    with places[1]:
+        apart = {name: (not name.endswith(("_id", "_run")), pc.count_distinct(table[name]).as_py()) for name in others}
+        first_x = first_y if kind == "histogram" else max(others, key=apart.__getitem__, default=numbers[0])
+        x = by_name("x", [*others, *numbers], "sql_x", "sql_chart_x", usual=first_x) or first_x
+    with places[2]:
+        y = by_name("y", numbers, "sql_y", "sql_chart_y", usual=first_y, disabled=kind == "histogram")
+    with places[3]:
+        colour = by_name("Colour", few, "sql_colour", "sql_chart_colour", index=None, placeholder="one for all")
+
+    import plotly.express as px  # half a second, and only a chart pays it
+
+    y = None if kind == "histogram" else y
+    origin = "origin" if "origin" in kinds and kind != "line" else None  # reported rows have another mark
+    names = dict.fromkeys(name for name in (x, y, colour, origin) if name)
+    # Texts are anybody's, and are escaped for plotly.
+    rows: dict[str, list[Any]] = {
+        name: [safe(value) if isinstance(value, str) else value for value in table[name][:MOST_DRAWN].to_pylist()]
+        for name in names
+    }
+    if kind == "bar":  # rows of one name would lie on each other: each gets a bar of its own
+        seen: Counter[Any] = Counter()
+        for place, group in enumerate(list(zip(rows[x], rows[colour or x], strict=True))):
+            seen[group] += 1
+            rows[x][place] = f"{group[0]} ({seen[group]})" if seen[group] > 1 else str(group[0])
+    if colour:
+        rows[colour] = list(map(str, rows[colour]))
+    more = {"symbol": origin} if kind == "scatter" else {"pattern_shape": origin} if origin else {}
+    more |= {"barmode": "group"} if kind == "bar" else {}
+    labels = {name: safe(name, 40) for name in names}
+    draw = getattr(px, kind or "bar")
+    figure = draw(rows, x=x, y=y, color=colour, labels=labels, template=plotly_template(palette()), **more)
+    figure.update_layout(height=420, margin_t=50 if colour or origin else 16)
+    if table.num_rows > MOST_DRAWN:
+        st.caption(f"The first {MOST_DRAWN:,} rows are drawn.")
+    config = {"displaylogo": False, "modeBarButtons": [["toImage"]]}
+    alt = one_line(f"{y or 'rows'} by {x}, {counted(table.num_rows, 'row')}")
+    st.plotly_chart(figure, theme=None, config=config, key="sql_figure", alt=alt)

@@ -17,11 +17,10 @@ from engine.chem.verdict import LOADED
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape
-from engine.inspection.effect_words import descriptor_words
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
-from engine.inspection.tries import checks_by_block, redrawn_words
+from engine.inspection.tries import checks_by_block, descriptor_words, redrawn_words
 from pages._drift import blocks as drift_blocks
 from pages._drift import facts, files, scoring, state
 from pages._drift.state import spot_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
@@ -10,10 +11,13 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.models.devices import spare_cores
 from engine.questions import Answered, ask, choices_of, entries_of, question_of
 from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
+from pages._kit.time_chart import time_figure
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
@@ -23,8 +27,10 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0)}
+FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
+PICTURE = ["toImage"]
+ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 
 
 @st.fragment
@@ -60,6 +66,8 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             for name in question.TABLES:
                 if answered.tables[name].num_rows:
                     show_table(f"{key}-{name}", answered.tables[name], question.COLUMNS)
+            if "commands" in answered.tables:
+                start_buttons(key, answered.tables["commands"])
             if notes:
                 st.caption(unbroken(escape_markdown(notes)))
             data(key, question, answered, head)
@@ -82,8 +90,10 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         put_shown(**{option.name: value})
         return value
     if choices:
-        if isinstance(option.default, tuple):
-            return st.multiselect(label, list(choices), option.default, placeholder="any", width=260, **bound)
+        if option.is_many:
+            usual = list(option.default or ())
+            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+            return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
@@ -118,20 +128,24 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
-    rows = table.to_pylist()
+    rows = [] if chart.kind == "time" else table.to_pylist()
     order = list(answered.names) or list(ids)
     chart_key = f"chart-{key}-{number}"
     picked = st.session_state.pop(f"open {chart_key}", None)
     if picked is not None:
         st.switch_page(f"pages/{chart.picks.split(':')[1]}.py", query_params=dict(parse_qsl(picked)))
+    if is_time := chart.kind == "time":
+        figure = time_figure(chart, answered.tables, question.COLUMNS)
+    else:
+        figure = figure_of(chart, rows, question.COLUMNS, order, answered.names)
     st.plotly_chart(
-        figure_of(chart, rows, question.COLUMNS, order, answered.names),
+        figure,
         theme=None,
         key=chart_key,
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
         on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": [["toImage"]],
+        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE][not is_time :], "scrollZoom": is_time,
                 "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key}},
     )  # fmt: skip
 
@@ -178,6 +192,20 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
+def start_buttons(key: str, commands: pa.Table) -> None:
+    """What would tell more, each command with a button; one that names a file of the reader's has none."""
+    for number, command in enumerate(commands["command"].to_pylist()):
+        st.code(f".venv/bin/{command}", language=None, wrap_lines=True)
+        words = shlex.split(command)[3:]
+        is_there = task_queue().is_at(command)
+        if not {"FILE", "FOLDER"} & set(words) and st.button(
+            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
+        ):
+            spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
+            if tasks.submit(" ".join(words[:3]), spared, about=command):
+                st.rerun()
+
+
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
     popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
@@ -192,7 +220,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
                 st.session_state["kept picture"] = shape
                 st.rerun()
         for name, table in answered.tables.items():
-            if table.num_rows and name not in question.TABLES and name != "notes":
+            if table.num_rows and name not in (*question.TABLES, "notes", "commands"):
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):

@@ -148,6 +148,7 @@ def axis_of(
     if any(isinstance(value, str) for value in values):
         kinds = categories if axis == "y" else list(dict.fromkeys(values))
         found = {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds], "showgrid": False}
+        found |= {"categoryorder": "array", "categoryarray": kinds}
         return found | {"type": "category"} | ({"autorange": "reversed"} if axis == "y" else {"side": "top"})
     if column.unit == "%":
         ends = [
@@ -156,6 +157,10 @@ def axis_of(
         found |= {"tickformat": ".0%"} | (
             {"range": [-0.03, 1.05]} if ends and min(ends) >= 0 and max(ends) > 0.5 else {}
         )
+    if chart.kind == "bars" and chart.text and axis not in chart.log:  # room for the words at both ends
+        ends = [0.0, *values, *(row[chart.low] for row in rows if chart.low)]
+        room = 0.12 * (max(ends) - min(ends))
+        found["range"] = [min(ends) - room * (min(ends) < 0), max(ends) + room * (max(ends) > 0)]
     if axis in chart.log:
         found |= {
             "type": "log",

@@ -1,16 +1,12 @@
-"""The Profiles page's work on traces: import files, record a generation, look after one trace.
-
-What takes long is a command in a process of its own, carried out for everybody who uses this server.
-"""
+"""The Profiles page's work on traces: import files, record a generation, rename, tag, export and delete traces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import streamlit as st
 
-from engine.figures.words import counted
 from engine.lp_records import LPS
 from engine.profile.ingest import remove_trace
 from engine.profile.trace_file import trace_file_bytes, trace_file_name, trace_file_size
@@ -22,17 +18,17 @@ from pages._profiles.traces import TraceSelection, model_and_lp, query_of
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address, profiles_address
-from pages._shared.managing import tasks
-from pages._shared.managing.entry_form import EntryForm, option_text
-from pages._shared.managing.generation_form import GenerationForm
-from pages._shared.managing.import_form import FileInput, option_input, show_import
-from pages._shared.managing.tasks import TaskKind, made_by, open_button
-from pages._shared.managing.views import show_one
+from pages._shared.managing import entries, tasks
+from pages._shared.managing.entries import Managed
+from pages._shared.managing.import_form import show_import
+from pages._shared.managing.start_form import StartForm
+from pages._shared.managing.tasks import TaskKind, brought, open_button
 from pages._shared.table_files import file_button
 from pages._shared.words import run_title, visible_text
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
-FILES = FileInput("traces", "Trace files", ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz")
+PROFILE = "--profile"
+FIELDS = (("Label", "trace_label", "--label", "a name of your own"),)
 ABOUT_FILES = (
     "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
     "*name, count, total_ms, avg_ms* made from a trace, separated by tabs or commas."
@@ -41,41 +37,28 @@ ABOUT_FILES = (
 
 def show(store: Store, chosen: TraceSelection | None) -> None:
     tasks.show(store, TRACES)
+    types, example = ("json", "gz", "tsv", "csv", "txt"), "/data/traces/*.pt.trace.json.gz"
     options = partial(_import_options, store)
     views: dict[str, Callable[[], None]] = {
-        "Import": partial(show_import, FILES, ABOUT_FILES, ("trace", "add"), options, key="read_traces"),
+        "Import": partial(show_import, "traces", types, example, ABOUT_FILES, ("trace", "add"), FIELDS, options),
         "Record": RECORD.show,
-        "One trace": partial(ONE_TRACE.show, store, chosen),
+        "One trace": partial(entries.show, MANAGED, store, chosen.control.id if chosen else None),
     }
-    show_one(views, store, "Traces")
-
-
-# --- importing --------------------------------------------------------------------------------------------------------
+    entries.switch(views, {"One trace": "Traces"}, store)
 
 
 def _import_options(store: Store) -> list[str]:
-    left, right = st.columns(2)
-    with left:
-        label = option_input("Label", "trace_label", "--label")
-    with right:
-        runs = {entry.id: entry for entry in reversed(store.found().entries)}
-        run = by_name(
-            "Belongs to run",
-            runs,
-            "trace_run",
-            "run_of_traces",
-            index=None,
-            format_func=lambda id_: option_text(runs, id_, lambda entry: run_title(entry)),
-            placeholder="none",
-        )
+    runs = {entry.id: entry for entry in reversed(store.found().entries)}
+    run = by_name(
+        "Belongs to run", runs, "trace_run", "run_of_traces", index=None, placeholder="none",
+        format_func=lambda id_: f"{id_} · {visible_text(run_title(runs[id_]))[:90]}",
+    )  # fmt: skip
     words = [f"--run={run}"] if run else []
-    words += label
     flags = []
     with st.container(horizontal=True, key="trace-options"):
         for name, text, help_ in (
             ("keep", "Keep the file", "With the store’s entries, so that it can be downloaded for Perfetto"),
             ("events", "Keep every event", "For single events in the timeline and in SQL; about 10 bytes per event"),
-            ("partial", "Accept truncated files", "What can be read is imported, and the trace says so"),
         ):
             if st.checkbox(text, key=f"trace_{name}", bind="query-params", help=help_):
                 flags.append(f"--{name}")
@@ -91,10 +74,7 @@ def _import_options(store: Store) -> list[str]:
     return words + flags
 
 
-# --- recording --------------------------------------------------------------------------------------------------------
-
-
-def _window() -> tuple[tuple[str, ...], str]:
+def _window() -> tuple[list[str], str]:
     left, right = st.columns(2)
     steps = left.number_input(
         "Forward passes", 1, MOST_STEPS, FIRST_STEPS, key="profile_steps", bind="query-params",
@@ -104,23 +84,17 @@ def _window() -> tuple[tuple[str, ...], str]:
         "Skip first passes", 0, MOST_STEPS, 0, key="profile_skip", bind="query-params",
         help="Passes before the recording begins. With 0 it includes templates and prefill.",
     )  # fmt: skip
-    return tuple(profile_words(int(steps or FIRST_STEPS), int(skip or 0))), ""
-
-
-def profile_words(steps: int, skip: int) -> list[str]:
-    """For the command line. Defaults are left out."""
     words = [PROFILE] if steps == FIRST_STEPS else [PROFILE, "--profile-steps", str(steps)]
-    return words + (["--profile-skip", str(skip)] if skip else [])
+    return words + (["--profile-skip", str(skip)] if skip else []), ""
 
 
-RECORD = GenerationForm(
+RECORD = StartForm(
     key="start_capture",
     button="Record",
+    title="profiled run",
     lps=list(LPS),
     first_lps=("none", "exact"),
     lp_help="A run and a trace under each. `none` is the control.",
-    title=lambda request: request.title("Profile"),
-    effect=lambda request: f"**{counted(request.runs, 'run')}**, each with its trace, of {request.over_molecules()}",
     model_key="profile_model",
     lp_key="profile_lp",
     first_molecules=8,
@@ -131,79 +105,48 @@ RECORD = GenerationForm(
 )
 
 
-# --- one trace --------------------------------------------------------------------------------------------------------
-
-
-def _loss(entry: Entry) -> str:
-    return f"{' and its file' if trace_file_name(entry) else ''} permanently. The run that it belongs to stays."
-
-
-def _trace_file(entry: Entry) -> None:
+def _of_one(store: Store, entry: Entry) -> None:
+    """Its file, and links to the run that it belongs to, as far as the store has it."""
     size, name = trace_file_size(entry), trace_file_name(entry) or ""
     file_button(
-        "Export",
-        partial(trace_file_bytes, entry),
-        name.rpartition("/")[2] or f"{entry.id}.json",
-        key=f"trace-file-{entry.id}",
-        type="secondary",
-        disabled=size is None,
+        "Export", partial(trace_file_bytes, entry), name.rpartition("/")[2] or f"{entry.id}.json",
+        key=f"trace-file-{entry.id}", type="secondary", disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
         if size is None
         else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
-    )
-
-
-def _run_links(store: Store, entry: Entry) -> None:
-    """To the run that it belongs to, as far as the store has it."""
+    )  # fmt: skip
     run_id = str(entry.row.get("run_id") or "")
     if run_id and run_id not in {run.id for run in store.found().entries}:
         st.caption(f"It belongs to the run {escape_markdown(run_id)}, which this store does not have.")
     elif run_id:
-        with st.container(horizontal=True):
-            for text, address, icon, help_ in (
-                ("Open its run", compare_address(run_id), "compare_arrows", "In Compare runs"),
-                ("Open its samples", inspector_address(run_id), "biotech", "In the Drift inspector"),
-            ):
-                st.link_button(text, address, icon=f":material/{icon}:", type="tertiary", help=help_)
+        st.link_button("Open its run", compare_address(run_id), icon=":material/compare_arrows:", type="tertiary")
+        st.link_button("Open its samples", inspector_address(run_id), icon=":material/biotech:", type="tertiary")
 
 
-ONE_TRACE = EntryForm(
+MANAGED = Managed(
     kind=TRACE,
     noun="trace",
     parameter="trace",
-    name=lambda entry: str(entry.row.get("label") or entry.row.get("source") or ""),
-    loss=_loss,
-    remove=remove_trace,
+    columns=("label", "origin", "form", "run_id", "device", "events", "tokens", "created_at"),
+    loss="A kept file goes with its trace; the run that it belongs to stays.",
     leave_out=query_of({}).leave_out,
-    buttons=_trace_file,
-    links=_run_links,
+    one=_of_one,
+    remove=remove_trace,
 )
-
-
-PROFILE = "--profile"
-MOST_TOLD, MOST_WARNINGS, MOST_NAME = 12, 5, 80
 
 
 def is_of_traces(task: Task) -> bool:
     return task.words[:1] == ("trace",) or (task.words[:1] == ("run",) and PROFILE in task.words)
 
 
-def brought(store: Store, seen: TaskSnapshot) -> list[Entry]:
-    """Its traces that are in the store still: those that it read, else those of the runs that it wrote."""
-    made, runs = set(made_by(seen)), set(seen.run_ids)
-    traces = store.found(TRACE).entries
-    return [trace for trace in traces if trace.id in made or (not made and trace.row.get("run_id") in runs)]
-
-
 def _link(store: Store, task: Task, seen: TaskSnapshot) -> None:
-    traces = brought(store, seen)
-    if not traces:
-        return
-    control, test = pair_of(store, traces)
-    both = "The one without an LP is the control"
-    help_ = both if len(traces) == 2 else "The one without an LP, and the last of the others"
-    open_button(task, profiles_address(control, test), help_ if test else "")
+    traces = brought(store, TRACE, seen)
+    if traces:
+        control, test = pair_of(store, traces)
+        both = "The one without an LP is the control"
+        help_ = both if len(traces) == 2 else "The one without an LP, and the last of the others"
+        open_button(task, profiles_address(control, test), help_ if test else "")
 
 
 def pair_of(store: Store, traces: Sequence[Entry]) -> tuple[str, str | None]:
@@ -214,20 +157,12 @@ def pair_of(store: Store, traces: Sequence[Entry]) -> tuple[str, str | None]:
     return control.id, others[-1] if others else None
 
 
-def _told(store: Store, seen: TaskSnapshot) -> Iterator[str]:
-    """What was imported, and its warnings."""
-    traces = brought(store, seen)
-    for entry in traces[:MOST_TOLD]:
-        row = entry.row
-        name = escape_markdown(visible_text(str(row.get("label") or row.get("source") or entry.id))[:MOST_NAME])
-        tokens = f", {row['tokens']:,} tokens" if row.get("tokens") is not None else ""
-        yield f":material/check: **{name}**: {row.get('events') or 0:,} events{tokens}, as {escape_markdown(entry.id)}"
-        for line in str(row.get("warnings") or "").splitlines()[:MOST_WARNINGS]:
-            yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
-    if len(traces) > MOST_TOLD:
-        yield f"and {len(traces) - MOST_TOLD} more"
-    if seen.state == "done" and seen.run_ids and not traces:
-        yield ":material/info: No trace: the runs ended before their window began, or their traces were removed."
+def _told(store: Store, seen: TaskSnapshot) -> Iterable[str]:
+    def words(entry: Entry) -> str:
+        tokens = f", {entry.row['tokens']:,} tokens" if entry.row.get("tokens") is not None else ""
+        return f"{entry.row.get('events') or 0:,} events{tokens}"
+
+    return tasks.told(store, TRACE, seen, words, "warnings")
 
 
 TRACES = TaskKind(
@@ -235,7 +170,7 @@ TRACES = TaskKind(
     "traces",
     "events",
     is_of_traces,
-    lambda seen: len(made_by(seen)) or len(seen.run_ids),
+    lambda seen: len({id_ for part in seen.parts for id_ in part.made_ids}) or len(seen.run_ids),
     _link,
     told=_told,
 )

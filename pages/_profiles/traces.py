@@ -9,22 +9,15 @@ from typing import Any
 
 import streamlit as st
 
-from engine.errors import DriftscopeError, one_line
-from engine.figures.words import shortened
-from engine.inspection.memo import computed_once
-from engine.profile.cautions import cautions
-from engine.profile.compare import TraceComparison, compare
-from engine.profile.stored_trace import StoredTrace
+from engine.figures.statistics import quotient
 from engine.store.entries import Entry, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._shared.entry_picker import EntryPicker, origin_column, time_column
-from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address
 from pages._shared.selection import Selection, SelectionQuery
 
 FILTERS_FROM = 9
-MOST_CAUTION = 400
 _RUN_NAME = r"control=([^&]+)"
 _EMPTY = """
 Three ways to get a first trace:
@@ -39,10 +32,7 @@ def chosen_traces(store: Store) -> TraceSelection | None:
     """Draw the table of traces and give those that are shown."""
     runs = {entry.id: entry.row for entry in store.found().entries}
     picker = EntryPicker(query_of(runs), partial(_row, runs=runs), _columns(), _EMPTY, filters_from=FILTERS_FROM)
-    chosen = picker.show(store.found(TRACE))
-    if chosen is not None:
-        _cautions(chosen)
-    return chosen
+    return picker.show(store.found(TRACE))
 
 
 def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
@@ -55,9 +45,9 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
         "origin": row.get("origin"),
         "lp": lp,
         "device": row.get("device") or ("CPU" if is_on_cpu else None),
-        "span": _ms(row.get("span_us")),
-        "work": _ms(row.get("device_us")),
-        "idle": None if busy is None or idle is None or busy + idle <= 0 else 100 * idle / (busy + idle),
+        "span": quotient(row.get("span_us"), 1000),
+        "work": quotient(row.get("device_us"), 1000),
+        "idle": None if busy is None or idle is None else quotient(idle, busy + idle, 100),
         "tokens": row.get("tokens"),
         "passes": row.get("forward_passes"),
         "events": row.get("events"),
@@ -66,10 +56,6 @@ def _row(entry: Entry, runs: Runs) -> dict[str, Any]:
         "made": row.get("created_at"),
         "run": compare_address(run_id) if run_id in runs else None,
     }
-
-
-def _ms(time_us: float | None) -> float | None:
-    return None if time_us is None else time_us / 1000
 
 
 def _columns() -> dict[str, Any]:
@@ -92,17 +78,6 @@ def _columns() -> dict[str, Any]:
         "made": time_column(),
         "run": config.LinkColumn("run", width=200, display_text=_RUN_NAME, help="Opens it in Compare runs"),
     }
-
-
-def _cautions(chosen: TraceSelection) -> None:
-    """What a reader has to know before any figure, once for all sections; a section says itself what does not read."""
-    try:
-        sentences = cautions(*map(trace_of, chosen.entries))
-    except DriftscopeError:
-        return
-    if sentences:
-        words = " ".join(escape_markdown(shortened(one_line(sentence), MOST_CAUTION)) for sentence in sentences)
-        st.caption(f":material/info: {words}")
 
 
 Runs = Mapping[str, Mapping[str, Any]]
@@ -141,37 +116,13 @@ def default_choice(entries: Sequence[Entry], runs: Runs) -> TraceSelection | Non
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
     """
     newest = list(reversed(entries))
-    for control in newest:
+    captured = [e for e in newest if e.row.get("origin") == "measured" and e.row.get("form") != "table"]
+    for control in captured:
         model, lp = model_and_lp(control, runs)
-        if lp == "none" and _is_captured(control) and (test := _under_an_lp(control, model, newest, runs)):
-            return TraceSelection(control, (test,), runs)
+        for test in captured if lp == "none" else ():
+            its_model, its_lp = model_and_lp(test, runs)
+            is_alike = (test.row.get("device_us") is None) == (control.row.get("device_us") is None)
+            if its_model == model and its_lp not in ("", "none") and is_alike:
+                return TraceSelection(control, (test,), runs)
     by_origin = [entry for entry in newest if entry.row.get("origin") != "reported"] or newest
     return TraceSelection(by_origin[0], (), runs) if by_origin else None
-
-
-def _under_an_lp(control: Entry, model: str, newest: Sequence[Entry], runs: Runs) -> Entry | None:
-    for entry in newest:
-        its_model, lp = model_and_lp(entry, runs)
-        has_device = (entry.row.get("device_us") is None) == (control.row.get("device_us") is None)
-        if _is_captured(entry) and its_model == model and lp not in ("", "none") and has_device:
-            return entry
-    return None
-
-
-def _is_captured(entry: Entry) -> bool:
-    return entry.row.get("origin") == "measured" and entry.row.get("form") != "table"
-
-
-@computed_once(6)
-def trace_of(entry: Entry) -> StoredTrace:
-    return StoredTrace.of(entry)
-
-
-@computed_once(4)
-def _comparison(control: Entry, test: Entry) -> TraceComparison:
-    return compare(trace_of(control), trace_of(test))
-
-
-def comparison_of(chosen: TraceSelection) -> TraceComparison:
-    """Of a trace alone: beside itself."""
-    return _comparison(chosen.entries[0], chosen.entries[-1])

@@ -13,7 +13,6 @@ from streamlit.runtime.pages_manager import PagesManager
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
 from pages._shared import shown
-from pages._shared.managing import undo
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
@@ -29,7 +28,6 @@ def page(title: str, icon: str, lead: str, more: str = "") -> None:
     """
     _leave_old_navigation()
     _rename_lps()
-    undo.page_opened(title)
     shown.forget()
     # The favicon is a file of ours: a Material symbol would be fetched from the web.
     st.set_page_config(page_title=f"{title} · {NAME}", page_icon=FAVICON, layout="wide")

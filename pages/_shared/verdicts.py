@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.evidence.checks.finding import VerdictName
+from engine.evidence.checks import VerdictName
 from pages._shared.theme import Palette
 
 Badge = Literal["green", "red", "yellow", "blue", "gray"]

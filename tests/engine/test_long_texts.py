@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from engine.chem.other_forms import other_form
-from engine.evidence.advice.settings import device_class
 from engine.profile.families import load_families
-from engine.profile.timeline import phase_of
 
 LONG = 1_000_000
 
 
 def test_long_texts_are_read_in_time() -> None:
     assert other_form("a<" + LONG * "1") is None and other_form("a<" + LONG // 2 * "1\n") is None
-    assert device_class(LONG * "g") == LONG * "g"
     assert load_families().of_name(LONG * "1") == ("mark", "mark")
-    assert phase_of(LONG * "1." + "!") == LONG * "1." + "!"

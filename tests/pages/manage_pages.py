@@ -14,13 +14,27 @@ from engine.figures.queue_words import QueueState
 from engine.runner.background import Input, Task, TaskQueue, TaskSnapshot
 from engine.runner.progress_file import PartProgress
 
-PAGE = """
-import streamlit as st
+RUNS_PAGE = """
 from engine.store.store import Store
 from pages._compare import manage
 from pages._compare.runs import QUERY
+from engine.store.schema import RUN as KIND
+"""
+TRACES = """
+from engine.store.store import Store
+from pages._profiles import manage, traces
+from engine.store.trace_schema import TRACE as KIND
+QUERY = traces.query_of({entry.id: entry.row for entry in Store.open().found().entries})
+"""
+LOGS = """
+from engine.store.store import Store
+from pages._logits import manage
+from pages._logits.logs import QUERY
+from engine.store.schema import LOGIT_LOG as KIND
+"""
+DRAWN = """
 store = Store.open()
-chosen, _ = QUERY.read(store.found())
+chosen, _ = QUERY.read(store.found(KIND))
 manage.show(store, chosen)
 """
 
@@ -61,23 +75,17 @@ class Board(TaskQueue):
     def used(cls, folder: Path, patch: pytest.MonkeyPatch) -> Board:
         """The page's queue as long as the test."""
         made = cls(folder)
-        for module in ("_shared.managing.tasks", "_compare.manage"):
-            patch.setattr(f"pages.{module}.task_queue", lambda: made)
+        for module in ("tasks", "entries"):
+            patch.setattr(f"pages._shared.managing.{module}.task_queue", lambda: made)
         return made
 
 
-def opened(**query: str | list[str]) -> AppTest:
-    app = AppTest.from_string(PAGE, default_timeout=60)
+def opened(page: str = RUNS_PAGE, **query: str | list[str]) -> AppTest:
+    app = AppTest.from_string(page + DRAWN, default_timeout=60)
     for name, value in query.items():
         app.query_params[name] = value
     app.run()
     assert not app.exception
-    return app
-
-
-def look_for_files(app: AppTest) -> AppTest:
-    """Patterns that came with the address wait for a click."""
-    next(button for button in app.button if button.label == "Look for files").click().run()
     return app
 
 

@@ -13,8 +13,9 @@ from playwright.sync_api import FilePayload, expect
 
 from engine.store.store import DEMO, Store
 from tests.engine.store.reports.documents import document
+from tests.engine.store.stored_runs import written
 from tests.pages.browser import ROOT, Browser, Server, expect_harmless, serve_quietly, visit
-from tests.pages.canvas_clicks import open_picker
+from tests.pages.canvas_clicks import click_row, open_picker
 from tests.pages.drift_stores import store_at
 from tests.support import of_soak
 
@@ -42,10 +43,10 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
         seen.settle()
         expect(page.get_by_role("tab", name="Side by side")).to_have_attribute("aria-selected", "true")
         seen.press("Manage")
-        seen.press("One run")
+        seen.press("Runs")
         form = page.get_by_test_id("stForm")  # the view before has a label, too
         form.get_by_label("Label", exact=True).fill("named here")
-        seen.press("Save label, notes and tags")
+        seen.press("Save label and notes")
         expect(page.get_by_test_id("stToast").get_by_text("Saved", exact=True)).to_be_visible()
         seen.settle()
         labels = {entry.id: entry.row.get("label") for entry in own_store.found().entries}
@@ -54,7 +55,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
             page.get_by_role("button", name="Export").click()
         assert download.value.suggested_filename == f"{none}.json.gz"
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete it").click()
+        page.get_by_role("button", name="Delete permanently").click()
         expect(page).to_have_url(re.compile(f"control={exact}"))
         expect(page).not_to_have_url(re.compile(none))
         assert [entry.id for entry in own_store.found().entries] == [exact]
@@ -72,7 +73,7 @@ def test_a_job_of_two_runs_is_stopped_and_resumed_as_a_whole(
         seen.press("Start")
         expect(page.get_by_text(re.compile(r"\d+ of 2,000 samples"))).to_be_visible(timeout=RUN_LIMIT_MS)
         seen.press("Unfinished")
-        expect(page.get_by_text("being written")).to_be_visible()
+        click_row(seen, 0, 0)
         expect(resume).to_be_disabled()
         stop.click()
         expect(page.get_by_text("0 of 2 runs done, 1 begun, 1 not begun")).to_be_visible(timeout=RUN_LIMIT_MS)
@@ -133,4 +134,21 @@ def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: S
         expect(page.get_by_text(re.compile("1 run, 1 already in the store, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"torn\.json, left out"))).to_be_visible()
         assert sum(entry.row["origin"] == "imported" for entry in own_store.found().entries) == 1
+        expect_harmless(seen)
+
+
+def test_ticked_runs_are_deleted_for_good(browser: Browser, own_server: Server, own_store: Store) -> None:
+    for run_id in ("a", "b", "c"):
+        written(own_store.home, run_id)
+    own_store.tag(["a", "b", "c"], add=["mine"])
+    with visit(browser, own_server, f"{MANAGE}&manage=Several+runs&own_contains=mine", width=1000) as seen:
+        page = seen.page
+        for row, expected in ((1, "run=b$"), (2, "run=b&run=a")):  # the first tick replaces the control, c
+            click_row(seen, 0, row)
+            expect(page).to_have_url(re.compile(expected))
+        page.get_by_role("button", name="Delete", exact=True).click()
+        expect(page.get_by_text("This deletes 2 runs (8 samples) permanently")).to_be_visible()
+        page.get_by_role("button", name="Delete permanently").click()
+        expect(page.get_by_text("Deleted 2 runs")).to_be_visible()
+        assert {"a", "b", "c"} & {entry.id for entry in own_store.found().entries} == {"c"}
         expect_harmless(seen)

@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import build_parser
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
-from pages._shared.managing.generation_form import sampling_words
+from pages._shared.managing.start_form import sampling_words
 from tests.pages.drift_stores import OVERRIDE
 from tests.pages.manage_pages import Board, command, opened, words
 
@@ -49,7 +49,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
         app.number_input(key).set_value(value)
     app.text_input("run_label").set_value("  --two words ")
     app.run()
-    assert "**4 runs** (2 models × 2 LPs) of 2 molecules × 2 samples: 16 samples in all" in words(app)
+    assert "**4 runs** of 2 molecules × 2 samples: 16 samples in all" in words(app)
     app.button("start_runs").click().run()
     ((title, handed, _, _),) = board.handed
     assert title == "4 runs “--two words”"
@@ -103,7 +103,7 @@ def test_a_file_is_looked_at_first(board: Board) -> None:
     app.file_uploader("run_file").set_value(("mole cules.csv", content, "text/csv")).run()
     assert "has no column of SMILES" in words(app)
     app.text_input("run_column").set_value("mol").run()
-    assert "2 molecules can be used; 1 lines are left out" in words(app)
+    assert "1 lines are left out" in words(app)
     assert "- line 3: it is no SMILES" in words(app)
     assert "**1 run** of 2 molecules" in words(app)
     app.button("start_runs").click().run()

@@ -353,14 +353,11 @@ def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
 
 
 def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
-    app = opened(run=WITH_JUNK, view="What the LP did")
-    assert re.search(r"\b\d\d\.\d\s% \(", words(app))
-    assert "no text can be read as a conformer" in words(app) and len(app.get("plotly_chart")) == 3
-    whole = opened(run=EXACT, view="What the LP did")
-    assert "too few for a chart" not in words(whole) and len(whole.get("plotly_chart")) == 5
-    samples, *shares = (metric.value for metric in app.metric)
-    assert samples == "16" and [bool(re.fullmatch(r"\d\S*( %)?", share)) for share in shares] == [True] * 3
-    assert "--keep-steps" in words(opened(run=BARE, view="What the LP did"))
+    app = opened(run=EXACT, view="What the LP did")
+    assert "exact leaves the model what it would have written" in words(app) and len(app.get("plotly_chart")) >= 4
+    assert app.dataframe[-1].value["place"].iloc[0] == "0 to 10 %"
+    bare = opened(run=BARE, view="What the LP did")
+    assert {button.key for button in bare.button} >= {"compute-drift_lp", "compute-drift_lp_cost"}
 
 
 # --- verdicts on molecules ----------------------------------------------------------------------------------------

@@ -48,11 +48,6 @@ def test_tries_of_a_guard_stand_one_under_the_other(tmp_path: Path, monkeypatch:
     assert not any(one.label.startswith("Tries") for one in app.expander)
 
 
-def test_the_effect_is_said_to_be_of_kept_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    assert "`log_weight` of each sample" in words(_open(run=add_guarded(store_at(tmp_path)), view="What the LP did"))
-
-
 def tries_of(app: AppTest) -> tuple[str, str]:
     (expander,) = [one for one in app.expander if one.label.startswith("Tries")]
     return expander.label, expander.get("html")[0].proto.body

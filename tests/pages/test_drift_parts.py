@@ -21,7 +21,6 @@ from engine.paths import ROOT
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
-from pages._drift.effect import too_few
 from pages._drift.molecule import step_facts
 from pages._drift.molecules import checks_words
 from pages._drift.runs import default_run
@@ -248,10 +247,3 @@ def test_a_molecule_in_one_cell(
     checks: str | None, geometry: bool | None, usable: bool | None, words: str | None
 ) -> None:
     assert checks_words({"checks": checks, "geometry_right": geometry, "usable": usable, "clean": True}) == words
-
-
-def test_samples_without_an_rmsd_are_told_only_where_there_are_some() -> None:
-    assert too_few(1, 1) == "An RMSD is known for 1 of 1 sample with steps: too few for a chart."
-    assert too_few(2, 6).endswith(
-        "2 of 6 samples with steps: too few for a chart. The others cannot be read as a conformer."
-    )

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from engine.decode.cost import MACHINES, SHAPES, predict, work_of
-from engine.evidence.advice.predicted import CPU
 from engine.inspection.tries import ThrownText
 from engine.paths import ROOT
 from engine.records import RULES_HELP
@@ -18,7 +16,6 @@ from engine.store.store import Store
 from pages._live import board, conformer, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import FIRST_MOLECULE, read_lines
-from pages._live.speed import why_faster
 from pages._shared import tries as shared_tries
 from pages._shared.inspected import open_store
 from pages._shared.listing import page_files
@@ -230,18 +227,6 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     )
     app.segmented_control(key="reference").set_value("beside").run()
     assert not app.exception
-
-
-def test_the_gain_of_the_exact_lp_is_predicted_for_both_sizes() -> None:
-    words = why_faster("demo-qwen:final", 1)
-    shape = SHAPES["qwen3-0.6b"]
-    large = predict(shape.sizes, MACHINES[CPU], work_of(shape, batch=1)).ratio
-    assert f"**{large:.1f}×** at Qwen3-0.6B's (440 M weights in the layers)" in words
-    assert "(2.4 M weights in the layers)" in words and "Predicted" in words and "18 tokens" in words
-    assert "about 20 % without a pass" in words  # what is predicted with; the demo's run has 20.4 %
-    small_ratio = float(words.split("batches of 1: **")[1].split("×")[0])
-    assert small_ratio > 2 * large > 2
-    assert why_faster("no-such:model", 1) == ""
 
 
 def test_without_both_lanes_nothing_is_said_of_their_speeds(live: Live) -> None:

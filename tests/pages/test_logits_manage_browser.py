@@ -70,7 +70,7 @@ def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: S
     before = {entry.id for entry in own_store.found(LOGIT_LOG).entries}
     with visit(browser, own_server, LOGS + RECORD, width=820) as seen:
         page = seen.page
-        expect(page.get_by_text("with its log, of 1 molecule")).to_be_visible()
+        expect(page.get_by_text("1 run of 1 molecule")).to_be_visible()
         page.get_by_test_id("stBaseButton-primary").filter(has_text="Record").click()
         expect(page.get_by_text(re.compile(r"1 log in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
         (entry,) = (one for one in own_store.found(LOGIT_LOG).entries if one.id not in before)
@@ -81,7 +81,7 @@ def test_a_log_is_recorded_looked_at_and_deleted(browser: Browser, own_server: S
         page.goto(f"{own_server.url}{LOGS}&manage=One+log&one={entry.id}")
         seen.settle()
         page.get_by_role("button", name="Delete").click()
-        page.get_by_role("button", name="Delete it").click()
-        expect(page.get_by_text(f"Deleted {entry.id}")).to_be_visible()
+        page.get_by_role("button", name="Delete permanently").click()
+        expect(page.get_by_text("Deleted 1 log")).to_be_visible()
         assert {one.id for one in own_store.found(LOGIT_LOG).entries} == before
         expect_harmless(seen)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from engine.profile.reported import publish_reported
 from engine.store.files import LocalFiles
-from engine.store.store import DEMO, Store
+from engine.store.store import Store
 from tests.pages.browser import (
     ROOT,
     Browser,
@@ -23,7 +22,7 @@ from tests.pages.browser import (
     visit,
 )
 from tests.pages.canvas_clicks import click_row, open_picker
-from tests.pages.profile_traces import HOSTILE, both, hostile, on_gpu
+from tests.pages.profile_traces import both, hostile, on_gpu
 from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
@@ -83,76 +82,40 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
         expect_harmless(seen)
 
 
-def test_the_way_from_one_time_to_the_other(browser: Browser, server: Server) -> None:
+def test_options_of_cards_are_in_the_address(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/profiles?view=Families") as seen:
-        expect(seen.page.get_by_text("Work goes from 9.50 µs to 2.50 µs per token")).to_be_visible()
+        expect(seen.page.get_by_text("in work (9.50 µs to 2.50 µs)")).to_be_visible()
         seen.press("whole traces")
-        expect(seen.page.get_by_text("Work goes from 95.0 µs to 50.0 µs")).to_be_visible()
-        figure = seen.page.locator(".st-key-chart-waterfall .js-plotly-plot")
-        expect(figure.get_by_text("−60.0 µs")).to_be_visible()
+        expect(seen.page.get_by_text("in work (95.0 µs to 50.0 µs)")).to_be_visible()
         expect(seen.page).to_have_url(re.compile(r"per=whole\+traces"))
-        seen.press("of the span")
-        expect(seen.page.get_by_text("of the span from first to last event in A")).to_be_visible()
-        families = seen.page.get_by_role("region", name=re.compile("Families of work"))
-        expect(families.get_by_role("rowheader", name="gemm")).to_be_visible()
-        expect(families.get_by_role("row", name=re.compile("^all "))).to_contain_text("0.526×")
-        with seen.page.expect_download() as download:
-            seen.press("CSV")
-        assert Path(download.value.path()).read_text().startswith("side,family,calls_control")
         expect_harmless(seen)
 
 
-def test_a_newcomer_reads_where_the_time_goes_on_the_first_screen(browser: Browser) -> None:
-    """Of the shipped traces, without a click: how much faster, what makes it, and why."""
-    with (
-        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as demo,
-        visit(browser, demo, "/profiles", width=1440, height=900) as seen,
-    ):
-        says = seen.page.locator(".st-key-families-say")
-        for words in (
-            r"Per token, B is [\d.]+× faster",
-            r"matrix products, gemm",
-            "1,118 of the vocabulary's 128,330 tokens",
-        ):
-            sentence = says.get_by_text(re.compile(words)).first
-            expect(sentence).to_be_visible()
-            expect(sentence).to_be_in_viewport(ratio=1)
-        expect(seen.page.get_by_text(re.compile("Per pass, .* the forward pass itself"))).to_be_visible()
-        stays_within(seen, 1440)
-
-
-@pytest.mark.parametrize("width", [1440, 1000])
-def test_the_table_of_families_has_room(browser: Browser, server: Server, width: int) -> None:
-    with visit(browser, server, "/profiles?view=Families", width=width, height=900) as seen:
-        frame = seen.page.get_by_role("region", name=re.compile("Families of work"))
-        expect(frame.get_by_role("rowheader", name="gemm")).to_be_visible()
-        assert frame.evaluate("frame => frame.scrollWidth <= frame.clientWidth")
-
-
-def test_one_operation_whole(browser: Browser, server: Server) -> None:
-    with visit(browser, server, "/profiles?view=Kernels&control=img-src") as seen:
-        expect(seen.page.get_by_text("Tick a row for its full name")).to_be_visible()
-        click_row(seen, 0, 1)
-        expect(seen.page.get_by_test_id("stCode")).to_have_text("x" * 10_000)
-        expect(seen.page).to_have_url(re.compile("operation=[0-9a-f]{12}"))
-        seen.fill("Contains", "onerror")
-        expect(seen.page.get_by_test_id("stCode")).to_have_count(0)
-        click_row(seen, 0, 0)
-        expect(seen.page.get_by_test_id("stCode")).to_have_text(HOSTILE)
-        stays_within(seen, 1280)
+def test_the_timeline_zooms_both_traces_at_once(browser: Browser, server: Server) -> None:
+    with visit(browser, server, "/profiles?view=Timeline") as seen:
+        chart = seen.page.locator(".js-plotly-plot")
+        expect(chart).to_be_visible()
+        ranges = "plot => [plot.layout.xaxis.range, plot.layout.xaxis3.range].map(ends => ends[1] - ends[0])"
+        before = chart.evaluate(ranges)
+        chart.locator(".nsewdrag").first.hover()
+        seen.page.mouse.wheel(0, -400)
+        seen.page.wait_for_function(
+            "before => { const p = document.querySelector('.js-plotly-plot').layout;"
+            " return p.xaxis.range[1] - p.xaxis.range[0] < before }", arg=before[0],
+        )  # fmt: skip
+        one, other = chart.evaluate(ranges)
+        assert one == pytest.approx(other)
         expect_harmless(seen)
-        link = seen.page.url.removeprefix(server.url)
-    with visit(browser, server, link) as seen:
-        expect(seen.page.get_by_test_id("stCode")).to_have_text(HOSTILE)
 
 
 def test_sections_fit_a_narrow_window(browser: Browser, server: Server) -> None:
     for view, pair in (
         ("Families", ""),
         ("Launches", "control=reported-003-llama&test=reported-003-qwen"),
-        ("Kernels", "control=a-GPU"),
+        ("Kernels", "control=img-src"),
     ):
         with visit(browser, server, f"/profiles?view={view}&{pair}", width=820) as seen:
             expect(seen.page.get_by_role("tab", name=view, exact=True)).to_have_attribute("aria-selected", "true")
-            expect(seen.page.locator(".st-key-profile-cards").first).to_be_visible()
+            expect(seen.page.get_by_test_id("stDataFrame").last).to_be_visible()
+            stays_within(seen, 820)
             expect_well_in_both_themes(seen)

@@ -12,8 +12,8 @@ import pytest
 
 from engine.errors import SqlError
 from engine.store.sql.guard import Console
-from pages._shared import sql_answer
-from pages._shared.sql_console import LIMITS, SqlOutcome, SqlStatement
+from pages._compare import sql as page
+from pages._compare.sql import LIMITS, Statement
 from pages._shared.table_files import csv_of, parquet_of
 from tests.support import ROOT, sized
 
@@ -56,8 +56,7 @@ def measure(every: int) -> None:
             except SqlError:
                 continue
             answers += 1
-            outcome = SqlOutcome(SqlStatement(sql), answer)
-            sql_answer.show(outcome, None)  # to a browser that is not there
+            page._answer(Statement(sql, (), answer=answer), {})  # to a browser that is not there
             csv_of(answer.table)
             parquet_of(answer.table)
             grown = memory_mb("VmHWM") - before

@@ -53,7 +53,7 @@ def test_people_read_tables(place: str, made: Path) -> None:
     assert "NVIDIA H100" in run("trace", "add", str(made), "--store", place, "--events").out
     (row,) = run_json("trace", "list", "--store", place)
     text = run("trace", "compare", row["trace_id"], row["trace_id"], "--store", place).out
-    for word in ("family", "launch", "attention", "more calls", "kernel launches", "idle gaps of a device"):
+    for word in ("family", "launch", "attention", "kernel launches", "idle gaps of a device"):
         assert word in text, word
     assert run("trace", "rm", row["trace_id"], "--store", place).code == 2  # nobody agreed
     assert "origin" in run("trace", "list", "--store", place).out
@@ -74,15 +74,6 @@ def test_what_is_wrong_is_one_line(place: str, made: Path, tmp_path: Path) -> No
     assert "there is no trace" in run("trace", "compare", "x", "y", "--store", place).error
     assert "'many' is not a whole number" in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
     assert run_json("trace", "list", "--store", place) == []
-
-
-def test_what_there_is_of_a_broken_file_on_request(place: str, made: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.json.gz"
-    broken.write_bytes(made.read_bytes()[:-500])
-    result = run("trace", "add", str(broken), "--partial", "--store", place)
-    assert result.code == 0 and "truncated" in result.err
-    (row,) = run_json("trace", "list", "--store", place)
-    assert row["is_complete"] is False and 0 < row["events"] < 1_202
 
 
 def test_a_table_is_a_trace_too(place: str, tmp_path: Path) -> None:

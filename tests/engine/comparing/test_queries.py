@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.comparing.queries import EXAMPLES, FOLDER, StoredQuery, examples, read_query, saved_view, saved_views
+from engine.comparing.queries import (
+    FILE,
+    MOST_NAME,
+    MOST_QUERIES,
+    MOST_SQL,
+    VIEWS,
+    Query,
+    delete_query,
+    own_queries,
+    read_query,
+    ready_queries,
+    save_query,
+)
 from engine.errors import FileFormatError, StoreError
 from engine.evidence.claims import load_claims
+from engine.store.files import LocalFiles
 from engine.store.sql.guard import Console
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 
+READY = {query.key: query for query in ready_queries()}
 SIDES = ["origin", "report", "lp", "samples", "metric", "qwen", "llama", "ratio"]
 RUNS_OF = ["qwen_run", "llama_run"]
 BUDGET = ["origin", "report", "model", "lp", "samples", "component", "seconds", "percent", "wall_s", "kind", "run_id"]
@@ -51,7 +66,7 @@ def console() -> Iterator[Console]:
 
 
 def rows(console: Console, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = console.query(saved_view(name).sql).table.to_pylist()
+    found: list[dict[str, Any]] = console.query(READY[name].sql).table.to_pylist()
     return found
 
 
@@ -70,37 +85,34 @@ def figures(console: Console, name: str, report: str, samples: int = 64) -> dict
 
 
 def test_every_table_has_its_view() -> None:
-    assert {view.name for view in saved_views()} == set(COLUMNS)
-    assert {(view.report, view.section) for view in saved_views()} == {
-        *(("002", section) for section in ("1.1", "1.2", "1.3", "3.2", "6.1", "6.2")),
-        ("003", "Summary Table"),
-        ("004", "Models Tested"),
-        ("005", "Result"),
-    }
+    of_traces = {query.key for query in ready_queries() if "JOIN traces" in query.sql}
+    assert {key for key, query in READY.items() if query.beside} - of_traces == set(COLUMNS)
+    assert all(query.title and query.about for query in ready_queries())
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_and_origins(console: Console, name: str) -> None:
-    answer = console.query(saved_view(name).sql)
+    answer = console.query(READY[name].sql)
     assert answer.table.column_names == COLUMNS[name] and not answer.is_cut
     assert set(answer.table["origin"].to_pylist()) == {"reported"} | ({"measured"} if "004" not in name else set())
     assert all((row["report"] is None) == (row["origin"] == "measured") for row in answer.table.to_pylist())
 
 
-@pytest.mark.parametrize("view", saved_views(), ids=lambda view: view.name)
-def test_the_reports_own_table_comes_first(console: Console, view: StoredQuery) -> None:
-    reports = [row["report"] for row in rows(console, view.name)]
-    own = reports.count(view.report)
-    assert own > 0 and set(reports[:own]) == {view.report}
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_reports_own_table_comes_first(console: Console, name: str) -> None:
+    reports = [row["report"] for row in rows(console, name)]
+    report = READY[name].beside.removeprefix("report ")[:3]
+    own = reports.count(report)
+    assert own > 0 and set(reports[:own]) == {report}
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_store_without_runs_has_no_rows(tmp_path: Path, name: str) -> None:
-    assert store_at(tmp_path).rows(saved_view(name).sql) == []
+    assert store_at(tmp_path).rows(READY[name].sql) == []
 
 
 def test_lines_are_as_long_as_elsewhere() -> None:
-    assert max(len(line) for path in FOLDER.glob("*.sql") for line in path.read_text().splitlines()) <= 120
+    assert max(len(line) for path in VIEWS.glob("*.sql") for line in path.read_text().splitlines()) <= 120
 
 
 # --- against the reports ----------------------------------------------------------------------------------------------
@@ -234,7 +246,7 @@ def test_what_the_table_of_report_005_counts_in_measured_runs(tmp_path: Path) ->
         {"parsed": False, "same_graph": False, "stop_reason": "length"},
     ]
     write_run(store, "measured-one", [sample_row(number, **state) for number, state in enumerate(states)])
-    (row,) = store.rows(saved_view("report-005-result").sql)
+    (row,) = store.rows(READY["report-005-result"].sql)
     assert (row["mismatches"], row["parse_failures"], row["no_end"], row["cov_r_percent"]) == (1, 1, 1, None)
 
 
@@ -249,44 +261,17 @@ def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:
     }
     for run_id, about in runs.items():
         write_run(store, run_id, [sample_row(0)], **about)
-    found = {row["run_id"]: row["speedup"] for row in store.rows(saved_view("report-002-1.1").sql)}
+    found = {row["run_id"]: row["speedup"] for row in store.rows(READY["report-002-1.1"].sql)}
     assert found == {"a-none": 0.8, "b-none": 1.0, "c-lp": 4.0, "d-other": None, "e-other": None}
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
-GOOD = "-- name: one\n-- title: T\n-- beside: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n"
 
-
-def test_a_view_is_read_from_its_file(tmp_path: Path) -> None:
+def test_a_query_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "one.sql"
-    path.write_text(GOOD)
-    assert read_query(path, has_report=True) == StoredQuery("one", "T", "a b", "SELECT 1", "001", "2")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("-- title: T\n", "", "its head has to have beside, description, name, title"),
-        ("name: one", "name: two", "its name has to be the file's"),
-        ("report 001", "a report", "`beside` is like"),
-        ("SELECT 1\n", "", "SQL has to follow"),
-        ("-- title: T", "-- a remark", "'-- a remark' is no line of a head"),
-    ],
-)
-def test_a_damaged_view_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
-    path = tmp_path / "one.sql"
-    path.write_text(GOOD.replace(old, new))
-    with pytest.raises(FileFormatError, match=r"one\.sql") as caught:
-        saved_views(tmp_path)
-    assert said in str(caught.value)
-
-
-def test_a_view_that_is_not_there_is_told_the_nearest() -> None:
-    with pytest.raises(StoreError, match=r"report-002-1\.1"):
-        saved_view("report-002-1.11")
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        read_query(Path("/nowhere/none.sql"), has_report=True)
+    path.write_text("-- title: T: u\n-- beside: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n-- c\n")
+    assert read_query(path) == Query("one", "T: u", "SELECT 1\n-- c", "a b", "report 001, section 2")
 
 
 def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> None:
@@ -294,27 +279,73 @@ def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> 
         row["run_id"] for row in console.query("SELECT run_id FROM runs WHERE origin = 'measured'").table.to_pylist()
     ]
     names = {"control": runs[0], "tests": tuple(runs[1:3]), "runs": tuple(runs[:3])}
-    for example in examples():
-        assert example.title.endswith("?") and example.description
-        assert console.query(example.sql, names).table.num_rows > 1, example.name
+    examples = [query for query in ready_queries() if not query.beside]
+    assert len(examples) == 10
+    for example in examples:
+        assert example.title.endswith("?") and console.query(example.sql, names).table.num_rows > 1, example.key
 
 
-def test_an_example_stands_beside_no_report() -> None:
-    assert len(examples()) == 10
-    with pytest.raises(FileFormatError, match="its head has to have beside, description, name, title"):
-        read_query(EXAMPLES / "02-junk-lexicon.sql", has_report=True)
+# --- a user's own -----------------------------------------------------------------------------------------------------
 
 
-def test_parameters_have_defaults_and_take_plain_values(tmp_path: Path) -> None:
-    head = "-- name: v\n-- title: t\n-- beside: report 001, section 1\n-- description: d\n"
-    path = tmp_path / "v.sql"
-    path.write_text(f"{head}-- parameters: part = two words, most = 3\nSELECT $part, $most")
-    view = read_query(path, has_report=True)
-    assert view.sql == "SELECT 'two words', 3"
-    assert view.filled({"most": "7"}) == "SELECT 'two words', 7"
-    for value in ("it's", "", "0", "10001", "$part", "a\nb", "é"):
-        with pytest.raises(StoreError, match="most cannot be"):
-            view.filled({"most": value})
-    path.write_text(f"{head}-- parameters: part = x\nSELECT $other")
-    with pytest.raises(FileFormatError, match="have different names"):
-        read_query(path, has_report=True)
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(tmp_path / "store")
+
+
+def test_save_replace_delete(files: LocalFiles) -> None:
+    assert own_queries(files) == []
+    assert save_query(files, " b ", "SELECT 'é\n'") == Query("own:b", "b", "SELECT 'é\n'")
+    for sql in ("SELECT 1", "SELECT 2"):
+        save_query(files, "A", sql)
+    assert [(query.title, query.sql) for query in own_queries(files)] == [("A", "SELECT 2"), ("b", "SELECT 'é\n'")]
+    delete_query(files, "A")
+    assert [query.key for query in own_queries(files)] == ["own:b"]
+    assert json.loads(files.read(FILE)) == {"version": 1, "queries": [{"name": "b", "sql": "SELECT 'é\n'"}]}
+    assert files.read(FILE).startswith(b'{\n "version"')
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "said"),
+    [
+        ("  ", "SELECT 1", "has 0 characters"),
+        ("x" * (MOST_NAME + 1), "SELECT 1", f"has {MOST_NAME + 1} characters"),
+        ("a\u202eb", "SELECT 1", "invisible character"),
+        ("a", " \n", "the statement has 2 characters"),
+        ("a", "x" * (MOST_SQL + 1), f"Write 1 to {MOST_SQL:,}"),
+        ("a", "SELECT '\ud800'", "half a character at position 8"),
+    ],
+)
+def test_what_cannot_be_kept(files: LocalFiles, name: str, sql: str, said: str) -> None:
+    with pytest.raises(StoreError, match=said):
+        save_query(files, name, sql)
+    assert own_queries(files) == []
+
+
+def test_there_are_only_so_many(files: LocalFiles) -> None:
+    queries = [{"name": f"q{number}", "sql": "SELECT 1"} for number in range(MOST_QUERIES)]
+    files.write(FILE, json.dumps({"version": 1, "queries": queries}).encode())
+    with pytest.raises(StoreError, match="Delete one first"):
+        save_query(files, "another", "SELECT 1")
+    save_query(files, "q0", "SELECT 2")
+    assert len(own_queries(files)) == MOST_QUERIES
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\xff", "does not read"),
+        (b"[]", "does not read"),
+        (b'{"version": 1}', "does not read"),
+        (b"[" * 100_000, "nested too deep"),
+        (b'{"version": 2, "queries": []}', "version 2"),
+        (b'{"version": 1, "queries": [{"name": 3, "sql": "SELECT 1"}]}', "a name and a statement"),
+        (b'{"version": 1, "queries": [{"name": "a", "sql": "\\ud800"}]}', "half a character"),
+    ],
+)
+def test_a_damaged_file_is_named_and_left_alone(files: LocalFiles, content: bytes, said: str) -> None:
+    files.write(FILE, content)
+    for act in (lambda: own_queries(files), lambda: save_query(files, "a", "SELECT 1")):
+        with pytest.raises(FileFormatError, match=f"queries.json' holds no saved queries.*{said}"):
+            act()
+    assert files.read(FILE) == content

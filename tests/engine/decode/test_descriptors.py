@@ -12,7 +12,7 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.errors import ModelError, RegistryError, RunError
-from engine.inspection.effect_words import descriptor_words
+from engine.inspection.tries import descriptor_words
 from engine.lp.constraint import build_constraint
 from engine.lp_records import stored_lp
 from engine.models.loading import load_model

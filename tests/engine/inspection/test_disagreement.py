@@ -9,8 +9,8 @@ import pytest
 
 from engine.inspection.disagreement import Disagreement
 from engine.inspection.lp_cost import RunCost, cost_of_run
-from engine.inspection.lp_cost_words import disagreement_words
 from engine.inspection.runs import run_facts
+from engine.questions.drift_lp_cost import sentences
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, step_row, write_run
 
@@ -71,7 +71,7 @@ def test_rmsd_is_ranked_within_molecules(store: Store) -> None:
     assert of(cost).rmsd is not None
     assert of(cost).rmsd.value == pytest.approx(1)  # type: ignore[union-attr]
     assert (of(cost).rmsd_samples, of(cost).rmsd_molecules) == (24, 6)
-    assert "higher where RMSD is higher (rank correlation 1.00" in disagreement_words(cost)
+    assert "higher (rank correlation 1.00" in " ".join(sentences(cost, "exact"))
 
 
 def test_half_of_the_molecules_the_other_way_is_no_relation(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_half_of_the_molecules_the_other_way_is_no_relation(store: Store) -> Non
     assert found.rmsd.value == pytest.approx(0)
     assert found.rmsd.ends[0] < -0.5 and found.rmsd.ends[1] > 0.5
     assert (found.rmsd_samples, found.rmsd_molecules) == (18, 6)
-    assert "no relation to RMSD shown" in disagreement_words(cost)
+    assert "no relation shown" in " ".join(sentences(cost, "exact"))
 
 
 def test_one_sample_per_molecule_tells_nothing_of_rmsd(store: Store) -> None:

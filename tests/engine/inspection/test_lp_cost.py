@@ -14,8 +14,10 @@ from engine.decode.chances import CHANCES, log_chances
 from engine.decode.presets import Sampling
 from engine.figures.statistics import Interval
 from engine.inspection.lp_cost import RunCost, cost_of_run
-from engine.inspection.lp_cost_words import sentences_of, short_words
 from engine.inspection.runs import run_facts
+from engine.questions import ask
+from engine.questions.drift_lp_cost import sentences
+from engine.questions.question import NeedsWork
 from engine.store.store import Store
 from tests.engine.inspection.made import block_row, sample_row, step_row, write_run
 
@@ -122,7 +124,7 @@ def test_without_top_p_the_same_toy_is_exact(store: Store) -> None:
 
 
 def text_of(found: RunCost, lp: str) -> str:
-    return " ".join(sentences_of(found, lp))
+    return " ".join(sentences(found, lp))
 
 
 # --- what counts --------------------------------------------------------------------------------------------------
@@ -155,10 +157,12 @@ def test_none_counts(store: Store) -> None:
     assert "not known: of 1 sample, none ended" in text_of(found, "exact")
 
 
-def test_a_run_without_chances_is_told_in_words(store: Store) -> None:
-    found = cost(store, [step_row(0, 0, p_raw=0.5)])
-    assert found.samples == 0
-    assert "not known" in text_of(found, "exact")
+def test_a_run_without_chances_needs_work(store: Store) -> None:
+    assert cost(store, [step_row(0, 0, p_raw=0.5)]).samples == 0
+    (run,) = store.found().entries
+    with pytest.raises(NeedsWork) as found:
+        ask(store, "drift_lp_cost", [run.id])
+    assert found.value.commands == (["cost-of-lp", run.id],)
 
 
 def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
@@ -180,7 +184,7 @@ def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
 def test_a_guard_that_was_not_weighed_leaves_it_open(store: Store) -> None:
     found = cost(store, [plain(0, 0, -1.0)], {0: {"redrawn_blocks": 2}}, lp="guarded")
     assert not found.is_guard_known
-    assert "--weigh" in text_of(found, "guarded")
+    assert "not known: of 1 sample, what its guard does" in text_of(found, "guarded")
 
 
 # --- per molecule, and where --------------------------------------------------------------------------------------
@@ -203,7 +207,7 @@ def test_molecules_are_the_units_of_a_runs_intervals(store: Store) -> None:
 def test_few_effective_samples_are_unreliable(store: Store) -> None:
     even = cost(store, [plain(n, 0, -1.0) for n in range(16)])
     assert even.raw.is_reliable and value(even.raw.effective) == pytest.approx(16)
-    assert short_words(even, "exact") == (
+    assert even.short_words("exact") == (
         "exact shifts what the model would have written (log w −1.00 per sample, effective sample size 16 of 16)"
     )
 
@@ -212,14 +216,14 @@ def test_one_heavy_sample_is_unreliable_and_another_distribution(store: Store) -
     found = cost(store, [plain(n, 0, -60.0 - 30 * (n > 0)) for n in range(16)])
     assert not found.raw.is_reliable and value(found.raw.effective) == pytest.approx(1)
     assert "Unreliable" in text_of(found, "v4")
-    assert short_words(found, "v4") == (
+    assert found.short_words("v4") == (
         "v4 draws from another distribution (log w −88.1 per sample, effective sample size 1 of 16)"
     )
 
 
 def test_a_small_cost_leaves_the_model_alone(store: Store) -> None:
     found = cost(store, [plain(n, 0, -0.05) for n in range(16)])
-    assert short_words(found, "exact") == (
+    assert found.short_words("exact") == (
         "exact leaves the model what it would have written (log w −0.05 per sample, effective sample size 16 of 16)"
     )
 

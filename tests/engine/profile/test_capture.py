@@ -57,7 +57,7 @@ def test_a_run_keeps_its_trace(place: Path) -> None:
     assert 0 < trace["forced_tokens"] < trace["tokens"]
     assert set(json.loads(trace["counters"])) == {"prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s"}
     kept = place / trace["file"]
-    assert kept.is_file() and len(read_trace(kept).columns) == trace["events"]
+    assert kept.is_file() and len(read_trace(kept)[0]) == trace["events"]
     families = {one["family"] for one in Store.open().rows("SELECT family FROM trace_ops WHERE side = 'host'")}
     assert {"gemm", "attention", "index"} <= families
 
@@ -115,7 +115,7 @@ def test_with_and_without_an_lp_compared() -> None:
     rows = {row["label"]: row["trace_id"] for row in Store.open().rows("SELECT label, trace_id FROM traces")}
     found = run_json("trace", "compare", rows["small:final, none"], rows["small:final, exact"])
     assert found["work"] == {"control": "host", "test": "host"} and len(found["notes"]) == 1
-    assert "24 in A, 39 in B" in found["notes"][0]
+    assert "24 and 39 tokens" in found["notes"][0]
     figures = {one["name"]: one for one in found["figures"]}
     assert figures["forward_passes"]["control"] == figures["forward_passes"]["test"] == 8
     assert figures["tokens"]["test"] > figures["tokens"]["control"]  # forced tokens take no pass

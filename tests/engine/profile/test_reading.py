@@ -5,16 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import FileFormatError
-from engine.profile import decompress, split_events
-from engine.profile.columns import NOWHERE
-from engine.profile.ingest import ReadTrace, read_trace
+from engine.profile import events as reader
+from engine.profile.columns import NOWHERE, EventColumns, OddEvents
+from engine.profile.events import TraceFile
+from engine.profile.ingest import read_trace
 from engine.profile.summary import exact_sums
 from tests.engine.profile.made_traces import plain_sums, write_trace
 
@@ -22,7 +22,13 @@ HARD_NAMES = ['},{"ph": "X"', '}, {"name', "a\\", '"]', "[{", "\u202e", "€", "
 STREAMS: list[Any] = [7, "7", "", "Traces", None, 20]
 
 
-def sums(read: ReadTrace) -> dict[tuple[str, str, str | None], list[int]]:
+class Read(NamedTuple):
+    columns: EventColumns
+    counts: OddEvents
+    file: TraceFile
+
+
+def sums(read: Read) -> dict[tuple[str, str, str | None], list[int]]:
     columns = read.columns
     totals = exact_sums(columns.op, columns.dur_ns, len(columns.operations))
     calls = [0] * len(columns.operations)
@@ -102,11 +108,11 @@ def test_the_sums_are_those_of_a_plain_computation(
 ) -> None:
     path = written(tmp_path_factory.mktemp("trace") / "t.json", [*events, last], how)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decompress, "PIECE_BYTES", piece)
-        patch.setattr(split_events, "GUESSED_BYTES", 2 * piece)
-        read = read_trace(path)
+        patch.setattr(reader, "PIECE_BYTES", piece)
+        patch.setattr(reader, "GUESSED_BYTES", 2 * piece)
+        read = Read(*read_trace(path))
     assert sums(read) == plain_sums(path)
-    assert read.around.is_closed and not read.around.lenient
+    assert not read.file.lenient
     assert read.counts.flows == sum(event["ph"] == "s" for event in events)
 
 
@@ -115,43 +121,43 @@ def test_a_made_trace_has_the_sums_that_it_was_made_with(tmp_path: Path, name: s
     """Large enough for several pieces, so that the quick way is taken."""
     path = tmp_path / name
     truth = write_trace(path, 50_000)
-    read = read_trace(path)
+    read = Read(*read_trace(path))
     assert sums(read) == truth.sums
     assert sums(read) == plain_sums(path)
     assert (len(read.columns), read.counts.flows) == (truth.events, truth.flows)
-    assert read.around.head["deviceProperties"][0]["name"] == "NVIDIA H100"
+    assert read.file.head["deviceProperties"][0]["name"] == "NVIDIA H100"
 
 
 def test_the_quick_way_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the last piece is looked through token by token."""
     path, looked = tmp_path / "made.json", []
     truth = write_trace(path, 60_000)
-    plain = split_events.element_bounds
+    plain = reader.element_bounds
 
-    def watched(buffer: bytearray, start: int) -> Any:
+    def watched(buffer: bytearray) -> Any:
         looked.append(len(buffer))
-        return plain(buffer, start)
+        return plain(buffer)
 
-    monkeypatch.setattr(split_events, "element_bounds", watched)
-    assert len(read_trace(path).columns) == truth.events
-    assert len(looked) == 1 and path.stat().st_size > 3 * decompress.PIECE_BYTES
+    monkeypatch.setattr(reader, "element_bounds", watched)
+    assert len(Read(*read_trace(path)).columns) == truth.events
+    assert len(looked) == 1 and path.stat().st_size > 3 * reader.PIECE_BYTES
 
 
 def test_without_isal_the_same_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "made.json.gz"
     truth = write_trace(path, 5_000)
-    monkeypatch.setattr(decompress, "_OPEN", gzip.GzipFile)
-    assert sums(read_trace(path)) == truth.sums
+    monkeypatch.setattr(reader, "_GZIP", gzip.GzipFile)
+    assert sums(Read(*read_trace(path))) == truth.sums
 
 
 def one(**said: Any) -> dict[str, Any]:
     return {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.5, "dur": 2.25, **said}
 
 
-def read_of(tmp_path: Path, text: str) -> ReadTrace:
+def read_of(tmp_path: Path, text: str) -> Read:
     path = tmp_path / "t.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    return read_trace(path)
+    return Read(*read_trace(path))
 
 
 def test_absolute_times_keep_their_nanoseconds(tmp_path: Path) -> None:
@@ -163,7 +169,7 @@ def test_absolute_times_keep_their_nanoseconds(tmp_path: Path) -> None:
 
 
 def test_absolute_times_in_every_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decompress, "PIECE_BYTES", 256)
+    monkeypatch.setattr(reader, "PIECE_BYTES", 256)
     events = [f'{{"ph":"X","cat":"kernel","name":"k","ts":170000000012{n:04d}.{n:03d},"dur":1.5}}' for n in range(300)]
     read = read_of(tmp_path, '{"traceEvents":[' + ",\n".join(events) + "]}")
     assert read.columns.start_ns.tolist() == [170_000_000_012_000_0000 + n * 1001 for n in range(300)]
@@ -221,21 +227,6 @@ def test_one_stream_however_it_is_written(tmp_path: Path) -> None:
     read = read_of(tmp_path, json.dumps(events))
     assert [operation.stream for operation in read.columns.operations] == ["7"]
     assert read.columns.op.tolist() == [0, 0, 0]
-
-
-def test_what_is_no_event_is_counted(tmp_path: Path) -> None:
-    read = read_of(tmp_path, json.dumps([one(), None, 5, "x", [], one()]))
-    assert (len(read.columns), read.around.others) == (2, 4)
-
-
-@pytest.mark.parametrize("text", ["[0,0,0,0]", '{"traceEvents":[0,0,0,0]}', "[[1],[2],[3],[4]]"])
-def test_a_file_of_what_is_no_event_is_not_read_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
-    """60 MB of zeros, 58 KB as gz, took minutes."""
-    monkeypatch.setattr(split_events, "MOST_OTHERS", 3)
-    with pytest.raises(FileFormatError, match="over 3 elements of its array are no events, as in a memory timeline"):
-        read_of(tmp_path, text)
 
 
 def test_begins_and_ends_are_told(tmp_path: Path) -> None:

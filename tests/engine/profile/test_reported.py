@@ -4,64 +4,47 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.comparing.queries import saved_views
+from engine.comparing.queries import ready_queries
 from engine.errors import FileFormatError
-from engine.paths import DATA
-from engine.profile.compare import compare_traces
 from engine.profile.ingest import add_trace
 from engine.profile.reported import load_reported, main, publish_reported
+from engine.questions import ask
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_ingest import event, trace_of
 
-VIEWS = DATA / "trace_views"
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 
 
 def test_what_is_ours_follows_from_what_is_stated() -> None:
     """To the digits that are given, and it is another figure than the report's."""
-    derived = load_reported().derived
+    derived = load_reported()[1]
     assert len(derived) > 8
     for one in derived:
-        assert one.why.strip() and one.claim.startswith("003-")
-        if one.ours is None:
+        assert one["why"].strip()
+        if one["ours"] is None:
             continue
-        assert ARITHMETIC.fullmatch(one.computed_from)
-        value = eval(one.computed_from)
-        assert value == pytest.approx(one.ours, rel=0.005 if one.unit != "s" else 0.05), one.what
-        assert value != pytest.approx(one.stated, rel=0.02), one.what
-
-
-def test_each_wrong_figure_is_a_claim() -> None:
-    text = (DATA / "claims" / "003.toml").read_text(encoding="utf-8")
-    for one in load_reported().derived:
-        assert f'id = "{one.claim.removeprefix("003-")}"' in text
+        assert ARITHMETIC.fullmatch(one["from"])
+        value = eval(one["from"])
+        assert value == pytest.approx(one["ours"], rel=0.005 if one["unit"] != "s" else 0.05), one["what"]
+        assert value != pytest.approx(one["stated"], rel=0.02), one["what"]
 
 
 def test_the_reports_table(tmp_path: Path) -> None:
     store = Store(LocalFiles(tmp_path))
     publish_reported(store)
     publish_reported(store)  # in place of what is there
-    found = compare_traces(store, "reported-003-llama", "reported-003-qwen")
-
-    def pair(name: str) -> Any:
-        one = found.figure(name)
-        return one.control, one.test
-
-    assert pair("launch_calls") == (961_645, 2_912_920)
-    assert pair("attention_calls") == (20_672, 48_440)
-    assert pair("copy_calls") == (59_440, 139_272)
-    assert pair("concat_calls") == (81_280, 193_760)
-    assert pair("launch_us") == (3_300_000, 13_500_000)
-    assert pair("launch_a_token") == (pytest.approx(33.7, abs=0.05), pytest.approx(76.3, abs=0.05))
-    assert pair("idle_share") == (None, None)
-    assert "Both are what a report states. They were not measured here." in found.notes
+    figures = ask(store, "profiles_launches", ["reported-003-llama", "reported-003-qwen"]).tables["main"].to_pylist()
+    found = {row["name"]: (row["control"], row["test"]) for row in figures}
+    assert (found["launch_calls"], found["attention_calls"]) == ((961_645, 2_912_920), (20_672, 48_440))
+    assert (found["copy_calls"], found["concat_calls"]) == ((59_440, 139_272), (81_280, 193_760))
+    assert (found["launch_us"], found["idle_share"]) == ((3_300_000, 13_500_000), (None, None))
+    assert found["launch_a_token"] == pytest.approx((33.7, 76.3), abs=0.05)
 
 
 def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
@@ -72,7 +55,7 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     made = add_trace(store, path).id
     marks = [event("user_annotation", "driftscope::template", 10 * n, n) for n in range(1, 9)]
     marked = add_trace(store, trace_of(tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)])).id
-    views = {view.name: view for view in saved_views(VIEWS)}
+    views = {view.key: view for view in ready_queries() if "JOIN traces" in view.sql}
     assert len(views) == 4
     with store.console() as console:
         answers = {name: console.query(view.sql).table.to_pylist() for name, view in views.items()}
@@ -94,7 +77,7 @@ def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
     store = Store(LocalFiles(tmp_path / "store"))
     outer = event("cpu_op", "aten::scaled_dot_product_attention", 0, 10)
     add_trace(store, trace_of(tmp_path, [outer, event("cpu_op", "aten::_scaled_dot_product_flash_attention", 2, 6)]))
-    views = {view.name: view for view in saved_views(VIEWS)}
+    views = {view.key: view for view in ready_queries()}
     with store.console() as console:
         (attention,) = console.query(views["report-001-attention"].sql).table.to_pylist()
         (summary,) = console.query(views["report-003-traces"].sql).table.to_pylist()

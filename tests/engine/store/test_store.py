@@ -151,7 +151,6 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store, numbe
             lambda: begun(store.home, "new"),
             lambda: store.annotate("one", label="x"),
             lambda: store.remove("one"),
-            lambda: store.delete(["one"]),
         )
         for change in changes:
             with pytest.raises(StoreError, match=rf"cannot be written: {os.strerror(number)}\. .*(place|room) "):

@@ -1,0 +1,151 @@
+"""Traces of the store as questions read them: one row of sums per family, and what to know before any figure.
+
+Work is what devices did, or where a trace has no device, what operators did without those inside them. What a trace
+does not know is None, never 0. Ratios are test over control; a trace alone is its own test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from engine.errors import StoreError
+from engine.figures.statistics import quotient
+from engine.store.entries import Entry, entry_names
+from engine.store.store import Store
+from engine.store.trace_schema import TRACE_OPS
+
+COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
+PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
+WINDOW = 0.02  # two traces whose tokens differ by less cover as much
+MOST_WARNINGS = 5
+SQL = """
+SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
+       sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
+FROM trace_ops GROUP BY ALL ORDER BY trace_id, side, family
+"""
+
+
+class Totals(NamedTuple):
+    """Calls, and their time."""
+
+    calls: int
+    us: float
+
+    @property
+    def mean_us(self) -> float | None:
+        return self.us / self.calls if self.calls else None
+
+
+NOTHING = Totals(0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    entry: Entry
+    name: str
+    families: Mapping[tuple[str, str], Totals]  # by side and family
+    delay_us: float | None  # mean, from launch to kernel
+
+    @property
+    def work_side(self) -> str:
+        return "device" if any(side == "device" for side, _ in self.families) else "host"
+
+    @property
+    def is_whole(self) -> bool:
+        """False for a reported trace: the report names some operations only."""
+        return self.entry.row.get("origin") != "reported"
+
+    @property
+    def has_calls(self) -> bool:
+        return any(side == "call" for side, _ in self.families)
+
+    def work(self, *families: str) -> Totals:
+        """Of some families of the work, or of all."""
+        chosen = [t for (side, name), t in self.families.items() if side == self.work_side and name in families]
+        chosen = chosen if families else [t for (side, _), t in self.families.items() if side == self.work_side]
+        return Totals(sum(totals.calls for totals in chosen), sum(totals.us for totals in chosen))
+
+    def known(self, column: str) -> float | None:
+        value = self.entry.row.get(column)
+        return None if value is None else float(value)
+
+
+def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
+    """The control and the test."""
+    rows = store.table(SQL, of=[entry.id for entry in entries]).to_pylist()
+    names, traces = entry_names(entries), []
+    for entry in entries:
+        if TRACE_OPS.name not in entry.parts:
+            raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
+    for entry in (entries[0], entries[-1]):
+        mine = [row for row in rows if row["trace_id"] == entry.id]
+        families = {(row["side"], row["family"]): Totals(row["calls"], row["us"]) for row in mine}
+        trace = Trace(entry, names[entry.id], families, None)
+        work = [row for row in mine if row["side"] == trace.work_side]
+        launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
+        traces.append(Trace(entry, names[entry.id], families, quotient(delay, launched)))
+    return traces[0], traces[1]
+
+
+def split_us(control: Totals, test: Totals, per: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
+    """The difference as more calls, each at the mean of both times, and slower calls; each trace over its count.
+
+    The two add up to it. A family that only one of them has is all calls.
+    """
+    change = test.us / per[1] - control.us / per[0]
+    if control.mean_us is None or test.mean_us is None:
+        return change, 0.0
+    by_calls = (test.calls / per[1] - control.calls / per[0]) * (control.mean_us + test.mean_us) / 2
+    return by_calls, change - by_calls
+
+
+def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Any]:
+    """Columns of both, each with its ratio; ``per`` has more, such as {"us_a_token": (256, 339)}."""
+    pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
+    columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
+    columns |= {name: (quotient(control.us, one), quotient(test.us, other)) for name, (one, other) in per.items()}
+    row: dict[str, Any] = {}
+    for name, (one, other) in columns.items():
+        row |= {f"{name}_control": one, f"{name}_test": other, f"{name}_ratio": quotient(other, one)}
+    by_calls, by_mean = split_us(control, test)
+    return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
+
+
+def incomparable(control: Trace, test: Trace) -> str:
+    """Why the difference of these two cannot be split; empty where it can."""
+    if control.work_side != test.work_side:
+        return "Not comparable: one is work of a device, the other of operators on a CPU."
+    if control.is_whole != test.is_whole:
+        reported = control.name if test.is_whole else test.name
+        return f"Not comparable as a whole: {reported} is a report's, which names some operations only."
+    return ""
+
+
+def cautions(control: Trace, test: Trace) -> Iterator[str]:
+    """What to know before any figure. Texts may have words of a trace's file in them: escape them."""
+    rows = {trace.name: trace.entry.row for trace in (control, test)}
+    if control.entry.id != test.entry.id:
+        if control.work_side != test.work_side:
+            yield "Not comparable: one trace has device events, the other only operators on the CPU."
+        if {row.get("form") for row in rows.values()} == {"events", "table"}:
+            yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
+        devices = [row.get("device") for row in rows.values()]
+        if all(devices) and devices[0] != devices[1]:
+            yield f"They ran on different devices: {control.name} on {devices[0]}, {test.name} on {devices[1]}."
+        one, other = control.known("tokens"), test.known("tokens")
+        if one and other and abs(other / one - 1) > WINDOW:
+            yield f"They cover {one:,.0f} and {other:,.0f} tokens: compare per-token figures."
+    reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
+    if reported:
+        yield f"{' and '.join(reported)}: as a report states it, not measured here."
+    for name, row in rows.items():
+        if row.get("is_complete") is False:
+            yield f"{name} is cut off: its sums cover what could be read."
+        if row.get("counted_by") == "run":
+            yield f"{name}: per-token figures use the whole run's tokens, right only if the trace covers all of it."
+        lines = str(row.get("warnings") or "").splitlines()
+        more = [f"{len(lines) - MOST_WARNINGS:,} more warnings"] if len(lines) > MOST_WARNINGS else []
+        for line in lines[:MOST_WARNINGS] + more:
+            yield f"The file of {name}: {line.rstrip('.')}."

@@ -1,0 +1,111 @@
+"""What the LP costs the model, as one number: how far its draws are from what the model would have written.
+
+log w of a sample is the sum over its tokens of ln p - ln q: p the model's probability at the sampling's temperature, q
+the one that the token was drawn with, 1 where it was forced. log p(C) is the model's own mass on all texts that the LP
+admits; where filters or a guard leave some of these out it is a lower bound. With few effective samples, few carry the
+weight: KL is then too small, and log p(C) uncertain. 95 % bootstrap intervals over molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.figures.statistics import Interval
+from engine.figures.words import counted, with_interval
+from engine.inspection.lp_cost import Place, RunCost, cost_of_run, effective_words, nat
+from engine.inspection.runs import facts_of
+from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "What does the LP cost the model?"
+OF = Of("run")
+PLACES = {"along": "along the answer", "parts": "by segment and number", "elements": "by element"}
+OPTIONS = (Option("cost_by", "along", "Cost", PLACES),)
+PARTS = {"forced": "forced tokens", "free": "mask at free tokens", "filters": "sampling filters"}
+COLUMNS = {
+    "place": Column("where"),
+    **{name: Column(words, "nat") for name, words in PARTS.items()},
+    "log_w": Column("log w", "nat", "The sum of the three: per sample, by element per block"),
+    "low": Column("from", "nat", "95 % bootstrap interval over molecules"),
+    "high": Column("to", "nat"),
+    "nat": Column("log w", "nat"),
+}
+CHARTS = (Chart("bars", "nat", "place", "bars", colour="part", hover=("place", "part", "nat", "tokens")),)
+TABLES = ("main",)
+UNKNOWN = "What the LP costs the model is not known"
+
+
+def places_rows(places: Sequence[Place]) -> list[dict[str, Any]]:
+    return [
+        {"place": place.name, "tokens": place.tokens, **{part: getattr(place, part) for part in PARTS},
+         "log_w": place.whole.value, "low": place.whole.low, "high": place.whole.high}
+        for place in places
+    ]  # fmt: skip
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    cost = cost_of_run(store, facts_of(entries[0]))
+    if not cost.samples:
+        raise NeedsWork(
+            f"{UNKNOWN}: no steps say with which probability tokens were drawn", ["cost-of-lp", entries[0].id]
+        )
+    by = options["cost_by"]
+    rows = places_rows({"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by])
+    bars = [{"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
+            for part, words in PARTS.items() for row in rows if abs(row[part]) >= 0.001]  # fmt: skip
+    lp = entries[0].row.get("lp") or "The LP"
+    overall = [
+        {"p of the model": name, **{key: with_interval(value, nat) for key, value in figures.items()},
+         "effective": effective_words(estimate, cost.samples), "reliable": estimate.is_reliable}
+        for name, log_w, estimate in (("tempered", cost.log_w_tempered, cost.tempered), ("raw", cost.log_w, cost.raw))
+        for figures in [{"log w per sample": log_w, "log p(C)": estimate.log_p, "KL": estimate.kl}]
+    ]  # fmt: skip
+    notes = [{"note": line} for line in sentences(cost, str(lp))]
+    return {"main": rows_table(rows, ["place"]), "bars": rows_table(bars, ["place", "part", "nat"]),
+            "overall": rows_table(overall), "notes": rows_table(notes)}  # fmt: skip
+
+
+def sentences(cost: RunCost, lp: str) -> list[str]:
+    """The verdict first, then how far it can be trusted."""
+    if not cost.counting or cost.log_w_tempered is None:
+        why = "none ended" if cost.is_guard_known else "what its guard does to the distribution was not estimated"
+        return [f"{UNKNOWN}: of {counted(cost.samples, 'sample')}, {why}."]
+
+    def value(part: Interval | None) -> float:
+        return 0.0 if part is None else part.value
+
+    mask = value(cost.free) - value(cost.filters)
+    parts = {"at forced tokens": value(cost.forced), "by the mask at free ones": mask,
+             "by the sampling filters": value(cost.filters),
+             "by the guard": cost.lp_part - value(cost.mask)}  # fmt: skip
+    split = [f"{nat(part)} {where}" for where, part in parts.items() if abs(part) >= 0.005 or "at" in where.split()]
+    known, estimate = cost.disagreement, cost.tempered
+    least = "at least " if cost.is_bound else ""
+    found = [
+        f"{lp} {cost.verdict}: log w is {with_interval(cost.log_w_tempered, nat)} per sample, {', '.join(split)}.",
+        f"log p(C) is {least}{with_interval(estimate.log_p, nat)}; {effective_words(estimate, cost.samples)}; KL "
+        f"from the model conditioned on the LP's language {with_interval(estimate.kl, nat)} nat.",
+    ]
+    if not estimate.is_reliable:
+        found.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
+    if left := cost.samples - cost.counting:
+        found.append(f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0.")
+    if known.slope is not None:
+        verdict = "no trend" if not known.slope.excludes_zero else "grows" if known.slope.value > 0 else "falls"
+        found.append(f"−log w per block along the text: {verdict} ({with_interval(known.slope, nat)} nat per block).")
+    if known.rmsd is not None:
+        verdict = "no relation shown" if not known.rmsd.excludes_zero else "higher" if known.rmsd.value > 0 else "lower"
+        over = f"{counted(known.rmsd_samples, 'sample')} of {counted(known.rmsd_molecules, 'molecule')}"
+        found.append(f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "
+                     f"{with_interval(known.rmsd, nat)}, {over}).")  # fmt: skip
+    if cost.raw != cost.tempered:
+        found.append(f"With the raw p, at temperature 1: log w {with_interval(cost.log_w, nat)} per sample, log p(C) "
+                     f"{with_interval(cost.raw.log_p, nat)}, {effective_words(cost.raw, cost.samples)}.")  # fmt: skip
+    return found
+
+
+def answer(tables: Tables, options: Options) -> str:
+    lead, *notes = tables["notes"]["note"].to_pylist()
+    return answer_text([lead], notes)

@@ -1,0 +1,51 @@
+"""What no report saw: blocks that the group's reader misreads without an error.
+
+The group's runner (v3.9 on) splits a block at commas and takes the last number of each part. A digit inside junk is
+read as a coordinate: the answer passes by the reports' rule and decodes by the runner's. By ours it is not clean.
+`python -m engine sql` counts the same of new runs: SELECT run_id, misread_blocks, misread_most_ang FROM runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from engine.figures.words import counted, percent
+from engine.inspection.misread import misread_by_run
+from engine.questions.question import Column, Of, Options, Tables, rows_table
+from engine.store.entries import Entry
+from engine.store.store import Store
+
+TITLE = "Which numbers does the group's reader misread?"
+OF = Of("run", least=0, most=0)
+OPTIONS = ()
+COLUMNS = {
+    "run_id": Column(is_hidden=True),
+    "misread": Column("misread blocks", help="Over 0.01 Å off, or taken from no number"),
+    "blocks": Column("of blocks"),
+    "most_ang": Column("farthest", "Å"),
+    "text": Column("farthest block, as written"),
+}
+CHARTS = ()
+TABLES = ("main",)
+
+
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:
+    return hash(tuple(entry.key for entry in store.found().entries))
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    runs = misread_by_run(store, store.found().entries)
+    columns = ["model", "lp", "origin", "misread", "blocks", "most_ang", "text", "run_id"]
+    return {"main": rows_table([asdict(run) for run in runs], columns)}
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows = tables["main"].to_pylist()
+    if not rows:
+        return "No stored run has a block that the group's reader misreads."
+    worst = max(rows, key=lambda row: float(row["most_ang"] or 0))
+    share = percent(worst["misread"] / worst["blocks"])
+    words = f"In {counted(worst['misread'], 'block')} of {worst['blocks']:,} ({share}) of {worst['model']}'s run under "
+    words += f"{worst['lp']}, the group's reader puts the atom elsewhere than the text says"
+    return words + ("." if worst["most_ang"] is None else f", by up to {worst['most_ang']:.2f} Å: “<{worst['text']}>”.")

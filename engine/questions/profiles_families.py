@@ -1,0 +1,283 @@
+"""Work by families of operations, and how a control's time becomes a test's: by more calls and by slower ones.
+
+A family's difference is split in two parts that add up: more or fewer calls, each at the mean of both times, and slower
+or faster calls; a family that only one of the two has is all calls. It shows how much, not why, and telling noise apart
+takes more than one trace of each. The reports call attention and products of matrices (gemm) real compute and all else
+overhead; norms, copies and elementwise work of the same model are part of that rest, and over the span also the time in
+which nothing runs. Families are rules over names, in `data/trace_families.toml`; *other* is what none matches. To add
+your own, name a file of such rules in `DRIFTSCOPE_TRACE_FAMILIES`, and add the trace again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.figures.statistics import quotient
+from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, times
+from engine.lp_records import LEGAL_ROWS
+from engine.models.summary import sized
+from engine.profile.traces import (
+    COMPUTE,
+    NOTHING,
+    PERS,
+    WINDOW,
+    Totals,
+    Trace,
+    cautions,
+    incomparable,
+    pair_row,
+    split_us,
+    traces_of,
+)
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, model_name
+from engine.store.store import Store
+
+TITLE = "Where does the time go?"
+OF = Of("trace", least=1, most=2)
+
+
+def pers(store: Store, entries: Sequence[Entry]) -> list[str]:
+    return [words for words, count in PERS.items() if not count or all(entry.row.get(count) for entry in entries)]
+
+
+OPTIONS = (
+    Option("per", None, "Time", pers, help="What the traces' times are divided by, where both know it"),
+    Option("compute", None, "Real compute", ["of the work", "of the span"]),
+    Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
+)
+SIDES = ("control", "test", "ratio")
+COLUMNS = {
+    "family": Column("family", is_pinned=True, help="Rules over the names of operations"),
+    "side": Column("side", help="device; host: operators on a CPU, without those inside them; call: into the runtime"),
+    **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
+    **{f"total_us_{s}": Column(f"time, {s}", "×" if s == "ratio" else "µs", "All calls") for s in SIDES},
+    **{f"mean_us_{s}": Column(f"each, {s}", "×" if s == "ratio" else "µs", "Time per call") for s in SIDES},
+    **{f"us_{s}": Column(s, "µs", "Time of the family, as chosen above") for s in ("control", "test")},
+    "us_difference": Column("difference", "µs", "Test less control"),
+    "us_by_calls": Column("by calls", "µs", "Cost of more calls"),
+    "us_by_each": Column("by each", "µs", "Cost of slower calls"),
+    **{f"share_{s}": Column(f"share, {s}", "%", "Of all work of the trace") for s in ("control", "test")},
+    "end": Column("work, ms"),
+    "step": Column("step"),
+    "change": Column("change"),
+    "share": Column("share", "%"),
+}
+CHARTS = (
+    Chart("bars", "end", "step", "steps", colour="move", low="start", text="change", hover=("step", "change")),
+    Chart("bars", "share", "name", "compute", colour="part", hover=("name", "part", "share")),
+)
+TABLES = ("table",)
+MOST_STEPS, MOST_NAMED, SMALL, REST = 8, 3, 0.05, "all others"
+PLAIN_NAMES = {"gemm": "matrix products", "concat": "concatenations"}
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control, test = traces_of(store, entries)
+    is_alone, count = len(entries) == 1, PERS[options["per"]]
+    bases = (control.known(count) or 1.0, test.known(count) or 1.0) if count else (1.0, 1.0)
+    known = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
+    rows: list[dict[str, Any]] = []
+    for side, family in dict.fromkeys([*control.families, *test.families]):
+        if side not in {control.work_side, test.work_side, "call"}:
+            continue
+        one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
+        by_calls, by_each = split_us(one, other, bases)
+        row = {"side": side, "family": family, **pair_row(one, other, known), "us_difference": by_calls + by_each}
+        row |= {"us_by_calls": by_calls, "us_by_each": by_each}
+        for name, trace, totals, base in (("control", control, one, bases[0]), ("test", test, other, bases[1])):
+            row |= {f"us_{name}": totals.us / base, f"share_{name}": quotient(totals.us, trace.work().us)}
+            # 0 means none, but not for work of the other side, nor for what a report leaves out.
+            row[f"known_{name}"] = side in (trace.work_side, "call") and (trace.is_whole or totals.calls > 0)
+        rows.append(row)
+    rows.sort(key=lambda row: (-abs(row["difference_us"]), row["side"], row["family"]))
+    work, calls = ([row for row in rows if (row["side"] == "call") == is_call] for is_call in (False, True))
+    shown = [
+        "family",
+        "us_control",
+        "us_test",
+        "us_difference",
+        "calls_control",
+        "calls_test",
+        "share_control",
+        "share_test",
+    ]
+    shown[1:1] = ["side"] if calls or control.work_side != test.work_side else []
+    if options["columns"]:
+        shown += [
+            "us_by_calls",
+            "us_by_each",
+            *(f"{n}_{s}" for n in ("total_us", "mean_us") for s in SIDES),
+            "calls_ratio",
+        ]
+    one_side = ("_test", "_ratio", "_difference", "_by_calls", "_by_each")
+    shown = [name for name in shown if not (is_alone and name.endswith(one_side))]
+    hidden = {"control": ("_control", "_difference"), "test": ("_test", "_difference")}
+    table = []
+    for row in sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"]))):
+        ends = [end for name, ends in hidden.items() if not row[f"known_{name}"] for end in ends]
+        ends += ["share_control", "share_test"] if row["side"] == "call" else []
+        table.append({name: None if name.endswith(tuple(ends)) else row[name] for name in shown})
+    reason = incomparable(control, test)
+    return {
+        "main": rows_table(work, ["side", "family"]),
+        "calls": rows_table(calls, ["side", "family"]),
+        "table": rows_table(table, shown),
+        "steps": rows_table([] if reason else steps(control, test, work, bases), ["step", "start", "end"]),
+        "compute": rows_table(compute([control] if is_alone else [control, test], options["compute"])),
+        "facts": rows_table([facts(store, trace, count) | {"reason": reason} for trace in (control, test)]),
+        "notes": rows_table([{"note": note} for note in cautions(control, test)], ["note"]),
+    }
+
+
+def steps(
+    control: Trace, test: Trace, work: Sequence[Mapping[str, Any]], bases: tuple[float, float]
+) -> list[dict[str, Any]]:
+    """Bars from the control's time to the test's that end where the next begins; of a trace alone its families."""
+    if control.entry.id == test.entry.id:
+        by_time = sorted(work, key=lambda row: -row["us_control"])
+        return [{"step": row["family"], "move": "time", "start": 0.0, "end": row["us_control"] / 1000,
+                 "change": microseconds(row["us_control"])} for row in by_time]  # fmt: skip
+    by_change = sorted(work, key=lambda row: -abs(row["us_difference"]))
+    shown = by_change if len(by_change) <= MOST_STEPS + 1 else by_change[:MOST_STEPS]
+    parts = [(row["family"], row["us_by_calls"], row["us_by_each"]) for row in shown]
+    if rest := by_change[len(shown) :]:
+        parts.append((REST, sum(r["us_by_calls"] for r in rest), sum(r["us_by_each"] for r in rest)))
+    first, last = control.work().us / bases[0], test.work().us / bases[1]
+    found = [{"step": control.name, "move": "all work", "start": 0.0, "end": first / 1000,
+              "change": microseconds(first)}]  # fmt: skip
+    at = first
+    for family, by_calls, by_each in parts:
+        for change, moves in ((by_calls, ("fewer calls", "more calls")), (by_each, ("faster calls", "slower calls"))):
+            if change:
+                move = moves[change > 0]
+                found.append({"step": f"{family}, {move}", "move": move, "start": at / 1000,
+                              "end": (at + change) / 1000, "change": signed_microseconds(change)})  # fmt: skip
+            at += change
+    whole = {"step": test.name, "move": "all work", "start": 0.0, "end": last / 1000, "change": microseconds(last)}
+    return [*found, whole]
+
+
+def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
+    """Shares by part, which add up to one; none of a report, which names some operations only."""
+    rows = []
+    for trace in traces:
+        real, span = trace.work(*COMPUTE).us, trace.known("span_us")
+        is_span = of == "of the span" and span is not None and real <= span
+        whole = (span or 0.0) if is_span else trace.work().us
+        if not trace.is_whole or whole <= 0:
+            continue
+        parts = {name: trace.work(name).us / whole for name in COMPUTE}
+        parts["the rest of the span" if is_span else "all other work"] = max(0.0, 1 - sum(parts.values()))
+        rows += [{"name": trace.name, "part": part, "share": share} for part, share in parts.items()]
+    return rows
+
+
+def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
+    """What the sentences say of a trace besides its families."""
+    runs = {entry.id: entry.row for entry in store.found().entries}
+    run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
+    row = {
+        "name": trace.name,
+        "work_side": trace.work_side,
+        "is_whole": trace.is_whole,
+        "work_us": quotient(trace.work().us, base),
+    }
+    row |= {"span_us": quotient(trace.known("span_us"), base), "base": base, "lp": run.get("lp")}
+    row |= {"forced": quotient(trace.known("forced_tokens"), trace.known("tokens")), "backend": run.get("backend")}
+    here = quotient(trace.known("tokens"), trace.known("samples"))
+    row["tokens_a_sample"] = here if here is not None else quotient(run.get("tokens"), run.get("samples"))
+    row["us_a_token"] = quotient(trace.known("span_us"), trace.known("tokens"))
+    row["model"] = sized(model_name(run)) if model_name(run) else ""
+    row["device"], row["has_work"] = trace.entry.row.get("device") or "a CPU", trace.work().us > 0
+    if run.get("lp") == "exact" and row["backend"] == "fast":
+        row["legal"], row["vocabulary"] = LEGAL_ROWS.get(str(run.get("tokenizer"))), run.get("vocab_size")
+    other = [str(op["name"]) for op in store.table(OTHER, of=[trace.entry.id]).to_pylist()]
+    return row | {"other": listed(other)}
+
+
+OTHER = """
+SELECT coalesce(short_name, name) AS name FROM trace_ops
+WHERE family = 'other' AND side IN ('device', 'host') GROUP BY ALL ORDER BY sum(total_us) DESC LIMIT 3
+"""
+
+
+def answer(tables: Tables, options: Options) -> str:
+    control, test = tables["facts"].to_pylist()
+    rows, per = tables["table"].to_pylist(), "" if options["per"] == "whole traces" else f" {options['per']}"
+    is_alone = "us_test" not in tables["table"].column_names
+    models = {f"{fact['model']}, on {fact['device']}": None for fact in (control, test) if fact["model"]}
+    notes = [f"Times are of {listed(list(models))}."] if models else []
+    for name, share in (("control", control), ("test", test))[: 1 if is_alone else 2]:
+        unmatched = next((row[f"share_{name}"] for row in rows if row["family"] == "other"), None)
+        if unmatched and share["other"]:
+            notes.append(f"No rule of a family matches {percent(unmatched)} of the work of {share['name']}, "
+                         f"most of it {share['other']}.")  # fmt: skip
+    if not control["is_whole"] or not test["is_whole"]:
+        notes.append("A report names some operations only: shares are of those.")
+    if control["reason"]:
+        return answer_text([control["reason"]], notes)
+    if not control["has_work"]:
+        return answer_text([f"{control['name']} has no work with a duration."], notes)
+    shares: dict[str, float] = {}
+    for row in tables["compute"].to_pylist():
+        shares[row["name"]] = shares.get(row["name"], 0.0) + row["share"] * (row["part"] in COMPUTE)
+    of = listed([f"{percent(share)} {options['compute']} in {name}" for name, share in shares.items()])
+    real = [f"Attention and matrix products are {of}."] if shares else []
+    if is_alone:
+        parts = [f"{row['family']} {percent(row['share_control'])}" for row in rows if row["share_control"]]
+        clock = f" in {microseconds(control['span_us'])} by the clock" if control["span_us"] else ""
+        lead = f"{control['name']} does {microseconds(control['work_us'])} of work{per}{clock}: {listed(parts[:3])}."
+        return answer_text([lead, *real], notes)
+    return answer_text([*difference(control, test, tables["main"].to_pylist(), per), *real], notes)
+
+
+def difference(
+    control: Mapping[str, Any], test: Mapping[str, Any], work: Sequence[Mapping[str, Any]], per: str
+) -> list[str]:
+    """How much faster, which families make it, and what the LP has to do with it."""
+    pace = times_words(control["work_us"], test["work_us"], "in work")
+    if control["span_us"] and test["span_us"]:
+        pace = f"{times_words(control['span_us'], test['span_us'], 'by the clock')}, and {pace}"
+    lines = [f"{per.strip().capitalize()}, {test['name']} {pace}." if per else f"{test['name']} {pace}."]
+    bases = control["base"], test["base"]
+    changes = []
+    for row in work:
+        one, other = (Totals(row[f"calls_{s}"], row[f"total_us_{s}"]) for s in ("control", "test"))
+        changes.append((sum(split_us(one, other, bases)), row))
+    moved, whole = sum(abs(change) for change, _ in changes), sum(change for change, _ in changes)
+    largest = [pair for pair in sorted(changes, key=lambda pair: -abs(pair[0])) if abs(pair[0]) >= SMALL * moved]
+    if moved:
+        named = []
+        for change, row in largest[:MOST_NAMED]:
+            calls = quotient(row["calls_test"] / bases[1], row["calls_control"] / bases[0])
+            how = (
+                f"{times(calls)} the calls"
+                if calls
+                else f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
+            )
+            each = f", each {times_words(row['mean_us_control'], row['mean_us_test'])}" if row["mean_us_ratio"] else ""
+            named.append(f"{PLAIN_NAMES.get(row['family'], row['family'])} {signed_microseconds(change)} ({how}{each})")
+        lines.append(f"Work changes by {signed_microseconds(whole)}{per}, most by {listed(named)}.")
+    is_pair = control["lp"] == "none" and test["lp"] not in (None, "none") and control["model"] == test["model"]
+    if is_pair and test["forced"]:
+        cause = f"{test['lp']} forces {percent(test['forced'])} of its tokens, which need no pass of their own"
+        if test.get("legal") and test["legal"] < test["vocabulary"]:
+            cause += f", and computes logits for {test['legal']:,} of {test['vocabulary']:,} tokens of the vocabulary"
+        lines.append(f"{cause}.")
+    before, after, pace_before, pace_after = (f[n] for n in ("tokens_a_sample", "us_a_token") for f in (control, test))
+    if before and after and pace_before and pace_after and abs(after / before - 1) > WINDOW:
+        lines.append(f"{test['name']} writes {number(after)} tokens per sample against {number(before)}: per sample it "
+                     f"{times_words(pace_before * before, pace_after * after, 'by the clock')}.")  # fmt: skip
+    return lines
+
+
+def times_words(control: float, test: float, what: str = "") -> str:
+    """``is 3.77× faster by the clock (4.90 ms to 1.30 ms)``"""
+    if not control or not test:
+        return f"takes {microseconds(test)} {what}".rstrip()
+    if not what:
+        return f"{times(control / test)} faster" if test < control else f"{times(test / control)} as long"
+    pace = f"is {times(control / test)} faster" if test < control else f"takes {times(test / control)} as long"
+    return f"{pace} {what} ({microseconds(control)} to {microseconds(test)})"

@@ -1,0 +1,165 @@
+"""Single operations by name, all streams together: those that came, went, grew and shrank, and what each costs.
+
+Bars to the right are what the test has more of, to the left what it has less of. *Change* is of calls; time may go the
+other way. Click a bar for its operation's full name, streams, shortest and longest call. Counts are of whole traces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from engine.figures.statistics import quotient
+from engine.figures.words import listed, percent, shortened, signed, signed_microseconds, times
+from engine.profile.traces import WINDOW, Totals, incomparable, pair_row, traces_of
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, entry_names
+from engine.store.store import Store
+
+TITLE = "Which operations take the time, and which differ?"
+OF = Of("trace", least=1, most=2)
+# Saved links name the control A and the test B.
+CHANGES = {"only in B": "added", "only in A": "gone", "more calls": "grown", "fewer calls": "shrunk",
+           "as many calls": "same"}  # fmt: skip
+WORDS = {"only in B": "only in the test", "only in A": "only in the control"}
+
+
+def families(store: Store, entries: Sequence[Entry]) -> list[str]:
+    found = store.table("SELECT DISTINCT family FROM trace_ops ORDER BY family", of=[entry.id for entry in entries])
+    return [str(family) for family in found["family"].to_pylist()]
+
+
+OPTIONS = (
+    Option("change", None, "Change of calls", {name: WORDS.get(name, name) for name in CHANGES}, is_many=True),
+    Option("family", None, "Family", families, is_many=True),
+    Option("kernel", "", "Contains", help="Words in the operation's full name"),
+    Option("by", None, "Largest by", ["time", "calls"]),
+    Option("operation", None, "Operation", is_picked=True),
+)
+SIDES = ("control", "test", "ratio")
+COLUMNS = {
+    "short_name": Column("operation", is_pinned=True),
+    "family": Column("family"),
+    "change": Column("calls in the test", help="More, fewer or as many as in the control, or only in one of them"),
+    "difference_us": Column("difference", "µs", "Test less control"),
+    **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
+    **{f"total_us_{s}": Column(f"time, {s}", "×" if s == "ratio" else "µs") for s in SIDES},
+    **{f"mean_us_{s}": Column(f"each, {s}", "×" if s == "ratio" else "µs") for s in SIDES},
+    "value": Column("difference"),
+    "share": Column("share", "%", "Of all work"),
+    "name": Column("full name"),
+    "key": Column(is_hidden=True),
+    "trace": Column("trace"),
+    **{name: Column(words, "µs") for name, words in (("min_us", "shortest"), ("max_us", "longest"),
+                                                     ("delay_us", "after its launch"), ("us", "time"))},
+}  # fmt: skip
+CHARTS = (
+    Chart("bars", "value", "short_name", "largest", colour="move", text="words",
+          hover=("name", "family", "words", "calls_control", "calls_test"), picks="option:operation:key"),
+)  # fmt: skip
+TABLES = ("streams", "table")
+MOST_DRAWN, MOST_NAME = 12, 80
+SQL = """
+WITH ops AS (
+    SELECT *, coalesce(self_us, total_us) AS us, trace_id = $control AS is_control, trace_id = $test AS is_test
+    FROM trace_ops
+    QUALIFY side = if(bool_or(side = 'device') OVER (PARTITION BY trace_id), 'device', 'host')
+)
+SELECT name, coalesce(sum(calls) FILTER (is_control), 0)::BIGINT AS calls_control,
+       coalesce(sum(calls) FILTER (is_test), 0)::BIGINT AS calls_test,
+       coalesce(sum(us) FILTER (is_control), 0) AS us_control, coalesce(sum(us) FILTER (is_test), 0) AS us_test,
+       arg_min(coalesce(short_name, name), (is_test, op)) AS short_name, arg_min(family, (is_test, op)) AS family
+FROM ops GROUP BY name
+"""
+STREAMS = """
+SELECT trace_id AS trace, device, stream, calls, coalesce(self_us, total_us) AS us, min_us, max_us,
+       delay_us / nullif(launched, 0) AS delay_us, name
+FROM trace_ops WHERE name = $name AND side IN ('device', 'host') ORDER BY trace_id <> $control, us DESC
+"""
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    control, test = traces_of(store, entries)
+    ids, is_alone = [entry.id for entry in entries], len(entries) == 1
+    rows: list[dict[str, Any]] = []
+    for found in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
+        one, other = (Totals(found[f"calls_{s}"], found[f"us_{s}"]) for s in ("control", "test"))
+        change = "gone" if not other.calls else "added" if not one.calls else "grown"
+        if one.calls and other.calls:
+            change = "same" if one.calls == other.calls else "grown" if other.calls > one.calls else "shrunk"
+        head = {name: found[name] for name in ("name", "short_name", "family")}
+        rows.append(head | {"change": change, **pair_row(one, other, {})})
+    rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
+    reason = incomparable(control, test)
+    by, words = options["by"], str(options["kernel"]).casefold().split()
+    column = "calls" if by == "calls" else "total_us"
+    whole = sum(row["total_us_control"] for row in rows)
+    table = []
+    for row in rows:
+        changes = [CHANGES[name] for name in options["change"]]
+        wanted = (not changes or row["change"] in changes) and row["family"] in (options["family"] or (row["family"],))
+        if not wanted or not all(word in row["name"].casefold() for word in words):
+            continue
+        value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
+        told = f"{signed(value)} calls" if by == "calls" else signed_microseconds(value)
+        key = hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[:12]  # its name may be too long
+        move = "work" if is_alone else "more in the test" if value > 0 else "less in the test"
+        told = told.removeprefix("+") if is_alone else told
+        table.append(row | {"key": key, "move": move, "words": told, "value": value if by == "calls" else value / 1000,
+                            "share": quotient(row["total_us_control"], whole)})  # fmt: skip
+    table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
+    drawn = [row for row in table if row["value"]][:MOST_DRAWN] if is_alone or not reason else []
+    picked = next((row["name"] for row in table if row["key"] == options["operation"]), None)
+    streams, names = (
+        store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist() if picked else [],
+        entry_names(entries),
+    )
+    shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control"]
+    if not is_alone:
+        shown = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_ratio",
+                 "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family"]  # fmt: skip
+    named = {change: WORDS.get(name, name) for name, change in CHANGES.items()}
+    facts = {
+        "reason": reason,
+        "is_alone": is_alone,
+        "tokens_ratio": quotient(test.known("tokens"), control.known("tokens")),
+    }
+    return {
+        "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
+        "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),
+        "streams": rows_table([row | {"trace": names[row["trace"]]} for row in streams]),
+        "table": rows_table([row | {"change": named[row["change"]]} for row in table], shown).select([*shown, "name"]),
+        "facts": rows_table([facts]),
+    }  # fmt: skip
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows, drawn, (fact,) = tables["main"].to_pylist(), tables["largest"].to_pylist(), tables["facts"].to_pylist()
+    if not rows:
+        return "No work with a name is in these traces."
+    if fact["reason"]:
+        return str(fact["reason"])
+    if not tables["table"].num_rows:
+        return "No operation matches. Remove a filter."
+    if not drawn:
+        return "None of these operations differs."
+    first, column = drawn[0], "calls" if options["by"] == "calls" else "total_us"
+    lead = f"{shortened(first['short_name'], MOST_NAME)} {'takes' if fact['is_alone'] else 'differs'} most"
+    lead = f"{lead} ({first['family']}): {first['words']}."
+    if tables["table"].num_rows > len(drawn):
+        sides = ("control",) if fact["is_alone"] else ("test", "control")
+        values = [[row[f"{column}_{side}"] for side in sides] for row in tables["table"].to_pylist()]
+        changes = [abs(value[0] - sum(value[1:])) for value in values]
+        of = "of their work" if fact["is_alone"] else f"of all changes of {options['by']}, up and down"
+        part = percent(sum(changes[: len(drawn)]) / sum(changes))
+        lead += f" The {len(drawn)} drawn of {len(changes):,} are {part} {of}."
+    if fact["is_alone"]:
+        return lead
+    count = Counter(row["change"] for row in rows)
+    parts = [f"{count[change]:,} {WORDS.get(name, name)}" for name, change in CHANGES.items() if count[change]]
+    ratio, notes = fact["tokens_ratio"], []
+    if ratio and abs(ratio - 1) > WINDOW:
+        notes = [f"Counts are of whole traces: the test covers {times(ratio)} the tokens of the control."]
+    return answer_text([f"Of {len(rows):,} operations: {listed(parts)}. {lead}"], notes)

@@ -1,0 +1,133 @@
+"""Work per pass by its place in it: the forward pass, the LP, drawing tokens, and what lies outside of the passes.
+
+The same work may run in kernels of other names, so two traces are matched by family and by place. Places are the marks
+of the engine, to a bin of the timeline (4,096 for the whole trace). Rows under 1 % of all changes are left out of the
+table. What lies outside of the passes, such as set-up, is divided by their number too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.decode.phases import STEP
+from engine.figures.words import listed, microseconds, number, signed_microseconds
+from engine.profile.phases import NAMES, OTHER, marks_of
+from engine.profile.traces import WINDOW
+from engine.questions.question import Column, Of, Options, Tables, answer_text, rows_table
+from engine.store.entries import Entry, entry_names
+from engine.store.store import Store
+
+TITLE = "In which part of a pass?"
+OF = Of("trace", least=1, most=2)
+OPTIONS = ()
+OUTSIDE = "outside the passes"
+PLACES = {
+    "forward": "the forward pass itself",
+    "prefill": "the pass over the prompts",
+    "constraint": "the LP",
+    "sample": "drawing tokens",
+    "template": "making templates",
+    OTHER: "the rest of the pass",
+    OUTSIDE: OUTSIDE,
+}
+COLUMNS = {
+    "where": Column("place", is_pinned=True),
+    "family": Column("family"),
+    "control_us": Column("control, per pass", "µs"),
+    "test_us": Column("test, per pass", "µs"),
+    "difference_us": Column("difference", "µs", "Test less control"),
+    "place": Column(is_hidden=True),
+}
+CHARTS = ()
+TABLES = ("table",)
+LEAST, LEAST_NAMED, MOST_NAMED = 0.01, 0.1, 2  # of all changes: in the table; in the sentence
+BINS = """
+SELECT family, bin, width_us, busy_us FROM trace_timeline
+WHERE side = (SELECT if(bool_or(side = 'device'), 'device', 'host') FROM trace_timeline) AND busy_us > 0
+"""
+
+
+def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
+    both = [placed_us(store, entry) for entry in (entries[0], entries[-1])]
+    rows: list[dict[str, Any]] = []
+    for place, family in dict.fromkeys([*both[0], *both[1]]) if all(both) else ():
+        control, test = (work.get((place, family), 0.0) for work in both)
+        rows.append({"place": place, "where": PLACES[place], "family": family, "control_us": control,
+                     "test_us": test, "difference_us": test - control})  # fmt: skip
+    is_alone = len(entries) == 1
+    by = "control_us" if is_alone else "difference_us"
+    rows.sort(key=lambda row: (-abs(row[by]), row["place"], row["family"]))
+    large = [row for row in rows if abs(row[by]) >= LEAST * sum(abs(row[by]) for row in rows)]
+    shown = ["where", "family", "control_us"] + ([] if is_alone else ["test_us", "difference_us"])
+    names = entry_names(entries)
+    facts = [
+        {"name": names[e.id], "tokens": e.row.get("tokens"), "passes": e.row.get("forward_passes")} for e in entries
+    ]
+    return {
+        "main": rows_table(rows, ["place", "family", "control_us", "test_us", "difference_us"]),
+        "table": rows_table(large, shown).select(shown),
+        "facts": rows_table(facts),
+    }
+
+
+def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
+    """Work per step by place and family; empty where the trace has no marks of steps or no time."""
+    bins = store.table(BINS, of=[entry.id])
+    sides = store.table("SELECT DISTINCT side FROM trace_timeline", of=[entry.id])["side"].to_pylist()
+    marks = marks_of(store, entry, "gpu_annotation" if "device" in sides else "annotation")
+    spans = [row for row in marks if row["name"] == STEP]
+    if not spans or not bins.num_rows:
+        return {}
+    width = float(bins["width_us"][0].as_py())
+    bin_of = bins["bin"].to_numpy()
+    span_us = entry.row.get("span_us") or 0.0
+    edges = np.arange(max(int(bin_of.max()) + 1, int(np.ceil(span_us / width))) + 1) * width  # [bins + 1]
+    edges[-1] = max(span_us, edges[-2] + width / 1e3)
+    # Segments between all ends of marks; where marks lie inside of one another, the one that begins last counts.
+    bounds = np.unique([end for row in marks for end in (row["start_us"], row["start_us"] + row["dur_us"])])
+    places = np.full(len(bounds) - 1, OUTSIDE, dtype=object)
+    for row in (*spans, *(row for row in marks if row["name"] != STEP)):
+        first, last = np.searchsorted(bounds, [row["start_us"], row["start_us"] + row["dur_us"]])
+        places[first:last] = NAMES.get(row["name"], OTHER)
+    shares = {}  # [bins] by place: of each bin's time
+    for place in set(places) - {OUTSIDE}:
+        passed = np.concatenate([[0.0], np.cumsum(np.where(places == place, np.diff(bounds), 0.0))])
+        shares[place] = np.diff(np.interp(edges, bounds, passed)) / np.diff(edges)
+    shares[OUTSIDE] = np.clip(1 - sum(shares.values()), 0.0, 1.0)
+    families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
+    found = {}
+    for family in dict.fromkeys(families.tolist()):
+        mine = families == family
+        for place, share in shares.items():
+            time_us = float(busy_us[mine] @ share[bin_of[mine]]) / len(spans)
+            if time_us > 0:
+                found[place, family] = time_us
+    return found
+
+
+def answer(tables: Tables, options: Options) -> str:
+    rows, facts = tables["main"].to_pylist(), tables["facts"].to_pylist()
+    if not rows:
+        return "Not known: a trace has no marks of passes."
+    is_alone = len(facts) == 1
+    by_place: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_place[row["where"]].append(row)
+    by = "control_us" if is_alone else "difference_us"
+    sums = {place: sum(row[by] for row in of_place) for place, of_place in by_place.items()}
+    moved, words = sum(map(abs, sums.values())), microseconds if is_alone else signed_microseconds
+    parts = [f"{place} {words(sums[place])} ({by_place[place][0]['family']} {words(by_place[place][0][by])})"
+             for place in sorted(sums, key=lambda place: -abs(sums[place]))
+             if abs(sums[place]) >= LEAST_NAMED * moved][:MOST_NAMED]  # fmt: skip
+    whole = [microseconds(sum(row[f"{side}_us"] for row in rows)) for side in ("control", "test")]
+    named = [f"{whole[side]} in {fact['name']}" for side, fact in enumerate(facts)]
+    per_pass = [f["tokens"] / f["passes"] for f in facts if f["tokens"] and f["passes"]]
+    notes = []
+    if not is_alone and len(per_pass) == 2 and abs(per_pass[1] / per_pass[0] - 1) > WINDOW:
+        writes = [f"{number(count)} in {fact['name']}" for count, fact in zip(per_pass, facts, strict=True)]
+        notes.append(f"Tokens per pass: {listed(writes)}, so a longer pass may be no longer per token.")
+    return answer_text([f"Work per pass is {listed(named)}: {listed(parts)}."], notes)

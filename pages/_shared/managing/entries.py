@@ -1,0 +1,237 @@
+"""One table of the store's entries of a kind: tick some, then rename, tag, export, resume or delete them.
+
+What is ticked is ids in the address (``run=a&run=b``), never places of rows. A deletion asks once and is final. Entries
+that ship with the project are read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.figures.words import counted, listed
+from engine.models.devices import spare_cores
+from engine.runner.background import task_queue
+from engine.store.columns import Kind
+from engine.store.entries import Entry
+from engine.store.schema import RUN
+from engine.store.store import MOST_TAG, MOST_TAGS, Store
+from engine.store.unfinished import Unfinished, abandon, unfinished_runs
+from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.managing import tasks
+from pages._shared.rows import picked_rows, show_rows, table_height
+from pages._shared.shown import put_shown
+from pages._shared.words import visible_text
+
+MOST_LABEL, MOST_NOTES, MOST_NAMED = 200, 10_000, 5
+TICK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """What a page says and offers of its kind of entry."""
+
+    kind: Kind
+    noun: str
+    parameter: str  # of the address: ids of those that are ticked
+    columns: tuple[str, ...]  # of the table, by their names in the store
+    loss: str  # what else goes with an entry that is deleted, and what stays
+    leave_out: Callable[[str], object]  # takes a deleted one out of what the page shows
+    one: Callable[[Store, Entry], None] = lambda store, entry: None  # buttons for a single one: export, links
+    remove: Callable[[Store, str], object] | None = None
+
+
+def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], store: Store) -> None:
+    """The part of the section that the address names, else the first; ``labels`` where a button says it otherwise."""
+    named, first = st.query_params.get("manage", ""), next(iter(views))
+    view = st.session_state["managing"] = named if named in views else first
+
+    def put() -> None:
+        """The first needs no address."""
+        st.query_params.pop("manage", None)
+        if (value := st.session_state["managing"]) != first:
+            st.query_params["manage"] = value
+
+    st.segmented_control(
+        "What to do", list(views), key="managing", required=True, label_visibility="collapsed",
+        format_func=lambda name: labels.get(name, name), help=f"Work on {escape_markdown(store.home.where)}",
+        on_change=put,
+    )  # fmt: skip
+    put_shown(manage=view)
+    with shown_errors():
+        views[view]()
+
+
+def show(managed: Managed, store: Store, control: str | None, *, is_unfinished: bool = False) -> None:
+    """``control`` is ticked where the address names none; runs that are being written are looked at again and again."""
+    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if managed.kind is RUN else {}
+    is_busy = any(run.state == "being written" for run in begun.values())
+    draw = st.fragment(run_every=TICK_S)(_table) if is_busy else _table
+    draw(managed, store, control, is_unfinished)
+
+
+def _table(managed: Managed, store: Store, control: str | None, is_unfinished: bool) -> None:
+    noun, kind = managed.noun, managed.kind
+    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if kind is RUN else {}
+    store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
+    entries = {} if is_unfinished else {entry.id: entry for entry in reversed(store.found(kind).entries)}
+    if not entries and not begun:
+        words = "No run is unfinished." if is_unfinished else f"The store holds no {noun} yet."
+        st.info(words, icon=":material/inbox:")
+        return
+    # The moment of an unfinished run is still text.
+    rows = {id_: _row(managed, {**run.row, "created_at": None}, id_, _state(run)) for id_, run in begun.items()}
+    for id_, entry in entries.items():
+        rows[id_] = _row(managed, entry.row, id_, "" if entry.files is store.home else "read-only")
+    own_ids = [id_ for id_, entry in entries.items() if entry.files is store.home]
+    contains = st.text_input(
+        "Contains", key="own_contains", bind="query-params", placeholder="any text of a row", width=280
+    )
+    wanted = (contains or "").casefold().split()
+    shown = [id_ for id_, row in rows.items() if all(word in str(list(row.values())).casefold() for word in wanted)]
+    named = st.query_params.get_all(managed.parameter)
+    ids = [id_ for id_ in named or [control or ""] if id_ in rows]
+
+    def pick() -> None:
+        places = picked_rows(key)
+        if places is not None:
+            ticked = [shown[place] for place in places if place < len(shown)]
+            # The first tick replaces the control, which its reader has not ticked. A filter unticks nothing.
+            kept = [id_ for id_ in ids if id_ not in shown] if named else []
+            ticked = [id_ for id_ in ticked if named or id_ != control]
+            st.query_params[managed.parameter] = [*kept, *ticked] or [""]
+
+    key = show_rows(f"managed {noun}", shown, ids)
+    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.what) for column in kind.main}
+    config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
+    config["state"] = st.column_config.TextColumn() if begun or len(rows) > len(own_ids) else None
+    st.dataframe(
+        [rows[id_] for id_ in shown], hide_index=True, height=table_height(len(shown), 420), key=key, on_select=pick,
+        selection_mode="multi-row", column_config=config, placeholder="–", alt=f"{noun}s of the store: tick some",
+    )  # fmt: skip
+    put_shown(**{managed.parameter: ids[0] if len(ids) == 1 else ids})
+    if not ids:
+        st.info(f"Tick {noun}s in the table.", icon=":material/checklist:")
+        return
+    chosen = [entries[id_] for id_ in ids if id_ in entries]
+    own = [entry for entry in chosen if entry.files is store.home]
+    if len(own) < len(chosen):
+        where = escape_markdown(next(entry for entry in chosen if entry not in own).files.where)
+        st.info(
+            f"What ships with the project lies in {where}: it can be exported, not changed.", icon=":material/lock:"
+        )
+    with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
+        if len(ids) == 1 and chosen:
+            managed.one(store, chosen[0])
+        _resume([begun[id_] for id_ in ids if id_ in begun])
+        _deletion(managed, store, own, [begun[id_] for id_ in ids if id_ in begun])
+    if own:
+        _tags(store, kind, own, sorted({tag for entry in entries.values() for tag in entry.row.get("tags") or ()}))
+    if len(ids) == 1 and chosen:
+        _one(managed, store, chosen[0], is_fixed=not own)
+
+
+def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict[str, Any]:
+    cells = {name: row.get(name) for name in managed.columns}
+    cells = {name: visible_text(value)[:400] if isinstance(value, str) else value for name, value in cells.items()}
+    return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
+
+
+def _state(run: Unfinished) -> str:
+    if run.samples_done is None:
+        return run.state
+    return f"{run.state}: {run.samples_done:,} of {'?' if run.samples is None else f'{run.samples:,}'} samples"
+
+
+def _resume(runs: Sequence[Unfinished]) -> None:
+    """After the last saved batch of each."""
+    ready = [run for run in runs if run.can_resume and run.state == "stopped" and not task_queue().is_at(run.run_id)]
+    if runs and st.button("Resume", key="resume-ticked", icon=":material/play_arrow:", disabled=not ready):
+        for run in ready:
+            words = ["run", f"--threads={spare_cores()}", "--resume", run.run_id]
+            tasks.submit(f"Resume {run.run_id}", words, about=run.run_id)
+        st.rerun(scope="app")
+
+
+def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequence[Unfinished]) -> None:
+    """A button that asks once. What a process writes, or is to write, is left alone."""
+    idle = [run.run_id for run in runs if run.state != "being written" and not task_queue().is_at(run.run_id)]
+    ids = [*(entry.id for entry in own), *idle]
+
+    def delete() -> None:
+        try:
+            for id_ in ids:
+                if id_ in idle:
+                    abandon(store.home, id_)
+                elif managed.remove is not None:
+                    managed.remove(store, id_)
+                else:
+                    store.remove(id_, managed.kind)
+                managed.leave_out(id_)
+        except DriftscopeError as error:
+            st.toast(escape_markdown(str(error)), icon=":material/error:")
+            return
+        st.query_params.pop(managed.parameter, None)
+        st.toast(f"Deleted {counted(len(ids), managed.noun)}", icon=":material/delete:")
+
+    with st.popover("Delete", icon=":material/delete:", disabled=not ids, key="delete-ticked"):
+        named = listed([*ids[:MOST_NAMED], *([f"{len(ids) - MOST_NAMED} more"] if len(ids) > MOST_NAMED else [])])
+        samples = sum(entry.row.get("samples") or 0 for entry in own) if managed.kind is RUN else 0
+        of = f" ({counted(samples, 'sample')})" if samples else ""
+        what = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
+        st.markdown(f"This deletes {what} {managed.loss}{tasks.owner_words(ids)}")
+        st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
+
+
+def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:
+    """Its label and notes, and every column that has a value, with what it means."""
+    row = entry.row
+    left, right = st.columns([2, 3], gap="large")
+    with left, st.form(f"label-and-notes-{entry.id}", border=False):
+        label = st.text_input(
+            "Label", (row.get("label") or "")[:MOST_LABEL], max_chars=MOST_LABEL, disabled=is_fixed,
+            help=f"A name for people. The {managed.noun}’s id stays: links and queries use it.",
+        )  # fmt: skip
+        notes = st.text_area(
+            "Notes", (row.get("notes") or "")[:MOST_NOTES], max_chars=MOST_NOTES, disabled=is_fixed, height=140
+        )
+        if st.form_submit_button("Save label and notes", icon=":material/save:", disabled=is_fixed):
+            try:
+                store.annotate(entry.id, managed.kind, label=" ".join(label.split()), notes=notes.strip())
+            except DriftscopeError as error:
+                st.error(escape_markdown(str(error)), icon=":material/error:")
+            else:
+                st.toast("Saved", icon=":material/save:")
+                st.rerun()
+    known = [column for column in managed.kind.main if column.name not in ("findings", "rules")]  # JSON for programs
+    values = {column: row[column.name] for column in known if row.get(column.name) is not None}
+    facts = {
+        "column": [column.name for column in values],
+        "value": [visible_text(f"{v:,.4g}" if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
+        "meaning": [column.what for column in values],
+    }
+    right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")
+
+
+def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) -> None:
+    """Of all that are ticked."""
+
+    def change(**changed: Sequence[str]) -> None:
+        try:
+            store.tag([entry.id for entry in own], kind, **changed)
+        except DriftscopeError as error:
+            st.toast(escape_markdown(str(error)), icon=":material/error:")
+        else:
+            st.toast("Saved", icon=":material/save:")
+
+    with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
+        tags = st.multiselect(
+            "Tags", known, key="tags-of-ticked", accept_new_options=True, format_func=visible_text, width=320,
+            placeholder="choose or type", help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
+        )  # fmt: skip
+        for label, word in (("Add tags", "add"), ("Remove tags", "take")):
+            st.button(label, key=f"{word}-tags", disabled=not tags, on_click=change, kwargs={word: tags})

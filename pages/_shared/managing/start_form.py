@@ -1,0 +1,247 @@
+"""Runs that are started from a page: models, LPs, molecules and sampling in one form, and the command that it becomes.
+
+It generates nothing: what cannot be used is said before, and the command line carries it out. Anybody may copy it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from engine.chem.molecule_files import SkippedRows, read_molecule_file
+from engine.chem.molecule_sets import load_run_set
+from engine.decode.plan import Plan
+from engine.decode.presets import PRESETS, Sampling
+from engine.errors import DriftscopeError
+from engine.figures.words import counted
+from engine.models.devices import spare_cores
+from engine.models.registry import load_registry
+from engine.runner.background import Input, file_name
+from engine.runner.plan import sampling_name
+from pages._shared.choices import one_of
+from pages._shared.errors import escape_markdown
+from pages._shared.generation_inputs import (
+    FILTERS,
+    FIRST_MODEL,
+    quick_inputs,
+    read_smiles,
+    sampling_input,
+    show_problems,
+)
+from pages._shared.managing import tasks
+
+MOST_LABEL, MOST_TYPED, CHECKED, MOST_PROBLEMS = 200, 2_000, 500, 5
+MOST_WORDS = 20  # typed molecules that the command names itself; more of them go with it as a file
+SHIPPED, TYPED, FILE = "Held-out", "SMILES", "A file"
+TYPES = ["smi", "smiles", "txt", "csv", "tsv", "sdf", "sd", "mol", "jsonl", "ndjson", "parquet", "pq", "gz"]
+
+
+@dataclass(frozen=True, slots=True)
+class Molecules:
+    """``words`` and ``inputs`` are for the command; ``positional`` words come last. ``count`` is None where unknown."""
+
+    words: tuple[str, ...] = ()
+    positional: tuple[str, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    count: int | None = None
+    problem: str = ""  # why nothing can be started, as Markdown
+
+    def __str__(self) -> str:
+        return "all molecules of the file" if self.count is None else counted(self.count, "molecule")
+
+
+@dataclass(frozen=True, slots=True)
+class StartForm:
+    """What the form of one page offers. Keys are those of the widgets, and of the address."""
+
+    key: str  # of the button
+    button: str
+    title: str  # of the task
+    lps: Sequence[str]
+    first_lps: tuple[str, ...]
+    lp_help: str
+    model_key: str
+    lp_key: str
+    first_molecules: int = 64
+    most_runs: int = 1
+    several_models: bool = False
+    lead: str = ""
+    options: Callable[[], tuple[list[str], str]] = lambda: ([], "")  # own words of the command, and a problem
+    plan_options: Callable[[], tuple[list[str], Plan]] = lambda: ([], Plan())  # folded away
+
+    def show(self) -> None:
+        if self.lead:
+            st.markdown(self.lead)
+        left, right = st.columns([3, 2], gap="large")
+        with left:
+            names = [entry.name for entry in load_registry().entries]
+            help_ = "Alias and step: the embedded models, and those of the file that DRIFTSCOPE_MODELS names."
+            first = [FIRST_MODEL] if FIRST_MODEL in names else names[:1]
+            models = _choices("Model", names, first, self.several_models, self.model_key, help_)
+            lps = _choices("LP", self.lps, self.first_lps, self.most_runs > 1, self.lp_key, self.lp_help)
+            words, problem = self.options()
+            molecules = molecule_inputs(self.first_molecules)
+        with right:
+            seed, each = quick_inputs()
+            with st.expander("Sampling, batch and device", icon=":material/tune:"):
+                sampling, limit, device = sampling_input()
+                more_words, plan = self.plan_options()
+            label = st.text_input(
+                "Label", key="run_label", bind="query-params", max_chars=MOST_LABEL, placeholder="a name of your own"
+            )
+        runs = len(models) * len(lps)
+        if not runs:
+            problem = problem or f"Choose at least one {'model' if not models else 'LP'}."
+        elif runs > self.most_runs:
+            problem = problem or f"Limit: {self.most_runs} runs at once. These are {runs}."
+        if problem := molecules.problem or problem:
+            st.info(problem, icon=":material/edit:")
+            return
+        try:
+            Plan(sampling=sampling, generations=each, seed=seed, limit=limit)
+        except DriftscopeError as error:
+            st.error(escape_markdown(str(error)), icon=":material/error:")
+            return
+        label, usual = " ".join((label or "").split()), Plan()
+        words = ["run", *words, *more_words]
+        words += [word for name in models for word in ("--model", name)]
+        words += [word for name in lps for word in ("--lp", name)]
+        words += [*molecules.words, *sampling_words(sampling)]
+        for option, value, default in (  # defaults are left out
+            ("--n", each, usual.generations),
+            ("--seed", seed, usual.seed),
+            ("--batch-size", plan.batch_size, usual.batch_size),
+            ("--backend", plan.backend, usual.backend),
+            ("--max-new-tokens", limit, usual.limit),
+            ("--device", device, "auto"),
+        ):
+            words += [] if value == default else [option, str(value)]
+        words += [f"--label={label}"] if label else []
+        words += molecules.positional
+        total = f": {runs * molecules.count * each:,} samples in all" if molecules.count is not None else ""
+        effect = f"**{counted(runs, 'run')}** of {molecules}{f' × {each} samples' if each > 1 else ''}{total}."
+        with st.container(horizontal=True, vertical_alignment="center", key="start"):
+            is_pressed = st.button(self.button, type="primary", icon=":material/play_arrow:", key=self.key)
+            st.markdown(effect, width="stretch")
+        st.caption("The same from a terminal:")
+        files = ["--smiles-file", *(name for name, _ in molecules.inputs)] if molecules.inputs else []
+        st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *files]), language=None, wrap_lines=True)
+        if is_pressed:
+            command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
+            what = f"{counted(runs, self.title)} of {', '.join(models)}"
+            if tasks.submit(f"{counted(runs, self.title)} “{label}”" if label else what, command, molecules.inputs):
+                st.rerun()
+
+
+def _choices(
+    label: str, names: Sequence[str], first: Sequence[str], is_several: bool, key: str, help_: str
+) -> list[str]:
+    if is_several:
+        return st.multiselect(f"{label}s", names, list(first), key=key, bind="query-params", help=help_)
+    index = names.index(first[0]) if first else 0
+    chosen = st.selectbox(label, names, index, key=key, bind="query-params", help=help_)
+    return [chosen] if chosen else list(first)
+
+
+def sampling_words(sampling: Sampling) -> list[str]:
+    """A preset's name, or the first one with what is otherwise."""
+    name = sampling_name(sampling)
+    if name in PRESETS:
+        return ["--sampling", name]
+    usual = PRESETS["qwen3"]
+    changed = [name for name in FILTERS if getattr(sampling, name) != getattr(usual, name)]
+    return ["--sampling", "qwen3", *(f"--{name.replace('_', '-')}={getattr(sampling, name):g}" for name in changed)]
+
+
+# --- molecules --------------------------------------------------------------------------------------------------------
+
+
+def molecule_inputs(first: int) -> Molecules:
+    """Of those that ship, typed in, or from a file; with what is wrong. ``first`` of those that ship to begin with."""
+    about = "Held-out molecules ship with the project; no embedded model was trained on their skeletons."
+    source = one_of("Molecules", (SHIPPED, TYPED, FILE), "run_from", help=about)
+    if source == TYPED:
+        return _typed()
+    if source == FILE:
+        return _file()
+    most = _shipped_count()
+    count = st.number_input(
+        f"Number of molecules (of {most:,})", 1, most, first, key="run_first", bind="query-params", width=220,
+        help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
+    )  # fmt: skip
+    return Molecules(words=("--sample-size", str(int(count or first))), count=int(count or first))
+
+
+@st.cache_data(show_spinner=False)
+def _shipped_count() -> int:
+    return len(load_run_set())
+
+
+def _typed() -> Molecules:
+    text = st.text_area(
+        "SMILES, one per line", "CC=O\nCCO\nc1ccccc1", key="run_smiles", height=130, bind="query-params",
+        help=f"Up to {MOST_TYPED:,}. Text after a SMILES is ignored. Runs over the same molecules can be paired.",
+    )  # fmt: skip
+    lines = [(number, words[0]) for number, line in enumerate((text or "").splitlines(), 1) if (words := line.split())]
+    if len(lines) > MOST_TYPED:
+        return Molecules(problem=f"Limit: {MOST_TYPED:,} typed molecules. Use a file for more.")
+    smiles, problems = [smiles for _, smiles in lines], _problems(lines)
+    show_problems(problems)
+    if problems or not smiles:
+        return Molecules(problem="Correct or remove the lines above." if problems else "Type at least one SMILES.")
+    if len(smiles) <= MOST_WORDS:
+        return Molecules(positional=("--", *smiles), count=len(smiles))
+    return Molecules(inputs=(("typed.smi", "".join(f"{one}\n" for one in smiles).encode()),), count=len(smiles))
+
+
+@st.cache_data(max_entries=50, show_spinner="Reading molecules …")
+def _problems(lines: list[tuple[int, str]]) -> list[str]:
+    results = [(number, read_smiles(smiles)) for number, smiles in lines]
+    return [f"Line {number}: {result}" for number, result in results if isinstance(result, str)]
+
+
+def _file() -> Molecules:
+    given = st.file_uploader(
+        "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", TYPES, key="run_file",
+        help="It stays on this machine, and is deleted when the command has ended.",
+    )  # fmt: skip
+    left, right = st.columns(2)
+    column = left.text_input(
+        "Column of the SMILES", key="run_column", bind="query-params", max_chars=200, placeholder="found by its name"
+    ).strip()
+    limit = right.number_input(
+        "Number of molecules", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
+    )
+    if given is None:
+        return Molecules(problem="Choose a file of molecules.")
+    most = None if limit is None else int(limit)
+    try:
+        usable, skipped = _first_rows(given.file_id, given.name, given, column, min(most or CHECKED, CHECKED))
+    except DriftscopeError as error:
+        return Molecules(problem=escape_markdown(str(error)))
+    count = usable if usable < CHECKED and (most is None or usable < most) else most
+    lines = [f"{usable:,} molecules can be used{'' if count == usable else ', as far as this looked'}."]
+    if skipped:
+        lines += [f"{skipped.total:,} lines are left out:", ""]
+        lines += [f"- line {line.line:,}: {escape_markdown(line.error)}" for line in skipped[:MOST_PROBLEMS]]
+    st.caption("\n".join(lines))
+    words: tuple[str, ...] = ("--sample-size", str(most)) if most else ()
+    words += (f"--smiles-column={column}",) if column else ()
+    return Molecules(words=words, inputs=((given.name, given.getvalue()),), count=count)
+
+
+@st.cache_data(max_entries=20, show_spinner="Looking at the file …")
+def _first_rows(
+    file_id: str, name: str, _given: st.runtime.uploaded_file_manager.UploadedFile, column: str, most: int
+) -> tuple[int, SkippedRows]:
+    """How many of its first molecules can be used, and what was skipped before them."""
+    with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
+        path = Path(folder) / file_name(name)
+        path.write_bytes(_given.getvalue())
+        molecules, skipped = read_molecule_file(path, column=column or None, limit=most)
+    return len(molecules), skipped

@@ -1,0 +1,308 @@
+"""The advice against planted rates and times: who wins, what ties, what does not fit, what is never used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.errors import DriftscopeError
+from engine.lp_records import GuardSettings
+from engine.paths import ROOT
+from engine.questions import ask
+from engine.questions.compare_advice import setting_of
+from engine.store.store import Store
+from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.questions.advice_runs import MANY, MODEL, add
+from tests.engine.store.stored_runs import store_at
+
+COUNT = len(MANY)
+HALF = MANY[: COUNT // 2]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    return store_at(tmp_path / "store")
+
+
+def advised(store: Store, model: str = MODEL, **options: Any) -> Any:
+    """By the keys of ``advise --json``, with the LPs by name."""
+    rows = ask(store, "compare_advice", [model], {f"advice_{name}": value for name, value in options.items()})
+    advice = {row["key"]: json.loads(row["value"]) for row in rows.tables["advice"].to_pylist()}
+    return advice | {"of": {row["lp"]: row for row in advice["lps"]}}
+
+
+def test_the_least_seconds_a_clean_conformer_win(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "group-v4.3", 0.1, clean=6, cut=COUNT)
+    add(store, "exact", 0.25)
+    advice = advised(store)
+    assert [advice[key] for key in ("verdict", "lp", "ties", "sureness")] == ["one", "exact", [], 1.0]
+    assert {lp: row["fits"] for lp, row in advice["of"].items()} == {"none": "yes", "group-v4.3": "no", "exact": "yes"}
+    exact, allowlist = advice["of"]["exact"], advice["of"]["group-v4.3"]
+    assert exact["seconds_a_clean"]["value"] == pytest.approx(0.25)
+    assert allowlist["seconds_a_clean"]["value"] == pytest.approx(0.1 * COUNT / 6)
+    assert exact["time_ratio"] == pytest.approx({"value": 0.25, "low": 0.25, "high": 0.25})
+    assert allowlist["cut_share"]["value"] == pytest.approx(0.5)
+    assert advice["sentence"].startswith(f"Use exact. Exact: {COUNT} of {COUNT} answers are clean, 100 % (94.0–100)")
+
+
+def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> None:
+    add(store, "none", 1.0, log_w=0.0)
+    add(store, "group-v4.3", 0.1, clean=0, passed=COUNT, cut=COUNT, log_w=-90.0)
+    assert advised(store)["lp"] == "none"
+    advice = advised(store, want="Passed")
+    assert advice["lp"] == "group-v4.3"
+    assert advice["sentence"].startswith(f"Use group-v4.3, though only 0 of its {COUNT} answers are clean. ")
+    assert advice["cautions"][0] == "Of group-v4.3, 50.0 % (50.0–50.0) of its blocks are cut."
+    assert "group-v4.3 draws from another distribution (log w −90.0 per sample" in advice["cautions"][-1]
+
+
+def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store) -> None:
+    add(store, "none", 1.0, usable=COUNT)
+    add(store, "exact", 0.25, usable=COUNT // 2)
+    advice = advised(store)
+    assert (advice["want"], advice["lp"]) == ("usable", "none")
+    exact = advice["of"]["exact"]
+    assert (exact["usable"], exact["usable_rate"]["value"], exact["seconds_a_usable"]["value"]) == (
+        COUNT // 2,
+        0.5,
+        0.5,
+    )
+    add(store, "group-v4.3", 0.1)
+    advice = advised(store)
+    assert (advice["want"], advice["lp"]) == ("clean", "group-v4.3")
+    assert any("judge group-v4.3" in part for part in advice["unknown"])
+    unjudged = advice["of"]["group-v4.3"]
+    assert [unjudged[key] for key in ("usable", "usable_rate", "seconds_a_usable")] == [None, None, None]
+
+
+def test_a_guards_cost_is_in_its_seconds_and_only_the_usual_guard_counts(store: Store) -> None:
+    add(store, "exact", 0.2, usable=COUNT // 2)
+    add(store, "guarded", 0.1, usable=COUNT, thrown_tokens=0, guard='{"retries": 99}', run_id="many-tries")
+    usual = json.dumps(asdict(GuardSettings()))
+    add(store, "guarded", 0.5, usable=COUNT, thrown_tokens=5 * COUNT, guard=usual, run_id="usual")
+    advice = advised(store)
+    exact, guarded = (advice["of"][lp] for lp in ("exact", "guarded"))
+    assert (advice["lp"], guarded["run_id"]) == ("guarded", "usual")
+    assert guarded["seconds_a_usable"]["value"] == pytest.approx(0.5)
+    assert exact["thrown_share"] is None and guarded["thrown_share"] == pytest.approx(1 / 3)
+    assert advice["left_out"] == ["1 run of guarded with non-default parameters"]
+
+
+def test_half_the_time_at_half_the_rate_does_not_fit(store: Store) -> None:
+    """Its clean conformers are cheaper, and half of the molecules would have none."""
+    add(store, "none", 1.0)
+    add(store, "truncating", 0.2, clean=COUNT // 2)
+    assert [advised(store)[key] for key in ("lp", "cheapest")] == ["none", "truncating"]
+    assert advised(store, least=0.3)["lp"] == "truncating"
+
+
+def test_a_few_per_cent_are_a_tie(store: Store) -> None:
+    add(store, "truncating", 1.0, clean=COUNT - 3)
+    add(store, "exact", 1.02)
+    advice = advised(store)
+    assert [advice[key] for key in ("verdict", "lp", "ties")] == [
+        "tie",
+        "exact",
+        ["truncating"],
+    ]  # the surer rate first
+    assert advice["sureness"] == 1.0  # one of them wins in every draw
+
+
+def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
+    """A fifth cheaper on the mean, and that by three molecules."""
+    add(store, "truncating", [30.0 if number < 3 else 1.0 for number in range(COUNT)])
+    add(store, "exact", 2.0)
+    advice = advised(store)
+    (over,) = [row["over_least"] for row in advice["lps"] if row["over_least"]]
+    assert over["value"] > 1.1 and over["low"] < 1
+    assert advice["verdict"] == "tie" and 0.5 < advice["of"]["exact"]["wins"] < 1
+
+
+@pytest.mark.parametrize(
+    ("exact_s", "guarded_s", "expected"),
+    [
+        (0.1, 0.5, "Use exact, or guarded for more clean answers; every LP is below 90 % clean. Exact: 20 of 60"),
+        (0.1, 0.155, "Use guarded: most clean answers, at the lowest cost within noise (1.03× (0.775–1.29) that of "
+         "exact, the cheapest); every LP is below 90 % clean. Guarded: 30 of 60"),
+        (1.0, 1.0, "Use guarded: cheapest per clean conformer, most clean answers; every LP is below 90 % clean."),
+    ],
+)  # fmt: skip
+def test_where_none_fits_the_cheapest_is_named(store: Store, exact_s: float, guarded_s: float, expected: str) -> None:
+    add(store, "exact", exact_s, clean=20)
+    add(store, "guarded", guarded_s, clean=30)
+    advice = advised(store)
+    assert [advice["verdict"], advice["lp"]] == ["none fits", None] and advice["sentence"].startswith(expected)
+
+
+def test_no_answer_is_clean(store: Store) -> None:
+    add(store, "none", 1.0, clean=0, passed=3)
+    add(store, "group-v2.1", 0.5, clean=0)
+    advice = advised(store)
+    assert [advice[key] for key in ("verdict", "lp", "cheapest")] == ["none fits", None, None]
+    assert advice["of"]["none"]["seconds_a_clean"] == {"value": "inf", "low": "inf", "high": "inf"}
+    assert advice["sentence"] == "No LP gives a clean answer."
+
+
+def test_one_lp_or_few_molecules_tell_nothing_and_few_answers_leave_the_rate_open(store: Store) -> None:
+    add(store, "none", 1.0, smiles=MANY[:5])
+    advice = advised(store)
+    assert advice["verdict"] == "too little" and "1 LP measured" in advice["sentence"]
+    assert advice["missing"] == ["group-v2.1", "group-v4.3", "truncating", "exact", "guarded"]
+    add(store, "exact", 0.1, smiles=MANY[:5])
+    advice = advised(store)
+    assert advice["verdict"] == "too little" and "These runs share 5 molecules" in advice["sentence"]
+    assert advice["of"]["exact"]["seconds_a_clean"]["low"] is None
+    add(store, "none", 1.0, smiles=MANY[:12], run_id="more-none")
+    add(store, "exact", 0.1, smiles=MANY[:12], run_id="more-exact")
+    again = advised(store)
+    assert [row["fits"] for row in again["lps"]] == ["open", "open"]
+    assert again["lp"] == "exact" and "Its rate is uncertain: there are only 12 answers." in again["sentence"]
+
+
+def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.2)
+    assert [advised(store)["reports"][key] for key in ("says", "agrees")] == ["no LP", False]
+    add(store, "exact", 5.0, run_id="newer", created_at="2026-02-02T00:00:00+00:00")
+    assert advised(store)["reports"]["agrees"] is True
+    add(store, "none", 1.0, run_id="worse", clean=10, passed=12, created_at="2026-02-03T00:00:00+00:00")
+    assert [advised(store)["reports"][key] for key in ("says", "agrees")] == ["use an LP", True]
+
+
+def test_another_setting_is_named_and_never_mixed_in(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.5)
+    add(store, "exact", 0.001, run_id="greedy", sampling="greedy", temperature=0.7)
+    add(store, "truncating", 0.001, run_id="gpu", device="cuda:1 (Big)")
+    advice = advised(store)
+    assert list(advice["of"]) == ["none", "exact"] and advice["lp"] == "exact"
+    assert {other["differs"] for other in advice["others"]} == {
+        "sampling greedy, not qwen3", "device cuda (Big), not cpu",
+    }  # fmt: skip
+    asked = advised(store, setting="greedy · 32 rows · fast · cpu")
+    assert list(asked["of"]) == ["exact"] and asked["setting"]["sampling"] == "greedy"
+
+
+def test_runs_that_are_no_evidence(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", 0.5)
+    add(store, "truncating", 0.001, run_id="equal", equal_work=True)
+    add(store, "truncating", 0.001, run_id="file", origin="imported")
+    add(store, "group-v2.1", 0.001, run_id="timeless", wall_s=None)
+    add(store, "group-v4.3", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
+    advice = advised(store)
+    assert list(advice["of"]) == ["none", "exact"]
+    assert advice["left_out"] == ["1 run of group-v4.3 with non-default parameters"]
+
+
+def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
+    add(store, "none", 1.0)
+    add(store, "exact", [0.5] * len(HALF) + [9.0] * len(HALF), clean=len(HALF))
+    add(store, "truncating", 0.1, smiles=HALF)
+    add(store, "group-v2.1", 0.1, smiles=[f"N{smiles}" for smiles in MANY])
+    advice = advised(store)
+    assert list(advice["of"]) == ["none", "truncating", "exact"] and advice["molecules"] == len(HALF)
+    exact = advice["of"]["exact"]
+    assert (exact["clean"], exact["answers"]) == (len(HALF), len(HALF))
+    assert exact["seconds_a_sample"]["value"] == pytest.approx(0.5)  # its own share of the run's time
+    assert "group-v2.1: its run asked other molecules, or its answers have no times" in advice["left_out"]
+
+
+def test_the_same_work_again_tells_the_clocks_own_spread(store: Store) -> None:
+    add(store, "none", 2.0)
+    for number, each_s in enumerate((1.0, 1.5, 1.1)):
+        add(store, "exact", each_s, run_id=f"exact-{number}")
+    add(store, "exact", 9.0, run_id="other-seed", seed=1, created_at="2025-01-01T00:00:00+00:00")
+    exact = advised(store)["of"]["exact"]
+    assert exact["repeats"] == 2 and exact["clock_spread"] == pytest.approx(1.5)
+    # One of 27 draws has the fastest run alone, another the slowest.
+    assert exact["seconds_a_clean"] == pytest.approx({"value": 1.2, "low": 1.0, "high": 1.5})
+
+
+def test_an_lp_that_bends_conformers_is_told(store: Store) -> None:
+    add(store, "none", 1.0, rmsd_ang=[0.5 + 0.01 * (number % 7) for number in range(COUNT)])
+    add(store, "exact", 0.5, rmsd_ang=[0.8 + 0.01 * (number % 5) for number in range(COUNT)])
+    advice = advised(store)
+    assert advice["of"]["exact"]["rmsd_ratio"]["value"] == pytest.approx(0.82 / 0.53, rel=0.02)
+    assert any("farther from the references" in caution for caution in advice["cautions"])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "said"),
+    [
+        ("nope", {}, "there is no model 'nope'"),
+        ("demo-llama:early", {}, "engine advise --model demo-llama:early --probe 64`"),
+        ("toy", {"lps": "exct"}, "'exct' is no LPs to choose from"),
+        ("toy", {"least": 90}, "advice_least is between 0.01 and 1, not 90"),
+    ],
+)
+def test_what_cannot_be_advised_says_what_to_do(store: Store, model: str, options: dict[str, Any], said: str) -> None:
+    add(store, "none", 1.0)
+    with pytest.raises(DriftscopeError) as caught:
+        advised(store, model, **options)
+    assert said in str(caught.value)
+
+
+def test_commands_for_what_is_missing(store: Store) -> None:
+    assert advised(DEMO_STORE, "demo-qwen", probe=8)["commands"] == [
+        "python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu",
+        "python -m engine advise --model demo-qwen:final --probe 8 --device cpu",
+    ]
+    add(store, "none", 1.0, model_alias="demo-qwen", model_step="final", batch_size=8, sampling="greedy")
+    (run, probe) = advised(store, "demo-qwen", lps="none,exact")["commands"]
+    assert run.endswith("--lp exact --smiles-file FILE --sampling greedy --batch-size 8 --device cpu")
+    assert probe.endswith("--probe 64 --lp none --lp exact --sampling greedy --batch-size 8 --device cpu")
+
+
+def test_the_demo_contradicts_the_reports_rule() -> None:
+    """Without an LP nearly all answers pass, and the exact LP is faster all the same."""
+    for model in ("demo-qwen", "demo-llama"):
+        advice = advised(DEMO_STORE, model, want="Clean")
+        assert (advice["lp"], advice["sureness"]) == ("exact", 1.0)
+        assert (advice["reports"]["says"], advice["reports"]["agrees"]) == ("no LP", False)
+
+
+def test_a_gpus_number_is_no_part_of_a_setting(store: Store) -> None:
+    add(store, "none", 1.0, device="cuda:1 (Big), cuda:0 (Big)")
+    assert setting_of(store.entry("none"))["device"] == "cuda (Big)"
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def opened(**query: str | list[str]) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "pages" / "compare.py"), default_timeout=120)
+    for name, value in {"view": "Advice", **query}.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def text_of(app: AppTest) -> str:
+    shown = (*app.markdown, *app.caption, *app.info, *app.error)
+    return "\n".join(one.value for one in shown).replace("\\", "").replace("\u00a0", " ").replace("\u2060", "")
+
+
+def test_the_page_shows_the_controls_model_and_every_choice_is_in_the_address(store: Store) -> None:
+    assert "engine advise --model demo-qwen --probe 64" in text_of(opened())
+    add(store, "none", 1.0)
+    add(store, "group-v4.3", 0.1, clean=0, passed=COUNT, cut=COUNT)
+    add(store, "exact", 0.25, sampling="<img src=x onerror=alert(1)>", run_id="hostile")
+    add(store, "none", 1.0, run_id="other", model_alias="other")
+    assert "With other:one, " in text_of(opened(control="other"))
+    shown = text_of(opened(advice_model="nope", control="none"))
+    assert "There is no model with measured runs 'nope' here. toy:one is chosen instead." in shown
+    assert "sampling <img src=x onerror=alert(1)>, not qwen3" in shown
+    app = opened(control="none", advice_want="Passed", advice_molecules="60", advice_lps=["none", "group-v4.3"])
+    assert f"Use group-v4.3, though only 0 of its {COUNT} answers are clean" in text_of(app)
+    table = app.dataframe[-1].value
+    assert list(table["lp"]) == ["none", "group-v4.3"] and list(table["for 60"]) == ["60 s", "6 s"]
+    assert "start-compare_advice-0" not in [button.key for button in app.button]  # the model's folder is the reader's

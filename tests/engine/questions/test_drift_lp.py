@@ -1,0 +1,110 @@
+"""Whether the LP overruled the model, against runs whose answers are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.questions import Answered, ask
+from engine.questions.question import NeedsWork
+from engine.store.store import Store
+from tests.engine.inspection.made import sample_row, step_row, write_run
+from tests.engine.store.stored_runs import store_at
+
+END = "<|endoftext|>"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return store_at(tmp_path / "store")
+
+
+def forced(sample: int, pos: int, p_raw: float | None, rank: int = 1, **more: Any) -> dict[str, Any]:
+    return step_row(sample, pos, forced=True, p_raw=p_raw, rank_raw=rank, allowed_mass=p_raw, **more)
+
+
+def free(sample: int, pos: int, removed: float, rule: str = "anything") -> dict[str, Any]:
+    return step_row(sample, pos, p_raw=0.5, allowed_mass=1 - removed, rule=rule, role="FREE")
+
+
+def asked(store: Store, steps: Iterable[dict[str, Any]], **of_samples: list[Any]) -> Answered:
+    """Of a run with these steps; ``of_samples`` gives columns of ``samples`` by sample."""
+    rows = list(steps)
+    count = max((row["sample_id"] for row in rows), default=0) + 1
+    told = [{name: values[n] for name, values in of_samples.items()} for n in range(count)]
+    write_run(store, "one", [sample_row(n, **told[n]) for n in range(count)], steps=rows, lp="group-v2.1")
+    return ask(store, "drift_lp", ["one"])
+
+
+def overall(found: Answered) -> dict[str, Any]:
+    (row,) = found.tables["overall"].to_pylist()
+    return row
+
+
+def two_samples() -> list[dict[str, Any]]:
+    """Ten tokens each: 1 of 4 forced ones overruled, at closing; half the mass taken at 1 of 2 rules."""
+    rows = []
+    for sample in (0, 1):
+        rows += [forced(sample, 0, 1.0, piece="[C]"), forced(sample, 1, 0.5, piece="<")]
+        rows += [free(sample, pos, 0.0) for pos in (2, 3, 4, 5)]
+        rows += [free(sample, pos, 0.5, rule="last positions") for pos in (6, 7)]
+        rows += [forced(sample, 8, 0.125, rank=7, piece=">"), forced(sample, 9, 1.0, piece=END)]
+    return rows
+
+
+def test_a_run_by_hand(store: Store) -> None:
+    found = asked(store, two_samples())
+    row = overall(found)
+    assert (row["samples"], row["forced"], row["free"], row["own_choice"]) == (2, 8, 12, 0.75)
+    assert row["p_forced"] == pytest.approx((0.5 * 0.125) ** (1 / 4))
+    # Both samples are alike, so drawing them anew changes nothing but the share, which is as wide as Wilson's.
+    assert [row["removed"], row["removed_low"], row["removed_high"]] == pytest.approx([1 / 6] * 3)
+    assert row["own_choice_low"] == pytest.approx(0.409, abs=1e-3)
+    places = found.tables["main"].to_pylist()
+    assert [(p["kind"], p["where"], p["forced"] + p["free"]) for p in places] == [
+        ("forced", "closing a block", 2), ("forced", "inside a descriptor", 2), ("forced", "opening a block", 2),
+        ("forced", "the end", 2), ("free", "last positions", 4), ("free", "anything", 8),
+    ]  # fmt: skip
+    assert (places[0]["own_choice"], places[4]["removed"]) == (0.0, 0.5)
+
+
+def test_tenths_and_trends_run_along_the_answer(store: Store) -> None:
+    found = asked(store, two_samples())
+    tenths = found.tables["along"].to_pylist()
+    expected = [0.0, math.log(2), *[None] * 6, math.log(8), 0.0]
+    assert [tenth["surprise"] for tenth in tenths] == pytest.approx(expected)
+    assert [tenth["free"] for tenth in tenths] == [0, 0, 2, 2, 2, 2, 2, 2, 0, 0]
+    assert overall(found)["removed_trend"] == pytest.approx(1 / 3)
+    assert overall(found)["surprise_trend"] == pytest.approx((math.log(8) - math.log(2)) / 2)
+
+
+def test_answers_of_any_length_have_ten_tenths(store: Store) -> None:
+    found = asked(store, [forced(0, 0, 0.5), *[forced(1, pos, 0.5) for pos in range(37)]])
+    assert [tenth["forced"] for tenth in found.tables["along"].to_pylist()] == [5, 4, 4, 3, 4, 4, 3, 4, 4, 3]
+
+
+@pytest.mark.parametrize(
+    ("rmsd", "sizes", "rho", "said"),
+    [
+        ([0.1 * n for n in range(12)], [None] * 12, 1, "a correlation, not a cause"),
+        ([2 - 0.1 * n for n in range(12)], [None] * 12, -1, "a correlation, not a cause"),
+        ([0.1 * (5 * n % 12) for n in range(12)], [None] * 12, None, "not shown that the LP costs accuracy"),
+        ([0.1 * n for n in range(7)], [None] * 7, None, "RMSD is known of 7 of 7 samples"),
+    ],
+)
+def test_rmsd_against_forcing(store: Store, rmsd: list[float], sizes: list[Any], rho: float | None, said: str) -> None:
+    """Sample n is forced n times as hard as the first."""
+    steps = [row for n in range(len(rmsd)) for row in (forced(n, 0, math.exp(-n), rank=n + 1), free(n, 1, n / 100))]
+    found = asked(store, steps, rmsd_ang=rmsd, heavy_atoms=sizes)
+    assert said in found.answer
+    assert rho is None or overall(found)["rmsd_surprise"] == pytest.approx(rho)
+
+
+def test_a_run_without_steps_needs_work(store: Store) -> None:
+    with pytest.raises(NeedsWork) as found:
+        asked(store, [])
+    assert found.value.commands == (["cost-of-lp", "one"],)

@@ -1,0 +1,275 @@
+"""Questions to traces: figures by hand, parts that add up, and what is not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.errors import StoreError
+from engine.profile.ingest import add_trace
+from engine.profile.reported import publish_reported
+from engine.profile.traces import Totals, cautions, split_us, traces_of
+from engine.questions import ask
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.store import DEMO, Store
+from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_events import added, event, kernels, mark
+from tests.engine.profile.made_traces import write_trace
+
+GEMM, FMHA, CAT = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(LocalFiles(tmp_path / "store"))
+
+
+def rows(store: Store, key: str, *entries: Entry, table: str = "main", **options: Any) -> list[dict[str, Any]]:
+    return ask(store, f"profiles_{key}", [entry.id for entry in entries], options).tables[table].to_pylist()
+
+
+def demo(model: str, lp: str) -> Entry:
+    return next(e for e in Store.open(DEMO).found(TRACE).entries if f"{model}-final-{lp}" in e.id)
+
+
+# --- families ---------------------------------------------------------------------------------------------------------
+
+
+def test_families_side_by_side(store: Store, tmp_path: Path) -> None:
+    control = added(store, tmp_path, kernels((GEMM, 10), (GEMM, 10), (FMHA, 4)), tokens=4)
+    test = added(store, tmp_path, kernels((GEMM, 20), (GEMM, 20), (GEMM, 20), (CAT, 7)), tokens=8)
+    found = {row["family"]: row for row in rows(store, "families", control, test)}
+    assert list(found) == ["gemm", "concat", "attention"]
+    parts = {name: (row["by_calls_us"], row["by_mean_us"]) for name, row in found.items()}
+    assert parts == {"gemm": (15, 25), "concat": (7, 0), "attention": (-4, 0)}
+    gemm = found["gemm"]
+    assert (gemm["calls_ratio"], gemm["total_us_ratio"], gemm["us_a_token_ratio"]) == (1.5, 3, 1.5)
+    assert (found["concat"]["calls_ratio"], found["concat"]["mean_us_control"]) == (None, None)
+    (launch,) = rows(store, "families", control, test, table="calls")
+    assert (launch["family"], launch["calls_control"], launch["calls_test"]) == ("launch", 3, 4)
+
+
+def test_the_steps_lead_from_one_time_to_the_other(store: Store, tmp_path: Path) -> None:
+    control = added(store, tmp_path, kernels((GEMM, 10), (GEMM, 10), (FMHA, 4)), tokens=4)
+    test = added(store, tmp_path, kernels((GEMM, 20), (GEMM, 20), (GEMM, 20), (CAT, 7)), tokens=8)
+    for per, first, last in (("per token", 6.0, 67 / 8), ("whole traces", 24.0, 67.0)):
+        steps = rows(store, "families", control, test, table="steps", per=per)
+        assert (1000 * steps[0]["end"], 1000 * steps[-1]["end"]) == pytest.approx((first, last))
+        moves = steps[1:-1]
+        assert moves[0]["start"] == steps[0]["end"] and moves[-1]["end"] == pytest.approx(steps[-1]["end"])
+        assert [a["end"] for a in moves[:-1]] == pytest.approx([b["start"] for b in moves[1:]])
+    assert {step["step"] for step in moves} == {
+        "gemm, more calls", "gemm, slower calls", "concat, more calls", "attention, fewer calls"
+    }  # fmt: skip
+
+
+@given(st.integers(0, 50), st.floats(0, 1e6), st.integers(0, 50), st.floats(0, 1e6), st.floats(1, 99), st.floats(1, 99))
+def test_more_calls_and_slower_calls_add_up(
+    calls: int, us: float, test_calls: int, test_us: float, one: float, other: float
+) -> None:
+    control, test = Totals(calls, us if calls else 0.0), Totals(test_calls, test_us if test_calls else 0.0)
+    assert sum(split_us(control, test, (one, other))) == pytest.approx(test.us / other - control.us / one, abs=1e-6)
+    assert split_us(Totals(2, 10), Totals(6, 30)) == (20, 0) and split_us(Totals(2, 10), Totals(2, 30)) == (0, 20)
+
+
+def test_real_compute_and_the_rest(store: Store, tmp_path: Path) -> None:
+    entry = added(store, tmp_path, kernels((GEMM, 30), (FMHA, 10), ("somebody's", 10)))
+    for of, shares in (("of the work", [0.2, 0.6, 0.2]), ("of the span", [10 / 230, 30 / 230, 190 / 230])):
+        assert [r["share"] for r in rows(store, "families", entry, table="compute", compute=of)] == pytest.approx(
+            shares
+        )
+    publish_reported(store)
+    reported = [e for e in store.found(TRACE).entries if e.row["origin"] == "reported"]
+    assert not rows(store, "families", *reported, table="compute")  # a report names some operations only
+
+
+def test_what_does_not_compare_says_so(store: Store, tmp_path: Path) -> None:
+    nested = [event("cpu_op", "aten::linear", 0, 10), event("cpu_op", "aten::addmm", 2, 6)]
+    host, device = added(store, tmp_path, nested), added(store, tmp_path, kernels((GEMM, 10)))
+    answered = ask(store, "profiles_families", [host.id, device.id])
+    assert "Not comparable" in answered.answer and not answered.tables["steps"].num_rows
+    known = {(r["family"], r["side"]): (r["us_control"], r["us_test"]) for r in answered.tables["table"].to_pylist()}
+    assert known["gemm", "host"] == (10, None) and known["gemm", "device"] == (None, 10)  # operators count once
+    assert "only operators on the CPU" in next(cautions(*traces_of(store, [host, device])))
+
+
+def test_the_demo_says_how_much_faster_and_why() -> None:
+    store, pair = Store.open(DEMO), (demo("llama", "none"), demo("llama", "exact"))
+    answer = ask(store, "profiles_families", [entry.id for entry in pair]).answer
+    for words in ("4.90× faster by the clock", "matrix products", "1,118 of 128,330 tokens", "2.4 M weights"):
+        assert words in answer
+    places = rows(store, "places", *pair)
+    assert (places[0]["place"], places[0]["family"]) == ("forward", "gemm") and places[0]["difference_us"] < 0
+    work = sum(row["total_us_control"] for row in rows(store, "families", *pair))
+    assert sum(row["control_us"] for row in places) == pytest.approx(work / 64)
+
+
+def test_a_trace_without_its_operations_is_named(store: Store, tmp_path: Path) -> None:
+    entry = added(store, tmp_path, kernels((GEMM, 10)))
+    Path(entry.path("trace_ops")).unlink()
+    with pytest.raises(StoreError, match="has no table of operations"):
+        rows(store, "families", entry)
+
+
+# --- places and passes ------------------------------------------------------------------------------------------------
+
+STEPS = [mark("step", at, 1_000) for at in (1_000, 2_000)] + [mark("decode", at, 600) for at in (1_000, 2_000)]
+STEPS += [mark("sample", at + 700, 200) for at in (1_000, 2_000)]
+
+
+def test_work_is_matched_by_its_place_in_the_pass(store: Store, tmp_path: Path) -> None:
+    mm = [event("cpu_op", "aten::mm", at, 500) for at in (1_000, 2_000)]
+    control = added(store, tmp_path, [*STEPS, *mm, event("cpu_op", "aten::topk", 1_700, 40)])
+    test = added(store, tmp_path, [*STEPS, *mm, event("cpu_op", "aten::sort", 1_700, 150), *mm[:0],
+                                   event("cpu_op", "aten::add", 100, 300)])  # fmt: skip
+    found = {(r["place"], r["family"]): (r["control_us"], r["test_us"]) for r in rows(store, "places", control, test)}
+    assert found["sample", "sort"] == pytest.approx((20, 75), abs=2)  # one family, two names
+    assert found["forward", "gemm"] == pytest.approx((500, 500), abs=2)
+    assert found["outside the passes", "elementwise"] == pytest.approx((0, 150), abs=2)
+    plain = added(store, tmp_path, mm)
+    assert rows(store, "places", plain, test) == []
+
+
+def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(store: Store, tmp_path: Path) -> None:
+    """Marks of another thread and those outside of steps are no part of them."""
+    marks = [mark("template", 0, 50), mark("step", 100, 40), mark("decode", 100, 30), mark("prefill", 105, 10),
+             mark("sample", 132, 8), mark("step", 140, 20), mark("constraint", 145, 0), mark("sample", 165, 10),
+             mark("sample", 140, 20, thread=2)]  # fmt: skip
+    entry = added(store, tmp_path, marks, origin="measured")
+    means = {row["phase"]: row["us"] for row in rows(store, "phases", entry)}
+    assert means == {"prefill": 5, "forward": 10, "sample": 4, "other": 11}
+    (around,) = rows(store, "phases", entry, table="around")
+    assert [around[n] for n in ("in_passes", "before", "between", "after", "templates")] == [60, 100, 0, 15, 50]
+
+
+def test_passes_that_wrote_junk_and_those_that_did_not(store: Store, tmp_path: Path) -> None:
+    def written(step: int, mark_: str | None) -> dict[str, Any]:
+        return {"step": step, "sample_id": 0, "pos": step, "token_id": 5, "forced": False, "piece": "x", "mark": mark_}
+
+    marks = [mark("step", 100 * number, 10 * (number + 1)) for number in range(4)]
+    told = [written(0, ""), written(1, "junk"), written(2, ""), written(3, "cut")]
+    entry = added(store, tmp_path, marks, origin="measured", steps=4, written=told)
+    found = {row["state"]: (row["passes"], row["mean_us"]) for row in rows(store, "junk", entry)}
+    assert found == {"without junk": (2, 20), "with junk": (1, 20), "with a cut": (1, 40)}
+    assert {row["pass"].rpartition(", ")[2] for row in rows(store, "junk", entry, table="examples")} == set(found)
+    short = added(store, tmp_path, marks[:1], origin="measured", steps=2, written=told[:2])
+    assert "1 marks of 2 steps" in short.row["warnings"]
+    assert "no tokens of its passes" in ask(store, "profiles_junk", [short.id]).answer
+
+
+def test_a_trace_from_elsewhere_has_no_passes(store: Store, tmp_path: Path) -> None:
+    write_trace(tmp_path / "made.json", 1_000)
+    entry = add_trace(store, tmp_path / "made.json")
+    answered = ask(store, "profiles_phases", [entry.id])
+    assert not answered.tables["main"].num_rows and "not captured here" in answered.answer
+
+
+# --- launches, kernels ------------------------------------------------------------------------------------------------
+
+
+def test_figures_of_launches(store: Store, tmp_path: Path) -> None:
+    copy = event("gpu_memcpy", "Memcpy HtoD", 130, 5, stream=20, device=0)
+    wait = event("cuda_runtime", "cudaStreamSynchronize", 90, 8)
+    told: dict[str, Any] = {"tokens": 10, "samples": 2, "forward_passes": 5}
+    control = kernels((GEMM, 30), (FMHA, 10), ("somebody's", 10))
+    pair = added(store, tmp_path, control, **told), added(store, tmp_path, [*control, copy, wait], **told)
+    found = {row["name"]: (row["control"], row["test"]) for row in rows(store, "launches", *pair)}
+    expected = {
+        "span_us": (230, 230), "work_us": (50, 55), "work_us_a_token": (5, 5.5), "work_us_a_sample": (25, 27.5),
+        "compute_share": (80, 100 * 40 / 55), "idle_share": (100 * 160 / 210, 100 * 155 / 210),
+        "gaps": (2, 2),  # the copy begins where attention ends
+        "launch_calls": (3, 3), "launch_a_token": (0.3, 0.3), "launch_us": (15, 15), "sync_calls": (0, 1),
+        "sync_us": (0, 8), "memcpy_calls": (0, 1), "delay_us": (20, 20), "other_share": (20, 100 * 10 / 55),
+        "overlap_share": (0, 0),
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == {name: pytest.approx(both) for name, both in expected.items()}
+
+
+def test_what_a_trace_does_not_know_is_none(store: Store, tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("name\tcount\ttotal_ms\tavg_ms\ncutlass_gemm\t10\t1\t0.1\n")
+    pair = add_trace(store, table), added(store, tmp_path, kernels((GEMM, 10)))
+    found = {row["name"]: row for row in rows(store, "launches", *pair)}
+    for name in ("span_us", "idle_share", "gaps", "launch_calls", "launch_us", "sync_calls", "delay_us", "tokens"):
+        assert found[name]["control"] is None, name
+    assert (found["launch_calls"]["test"], found["launch_calls"]["ratio"]) == (1, None)
+    host = added(store, tmp_path, [event("cpu_op", "aten::mm", 0, 6)], tokens=2)
+    alone = {row["name"]: row["control"] for row in rows(store, "launches", host)}
+    assert (alone["launch_calls"], alone["memcpy_calls"], alone["attention_calls"]) == (None, None, 0)
+    assert rows(store, "launches", host, table="operators") == [
+        {"name": "made.json · imported", "family": "gemm", "a_token": 0.5}
+    ]
+
+
+def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path) -> None:
+    control = kernels(("gone", 1), ("fewer", 2), ("fewer", 2), ("more", 3), ("same", 4))
+    test = kernels(("added", 1), ("fewer", 9), ("more", 3), ("more", 3), ("same", 5))
+    pair = (added(store, tmp_path, control + kernels(("same", 4), stream=20)[1:]),
+            added(store, tmp_path, test + kernels(("same", 5), stream=20)[1:]))  # fmt: skip
+    found = rows(store, "kernels", *pair)
+    changes = {"gone": "gone", "added": "added", "fewer": "shrunk", "more": "grown", "same": "same"}
+    assert {row["name"]: row["change"] for row in found} == changes  # of both streams together
+    assert abs(found[0]["difference_us"]) == max(abs(row["difference_us"]) for row in found)
+    chosen = rows(store, "kernels", *pair, table="table", change="only in B,fewer calls", kernel="E")
+    assert {row["name"] for row in chosen} == {"added", "fewer"}
+    (largest,) = rows(store, "kernels", *pair, table="largest", kernel="same")
+    assert (largest["words"], largest["move"]) == ("+2.00 µs", "more in the test")
+    streams = rows(store, "kernels", *pair, table="streams", operation=largest["key"])
+    assert [(row["stream"], row["us"]) for row in streams] == [("7", 4), ("20", 4), ("7", 5), ("20", 5)]
+    assert [row["delay_us"] for row in streams[:2]] == [20, 20]
+
+
+# --- timeline, reports ------------------------------------------------------------------------------------------------
+
+
+def test_work_along_time_is_that_of_the_families(store: Store, tmp_path: Path) -> None:
+    write_trace(tmp_path / "made.json", 4_000)
+    entry = add_trace(store, tmp_path / "made.json", with_events=True)
+    found = rows(store, "timeline", entry)
+    work = sum(1000 * (row["end_ms"] - row["start_ms"]) * row["share"] for row in found)
+    assert work == pytest.approx(sum(row["total_us_control"] for row in rows(store, "families", entry)))
+    assert len({row["family"] for row in found}) == 8  # the last one is the rest
+    shifted = rows(store, "timeline", entry, tl_align="its first work")
+    assert shifted[0]["share"] == found[0]["share"] and min(row["start_ms"] for row in shifted) == 0
+    part = rows(store, "timeline", entry, tl_from="1", tl_to="2")
+    assert min(row["end_ms"] for row in part) > 1 and max(row["start_ms"] for row in part) < 2
+
+
+def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
+    events = [*kernels((GEMM, 30), (FMHA, 10), (CAT, 7)), mark("forward", 0, 150), mark("forward", 150, 50)]
+    entry = added(store, tmp_path, events, with_events=True)
+    found = rows(store, "timeline", entry, table="spans")
+    lanes = [(row["lane"], row["what"], row["start"], row["end"]) for row in found]
+    assert lanes == [
+        ("forward", "forward", 0, 0.15), ("forward", "forward", 0.15, 0.2),
+        ("longest pauses", f"between {GEMM} and {FMHA}", 0.05, 0.12),
+        ("longest pauses", f"between {FMHA} and {CAT}", 0.13, 0.22),
+        ("stream 7", GEMM, 0.02, 0.05), ("stream 7", FMHA, 0.12, 0.13), ("stream 7", CAT, 0.22, 0.227),
+    ]  # fmt: skip
+    part = rows(store, "timeline", entry, table="spans", tl_from="0.11", tl_to="0.125")
+    assert [row["what"] for row in part if row["kind"] == "event"] == [FMHA]
+    table = tmp_path / "table.tsv"
+    table.write_text("name\tcount\ttotal_ms\nfmha\t10\t5\n")
+    assert "no timeline" in ask(store, "profiles_timeline", [add_trace(store, table).id]).answer
+
+
+def test_what_the_report_counts_is_counted_here_too(store: Store, tmp_path: Path) -> None:
+    truth = write_trace(tmp_path / "made.json", 5_000)
+    device = add_trace(store, tmp_path / "made.json")
+    found = {row["what"]: row["calls"] for row in rows(store, "reports", device) if row["trace"].startswith("made")}
+    names = {part: sum(s[0] for (_, name, _), s in truth.sums.items() if part in name) for part in ("alignedK", "fmha")}
+    assert found["kernel launches"] == 1_000 and found["concatenations, others"] == 0
+    assert found["concatenations, aligned"] == names["alignedK"] > 0 < found["attention calls (FMHA)"] == names["fmha"]
+    host = added(store, tmp_path, [event("cpu_op", "aten::cat", 0, 10), event("cpu_op", "aten::copy_", 2, 3)])
+    mine = {row["what"]: row for row in rows(store, "reports", host) if row["trace"].startswith("made")}
+    assert mine["kernel launches"]["calls"] is None and mine["concatenations, aligned"]["calls"] is None
+    assert (mine["concatenations, others"]["total_us"], mine["attention calls (FMHA)"]["calls"]) == (7, 0)
+    stated = {row["what"]: row["calls"] for row in rows(store, "reports", host) if "Qwen" in row["trace"]}
+    assert (stated["launches of all kernels"], stated["fmha"]) == (2_912_920, 48_440)
+    derived = {row["what"]: (row["stated"], row["ours"]) for row in rows(store, "reports", host, table="derived")}
+    assert derived["layers of the LLaMA model"] == (24, 16)
