@@ -70,6 +70,7 @@ def recording(args: argparse.Namespace, say: Say | None = None) -> Iterator[LogF
     if not args.log_logits:
         yield None
         return
+    from engine.logits.ingest import LogNames, add_file
     from engine.logits.recorder import LogFile, LoggedColumns
 
     first, ids = args.log_logits
@@ -78,24 +79,14 @@ def recording(args: argparse.Namespace, say: Say | None = None) -> Iterator[LogF
         path = path_of(args.logit_log or FILE) if is_kept else Path(folder) / FILE
         with LogFile(path, LoggedColumns(first, ids)) as log:
             yield log
-        write_summary(path if is_kept else "the log", log)
-        if args.add_log:
-            _add(args, path, say)
-
-
-def _add(args: argparse.Namespace, path: Path, say: Say | None) -> None:
-    """Into the store of the run. The first part of the progress gets the log's id."""
-    from engine.logits.ingest import LogNames, add_file
-
-    for log in add_file(open_store(args), path, LogNames(label=getattr(args, "label", None) or None)):
-        note(f"{log.entry.id} is in the store")
-        if say is not None:
-            say(now=True, part=0, parts=1, state="done", made=log.entry.id)
-
-
-def write_summary(path: Path | str, log: LogFile) -> None:
-    """On standard error; an error where tokens were drawn from other logits than those that are logged."""
-    checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
-    if not log.is_sound:
-        raise RunError(f"{path} does not match what was sampled from: {checked}", "Do not use it, and report this")
-    note(f"{path}: logits of {log.entries:,} tokens; {checked}")
+        where = path if is_kept else "the log"
+        checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
+        if not log.is_sound:  # tokens were drawn from other logits than those that are logged
+            raise RunError(f"{where} does not match what was sampled from: {checked}", "Do not use it, and report this")
+        note(f"{where}: logits of {log.entries:,} tokens; {checked}")
+        if not args.add_log:
+            return
+        for added in add_file(open_store(args), path, LogNames(label=getattr(args, "label", None) or None)):
+            note(f"{added.entry.id} is in the store")
+            if say is not None:  # the first part of the progress gets the log's id
+                say(now=True, part=0, parts=1, state="done", made=added.entry.id)

@@ -16,7 +16,7 @@ import numpy as np
 
 from engine.figures.words import listed, significant
 from engine.logits.batches import EntryBatch
-from engine.logits.rules import Flags, Marks, Real, Rules, Whole, has
+from engine.logits.rules import Flags, Marks, Rules, Whole, has
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
 Certainty = Literal["sure", "likely", "possible"]
@@ -105,8 +105,11 @@ class DamageTally:
         entry, where = batch.entry_of_value, np.flatnonzero(flags)
         self.sums.update(entries=len(batch.line), values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entry[where])))
-        self._ends("least", "largest", batch.values[np.isfinite(batch.values)])
-        self._ends("first_token", "last_token", batch.token_idx)
+        finite = batch.values[np.isfinite(batch.values)]
+        for low, high, known in (("least", "largest", finite), ("first_token", "last_token", batch.token_idx)):
+            if len(known):
+                self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
+                self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())
         seen = np.bincount(batch.positions, minlength=len(self.seen))
         seen[: len(self.seen)] += self.seen
         self.seen = seen
@@ -121,8 +124,11 @@ class DamageTally:
             self.at[kind].update(positions[kinds[kind]].tolist())
             self.of[kind] += len(np.unique(entries[kinds[kind]]))
         is_out = kinds["huge"] | kinds["far"]
-        self._count(self.masks, values[kinds["mask"]])
-        self._count(self.outliers, values[is_out])
+        for counter, own in ((self.masks, kinds["mask"]), (self.outliers, is_out)):
+            counter.update(values[own].tolist())
+            if len(counter) > MOST_VALUES:
+                for value, _ in counter.most_common()[MOST_VALUES // 2 :]:
+                    del counter[value]
         self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
         widths, constant = np.diff(batch.starts), has(codes, "constant")
         still = (has(codes, "repeated") | has(codes, "zero") | np.isneginf(values)) & ~constant
@@ -138,18 +144,6 @@ class DamageTally:
         lows = set(zip(entries[low].tolist(), (positions[low] + 1).tolist(), strict=True))
         highs = zip(entries[high].tolist(), positions[high].tolist(), strict=True)
         self.rows["addresses"] += len({entry for entry, position in highs if (entry, position) in lows})
-
-    def _ends(self, low: str, high: str, values: Real | Whole) -> None:
-        if len(values):
-            self.ends[low] = min(self.ends.get(low, np.inf), values.min().item())
-            self.ends[high] = max(self.ends.get(high, -np.inf), values.max().item())
-
-    def _count(self, counter: Counter[float], values: Real) -> None:
-        counter.update(values.tolist())
-        if len(counter) > MOST_VALUES:
-            kept = counter.most_common(MOST_VALUES // 2)
-            counter.clear()
-            counter.update(dict(kept))
 
 
 def findings_of(tally: DamageTally, length: int | None = None) -> list[LogFinding]:

@@ -54,7 +54,7 @@ OPTIONS = (
     Option("position", -1, bounds=(-1, 2**31), is_picked=True),
     Option("flags", (), "Flags", FLAGS, is_many=True, help="Of the table of values"),
     Option("at", (), "At positions", flagged_positions, is_many=True, help="Of the table of values"),
-    Option("meant", False, "Masks and padding too", help="In the table of values"),
+    Option("meant", False, "Masks and padding too", help=f"In the table of values, which has at most {MOST_VALUES:,}"),
 )
 COLUMNS = {
     "cause": Column("likely cause", is_pinned=True),
@@ -165,7 +165,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
     figures = {name: value for name, value in found.sheet().items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}
-    about = {name: text[name] for name in ("text", "source", "flagged", "damaged", "first_damaged")}
     return {
         "main": rows_table([first]),
         "causes": rows_table(causes, ["cause", "why", "values", "positions", "evidence"]),
@@ -176,7 +175,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),
         "flags": rows_table([flag | {"meaning": MEANING[flag["flag"]]} for flag in found.flags]),
-        "notes": rows_table([{**about, "texts": len(texts(store, log)), "text_entries": text["entries"]}]),
+        "notes": rows_table([{**text, "texts": len(texts(store, log))}]),
     }
 
 
@@ -228,7 +227,5 @@ def answer(tables: Tables, options: Options) -> str:
     first = f", the first at token {text['first_damaged']:,}" if text["first_damaged"] is not None else ""
     of = f" of {text['texts']:,}" if text["texts"] > 1 else ""
     source = f" ({one_line(text['source'])[:40]})" if text["source"] else ""
-    notes.append(f"{text['text']}{source}{of}: {text['text_entries']:,} entries, {damage}{first}.")
-    if tables["values"].num_rows == MOST_VALUES:
-        notes.append(f"The table of values ends after {MOST_VALUES:,}.")
+    notes.append(f"{text['text']}{source}{of}: {text['entries']:,} entries, {damage}{first}.")
     return answer_text(lines, [*notes, log["notes"]])

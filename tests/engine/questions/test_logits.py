@@ -18,11 +18,6 @@ from engine.store.store import DEMO, Store
 from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def added(store: Store, tmp_path: Path, rows: Rows, name: str = "llama.cpp", **said: Any) -> Entry:
     return new_log(store, write(tmp_path / f"{name}.jsonl", objects(rows, team=name, **said)))
 
