@@ -41,11 +41,6 @@ def fold(label: str, key: str, is_open: bool, icon: str) -> DeltaGenerator:
     return st.expander(label, is_open, key=key, icon=icon, on_change=lambda: put_unfolded(key, st.session_state[key]))
 
 
-def in_detail() -> DeltaGenerator:
-    """Below an answer: what few read of it, folded."""
-    return st.expander("In detail", type="compact")
-
-
 def show_open(sections: Mapping[str, Callable[..., None]], *looked_at: Any) -> None:
     """Draw the section that is open, with what the page looks at."""
     tabs = st.tabs(list(sections), key=VIEW, on_change="rerun", bind="query-params")
