@@ -43,6 +43,37 @@ def printed(parser, *args, **kwargs):
     sys.exit()
 
 argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = printed
+
+def walk_typer(command, name, commands):
+    options = commands[name] = {}
+    for param in command.params:
+        is_option, metavar = param.param_type_name == "option", param.metavar or ""
+        takes = "one" if param.nargs == 1 else param.nargs
+        if is_option and param.is_flag:
+            takes = "nothing"
+        elif is_option and (metavar.endswith("...") or metavar.startswith("[")):
+            takes = "+" if metavar.endswith("...") else "?"
+        elif not is_option and param.nargs == -1:
+            takes = "+" if param.required else "*"
+        elif not is_option and not param.required:
+            takes = "?"
+        names = param.opts if is_option else [param.name]
+        default = param.default() if callable(param.default) else param.default
+        entry = {"names": dict.fromkeys(names, True), "default": "==SUPPRESS==" if param.is_eager else default,
+                 "required": param.required or takes == "*", "takes": takes}
+        if param.type_descriptor.choices is not None:
+            entry["choices"] = dict.fromkeys(map(str, param.type_descriptor.choices), True)
+        options[names[0]] = entry
+    for word, below in getattr(command, "commands", {}).items():
+        walk_typer(below, f"{name} {word}".strip(), commands)
+    return commands
+
+def printed_typer(command, *args, **kwargs):
+    print(json.dumps(walk_typer(command, "", {}), default=str))
+    sys.exit()
+
+import typer.core
+typer.core.TyperGroup.make_context = printed_typer
 sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
 """
