@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -17,10 +18,9 @@ import typer
 
 from engine.cli.generate import read_molecules, smiles_of
 from engine.cli.terminal import (
-    JSON,
-    STORE,
     YES,
     Columns,
+    Io,
     Progress,
     Say,
     StatusLine,
@@ -29,14 +29,13 @@ from engine.cli.terminal import (
     emit_json,
     figure,
     finite,
+    flat,
     new_app,
     note,
-    open_store,
     option,
     path_of,
     read_text,
     share,
-    show,
     table,
     table_lines,
     whole,
@@ -124,7 +123,7 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     return row | {name: row[name].isoformat() for name in main.moments if row[name] is not None}
 
 
-def show_runs(entries: Iterable[Entry], *, is_json: bool) -> int:
+def show_runs(io: Io, entries: Iterable[Entry]) -> int:
     """Tags, and what RMSD is to the nearest of, are columns only where an entry has them."""
     from engine.store.entries import rmsd_references
 
@@ -136,7 +135,14 @@ def show_runs(entries: Iterable[Entry], *, is_json: bool) -> int:
         more.append(("tags", lambda row: cell(", ".join(row["tags"] or ()))))
     if to:
         more.append(("RMSD to", lambda row: to.get(row["run_id"], "")))
-    return show([entry_row(entry) for entry in entries], (*RUN_COLUMNS, *more), is_json=is_json)
+    return io.show([entry_row(entry) for entry in entries], (*RUN_COLUMNS, *more))
+
+
+def show_entries(io: Io, kind: Kind, entries: Iterable[Entry]) -> int:
+    rows = [entry_row(entry, kind) for entry in entries]
+    if kind.folder == "references":
+        rows = [{"name": row[kind.key], **row} for row in rows]
+    return io.show(rows, {"traces": TRACE_COLUMNS, "logit_logs": LOG_COLUMNS}.get(kind.folder, REFERENCE_COLUMNS))
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
@@ -148,18 +154,19 @@ def without_damaged(found: StoreListing) -> StoreListing:
     return found
 
 
-def list_entries(
-    place: str | None, kind: Kind, show_them: Callable[[list[Entry]], int], missing: str, *, is_json: bool
-) -> int:
+def list_entries(io: Io, kind: Kind, missing: str) -> int:
     """The store's entries of a kind; ``missing``, where it has none, names them and how to make one."""
-    store = open_store(place)
+    store = io.opened()
     gc.disable()  # nothing of a listing is garbage, and it would be searched again and again
     try:
         entries = list(without_damaged(store.found(kind)).entries)
-        show_them(entries)
+        if kind.folder == "runs":
+            show_runs(io, entries)
+        else:
+            show_entries(io, kind, entries)
     finally:
         gc.enable()
-    if not entries and not is_json:
+    if not entries and not io.is_json:
         note(f"{shown(store.home.where, 200)} has no {missing}")
     return 0
 
@@ -185,18 +192,16 @@ def read_files(progress: Progress, paths: Sequence[Path], read: Callable[[Path, 
 
 
 def remove_entries(
-    store: Store,
+    io: Io,
     kind: Kind,
     names: Sequence[str],
     remove: Callable[[str], object],
     *,
     yes: bool,
-    is_json: bool,
     unfinished: Sequence[str] = (),
 ) -> int:
     """By their names or parts of names, damaged ones too; asks first, unless --yes."""
-    import sys
-
+    store = io.opened()
     known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
     ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
     if not yes and sys.stdin and sys.stdin.isatty():
@@ -207,26 +212,21 @@ def remove_entries(
         raise RunError("nothing was removed", "Answer y, or give --yes")
     for id_ in ids:
         remove(id_)
-    return emit_json([{kind.key: id_} for id_ in ids]) if is_json else 0
+    return emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
 @command(app, "runs", rules=True)
-def runs(
-    unfinished: bool = option(False, "runs that were stopped, or are being written"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
-) -> int:
+def runs(io: Io, unfinished: bool = option(False, "runs that were stopped, or are being written")) -> int:
     """the runs of the store"""
     from engine.store.schema import RUN
 
     if unfinished:
         columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
-        return show(_unfinished(open_store(store)), columns, is_json=is_json)
-    missing = "run; `python -m engine run` makes one"
-    return list_entries(store, RUN, partial(show_runs, is_json=is_json), missing, is_json=is_json)
+        return io.show(_unfinished(io.opened()), columns)
+    return list_entries(io, RUN, "run; `python -m engine run` makes one")
 
 
 def _unfinished(store: Store) -> list[dict[str, Any]]:
@@ -238,34 +238,31 @@ def _unfinished(store: Store) -> list[dict[str, Any]]:
 
 @command(app, "annotate", rules=True)
 def annotate(
+    io: Io,
     run_id: str = words(..., "RUN"),
     tag: list[str] = typer.Option(default_factory=list, help="add this tag; may be repeated"),
     untag: list[str] = typer.Option(default_factory=list, help="take it away; may be repeated"),
     label: str | None = option(None, ""),
     notes: str | None = option(None, ""),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """give a run a label, notes or tags of your own"""
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not values and not tag and not untag:
         raise RunError("nothing to change", "Give --label, --notes, --tag or --untag")
-    to = open_store(store)
+    to = io.opened()
     own = to.own(run_id).id
     to.tag([own], add=tag, take=untag)
-    return show_runs([to.annotate(own, **values)], is_json=is_json)
+    return show_runs(io, [to.annotate(own, **values)])
 
 
 @command(app, "rm")
-def remove_runs(
-    run_ids: list[str] = words(..., "RUN"), yes: bool = YES, is_json: bool = JSON, store: str | None = STORE
-) -> int:
+def remove_runs(io: Io, run_ids: list[str] = words(..., "RUN"), yes: bool = YES) -> int:
     """remove runs, finished or not"""
     from engine.store.schema import RUN
     from engine.store.staging import unfinished_ids
     from engine.store.unfinished import abandon, check_idle
 
-    of = open_store(store)
+    of = io.opened()
     unfinished = unfinished_ids(of.home, RUN)
     for id_ in run_ids:
         if id_ in unfinished:
@@ -277,16 +274,16 @@ def remove_runs(
         else:
             of.remove(id_)
 
-    return remove_entries(of, RUN, run_ids, remove, yes=yes, is_json=is_json, unfinished=list(unfinished))
+    return remove_entries(io, RUN, run_ids, remove, yes=yes, unfinished=list(unfinished))
 
 
 @command(app, "verify")
-def verify(is_json: bool = JSON, store: str | None = STORE) -> int:
+def verify(io: Io) -> int:
     """read every file of the store, and name what is damaged"""
     from engine.store.schema import KINDS, RUN
     from engine.store.store import damaged_parts
 
-    of, rows = open_store(store, to_read=True), list[dict[str, Any]]()
+    of, rows = io.opened(to_read=True), list[dict[str, Any]]()
 
     def row(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> dict[str, Any]:
         run_id = id_ if kind is RUN else None  # null for entries of other kinds
@@ -318,7 +315,7 @@ def verify(is_json: bool = JSON, store: str | None = STORE) -> int:
             rows += list(read())
         except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
             rows.append(row("damaged", kind, None, of.home.where, error.what))
-    if is_json:
+    if io.is_json:
         emit_json(rows)
     else:
         for kind in KINDS:
@@ -339,19 +336,17 @@ def verify(is_json: bool = JSON, store: str | None = STORE) -> int:
 
 @command(app, "sql")
 def sql(
+    io: Io,
     sql: str | None = words(None, "SELECT", "the statement; - reads standard input"),
     columns: bool = option(False, "the tables and their columns"),
     rows: int = option(10_000, "at most", of=whole(1_000_000)),
     seconds: float = option(60.0, "at most", of=finite(86_400, above=0)),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """one SELECT over the stored runs
 
     Over the store's tables (see --columns), in DuckDB's SQL. Nothing is written.
     """
     import json
-    import sys
 
     from engine.store.schema import KINDS
     from engine.store.sql.failures import is_unreadable
@@ -360,7 +355,7 @@ def sql(
 
     if columns:
         known = {stored.name: stored for kind in KINDS for stored in (kind.main, *kind.tables)}
-        if is_json:
+        if io.is_json:
             return emit_json([{"table": name, "column": column.name, "type": str(column.type), "what": column.what}
                               for name, stored in known.items() for column in stored])  # fmt: skip
         for name, stored in known.items():
@@ -371,7 +366,7 @@ def sql(
         raise SqlError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text, limits = read_text("-") if sql == "-" else sql, Limits(rows=rows, seconds=seconds)
-    of, left_out = open_store(store, to_read=True), tuple[str, ...]()
+    of, left_out = io.opened(to_read=True), tuple[str, ...]()
     console = of.console(limits)
     try:
         with console:
@@ -382,7 +377,7 @@ def sql(
         console, left_out = of.console_without_damage(limits)
         with console:
             answer = console.query(text)
-    if is_json:  # row by row: many rows are more than memory holds at once
+    if io.is_json:  # row by row: many rows are more than memory holds at once
         for place, row in enumerate(rows_of(answer.table)):
             sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
         sys.stdout.write("]\n" if answer.table.num_rows else "[]\n")
@@ -406,12 +401,11 @@ def sql(
 
 @command(app, "import", rules=True)
 def import_files(
+    io: Io,
     progress: Progress,
     files: list[str] = FILES,
     label: str | None = LABEL,
     tokenizer: str | None = option(None, "qwen3, llama3 or a folder; overrides the files"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """report files (JSON, also as .gz) and generations (pickles) into the store
 
@@ -422,7 +416,7 @@ def import_files(
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
 
-    to = open_store(store)
+    to = io.opened()
 
     def read(path: Path, say: Say) -> list[Entry]:
         line = StatusLine()
@@ -442,7 +436,7 @@ def import_files(
             note(f"{path} is already in the store, as {entry.id}")
         return [entry]
 
-    return show_runs(read_files(progress, expand(files), read), is_json=is_json)
+    return show_runs(io, read_files(progress, expand(files), read))
 
 
 FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}
@@ -451,13 +445,12 @@ FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "s
 
 @command(app, "export")
 def export(
+    io: Io,
     names: list[str] | None = words(None, "NAME", "RUN, then FILE (default: RUN and the form)"),
     form: list[str] | None = option(None, f"{', '.join(FORMS)} (report)", "--as", metavar="FORM..."),
     sdf: str | None = option(None, "the same as --as sdf FILE", metavar="FILE"),
     reader: ReaderName = READER,
     force: bool = option(False, "overwrite an existing file"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """a run as a report file, generations or SDF
 
@@ -477,7 +470,7 @@ def export(
         raise FileFormatError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
     if sdf and (names[1:] or chosen not in ("", "sdf")):
         raise FileFormatError(f"{chosen or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
-    of = open_store(store)
+    of = io.opened()
     entry = of.entry(names[0])
     chosen = "sdf" if sdf else chosen or "report"
     path = path_of(sdf or (names[1] if len(names) > 1 else f"{entry.id}.{FORMS[chosen]}"))
@@ -499,7 +492,7 @@ def export(
         unread = (samples or conformers) - conformers
         failed = f", {unread:,} samples cannot be read" if unread else ""
         done = f"{conformers:,} conformers{failed}, by the {reader} reader"
-    if is_json:
+    if io.is_json:
         return emit_json([row])
     note(f"{path}: {done}")
     return 0
@@ -509,19 +502,13 @@ def export(
 
 
 @references_app.callback(invoke_without_command=True)
-def references(ctx: typer.Context, is_json: bool = JSON, store: str | None = STORE) -> None:
+@flat
+def references(io: Io, ctx: typer.Context) -> int:
     from engine.store.reference_schema import REFERENCES
 
-    if ctx.invoked_subcommand is None:
-        missing = "references; `python -m engine references add` reads some"
-        list_entries(store, REFERENCES, partial(_show_references, is_json=is_json), missing, is_json=is_json)
-
-
-def _show_references(entries: list[Entry], *, is_json: bool) -> int:
-    from engine.store.reference_schema import REFERENCES
-
-    rows = [{"name": entry.id, **entry_row(entry, REFERENCES)} for entry in entries]
-    return show(rows, REFERENCE_COLUMNS, is_json=is_json)
+    if ctx.invoked_subcommand is not None:
+        return 0
+    return list_entries(io, REFERENCES, "references; `python -m engine references add` reads some")
 
 
 SET_NAME = option(..., "the set's name, such as geom-drugs")
@@ -529,10 +516,7 @@ SET_NAME = option(..., "the set's name, such as geom-drugs")
 
 @command(references_app, "add")
 def add_references(
-    file: str = words(..., "FILE", "a file, or a folder of files of one form"),
-    label: str = SET_NAME,
-    is_json: bool = JSON,
-    store: str | None = STORE,
+    io: Io, file: str = words(..., "FILE", "a file, or a folder of files of one form"), label: str = SET_NAME
 ) -> int:
     """read reference conformers
 
@@ -544,19 +528,18 @@ def add_references(
     from engine.chem.reference_files import reference_source
 
     source = reference_source(path_of(file))
-    return _write_references(store, label, source.conformers(), is_json, form=source.form, source=source.name)
+    return _write_references(io, label, source.conformers(), form=source.form, source=source.name)
 
 
 @command(references_app, "make")
 def make_references(
+    io: Io,
     label: str = SET_NAME,
     smiles: list[str] | None = words(None, "SMILES"),
     smiles_file: str | None = option(None, "one SMILES per line", metavar="FILE"),
     per_molecule: int = option(10, "conformers", of=whole(1_000), metavar="K"),
     seed: int = option(0, "", of=whole(2**31 - 1, 0), metavar="N"),
     mmff: bool = option(False, "relax each with MMFF94"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
@@ -564,13 +547,14 @@ def make_references(
     molecules, _ = read_molecules(smiles_of(smiles or [], smiles_file), smiles_file)
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
-    return _write_references(store, label, conformers, is_json, form="etkdg", source=source, origin="made")
+    return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
 
 
-def _write_references(place: str | None, label: str, conformers: Any, is_json: bool, **described: str) -> int:
+def _write_references(io: Io, label: str, conformers: Any, **described: str) -> int:
+    from engine.store.reference_schema import REFERENCES
     from engine.store.references import omissions, write_references
 
-    store, line = open_store(place), StatusLine(is_quiet=is_json)
+    store, line = io.opened(), StatusLine(is_quiet=io.is_json)
     try:
         entry = write_references(
             store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
@@ -585,18 +569,16 @@ def _write_references(place: str | None, label: str, conformers: Any, is_json: b
         note(f"left out: {first}{others}: {shown(key or '', 120)}: {reason}")
     if len(counts) > 10:
         note(f"left out: {len(counts) - 10:,} more molecules and reasons, in the table reference_omissions")
-    return _show_references([entry], is_json=is_json)
+    return show_entries(io, REFERENCES, [entry])
 
 
 @command(references_app, "rm")
-def remove_references(
-    names: list[str] = words(..., "NAME"), yes: bool = YES, is_json: bool = JSON, store: str | None = STORE
-) -> int:
+def remove_references(io: Io, names: list[str] = words(..., "NAME"), yes: bool = YES) -> int:
     """remove reference sets"""
     from engine.store.reference_schema import REFERENCES
 
-    of = open_store(store)
-    return remove_entries(of, REFERENCES, names, lambda name: of.remove(name, REFERENCES), yes=yes, is_json=is_json)
+    of = io.opened()
+    return remove_entries(io, REFERENCES, names, lambda name: of.remove(name, REFERENCES), yes=yes)
 
 
 # --- traces and logs --------------------------------------------------------------------------------------------------
@@ -608,6 +590,7 @@ def covers(what: str) -> Any:
 
 @command(traces_app, "add")
 def add_traces(
+    io: Io,
     progress: Progress,
     files: list[str] = words(..., "FILE", "Chrome's JSON, plain or .gz, or a table"),
     run_of: str | None = option(None, "the run that the traces belong to", "--run", metavar="RUN"),
@@ -617,18 +600,16 @@ def add_traces(
     tokens: int | None = covers("tokens"),
     samples: int | None = covers("samples"),
     passes: int | None = covers("forward passes"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
     from engine.profile.ingest import TraceMetadata, add_trace
     from engine.store.trace_schema import TRACE
 
-    to = open_store(store)
+    to = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
     def read(path: Path, say: Say) -> list[Entry]:
-        line, name = StatusLine(is_quiet=is_json), one_line(path.name)[:60]
+        line, name = StatusLine(is_quiet=io.is_json), one_line(path.name)[:60]
         say(now=True, work=0.0)
 
         def seen(reading: ReadProgress) -> None:
@@ -646,29 +627,28 @@ def add_traces(
         return [entry]
 
     entries = read_files(progress, [path_of(file) for file in files], read)
-    return show([entry_row(entry, TRACE) for entry in entries], TRACE_COLUMNS, is_json=is_json)
+    return show_entries(io, TRACE, entries)
 
 
 @command(logs_app, "add")
 def add_logs(
+    io: Io,
     progress: Progress,
     files: list[str] = FILES,
     engine: str | None = option(None, "overrides the entries"),
     model: str | None = option(None, "overrides the entries"),
     precision: str | None = option(None, "such as Q4_K_M; overrides the entries"),
     label: str | None = LABEL,
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """read log files, gz or not, into the store"""
     from engine.file_patterns import expand
     from engine.logits.ingest import LogNames, add_file
     from engine.store.schema import LOGIT_LOG
 
-    to, names = open_store(store), LogNames(engine, model, precision, label)
+    to, names = io.opened(), LogNames(engine, model, precision, label)
 
     def read(path: Path, say: Say) -> list[Entry]:
-        line = StatusLine(is_quiet=is_json)
+        line = StatusLine(is_quiet=io.is_json)
 
         def seen(entries: int, share: float) -> None:
             say(done=entries, work=share)
@@ -689,50 +669,39 @@ def add_logs(
         return entries
 
     entries = read_files(progress, expand(files), read)
-    return show([entry_row(entry, LOGIT_LOG) for entry in entries], LOG_COLUMNS, is_json=is_json)
+    return show_entries(io, LOGIT_LOG, entries)
 
 
 @command(traces_app, "list")
-def list_traces(is_json: bool = JSON, store: str | None = STORE) -> int:
+def list_traces(io: Io) -> int:
     """the traces of the store"""
     from engine.store.trace_schema import TRACE
 
-    def show_them(entries: list[Entry]) -> int:
-        return show([entry_row(entry, TRACE) for entry in entries], TRACE_COLUMNS, is_json=is_json)
-
-    return list_entries(store, TRACE, show_them, "trace; `python -m engine trace add` reads one", is_json=is_json)
+    return list_entries(io, TRACE, "trace; `python -m engine trace add` reads one")
 
 
 @command(logs_app, "list")
-def list_logs(is_json: bool = JSON, store: str | None = STORE) -> int:
+def list_logs(io: Io) -> int:
     """the logs of the store"""
     from engine.store.schema import LOGIT_LOG
 
-    def show_them(entries: list[Entry]) -> int:
-        return show([entry_row(entry, LOGIT_LOG) for entry in entries], LOG_COLUMNS, is_json=is_json)
-
-    missing = "logit log; `python -m engine logits add` reads one"
-    return list_entries(store, LOGIT_LOG, show_them, missing, is_json=is_json)
+    return list_entries(io, LOGIT_LOG, "logit log; `python -m engine logits add` reads one")
 
 
 @command(traces_app, "rm")
-def remove_traces(
-    trace_ids: list[str] = words(..., "TRACE"), yes: bool = YES, is_json: bool = JSON, store: str | None = STORE
-) -> int:
+def remove_traces(io: Io, trace_ids: list[str] = words(..., "TRACE"), yes: bool = YES) -> int:
     """remove traces"""
     from engine.profile.ingest import remove_trace
     from engine.store.trace_schema import TRACE
 
-    of = open_store(store)
-    return remove_entries(of, TRACE, trace_ids, partial(remove_trace, of), yes=yes, is_json=is_json)
+    of = io.opened()
+    return remove_entries(io, TRACE, trace_ids, partial(remove_trace, of), yes=yes)
 
 
 @command(logs_app, "rm")
-def remove_logs(
-    log_ids: list[str] = words(..., "LOG"), yes: bool = YES, is_json: bool = JSON, store: str | None = STORE
-) -> int:
+def remove_logs(io: Io, log_ids: list[str] = words(..., "LOG"), yes: bool = YES) -> int:
     """remove logs"""
     from engine.store.schema import LOGIT_LOG
 
-    of = open_store(store)
-    return remove_entries(of, LOGIT_LOG, log_ids, lambda id_: of.remove(id_, LOGIT_LOG), yes=yes, is_json=is_json)
+    of = io.opened()
+    return remove_entries(io, LOGIT_LOG, log_ids, lambda id_: of.remove(id_, LOGIT_LOG), yes=yes)

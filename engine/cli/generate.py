@@ -18,8 +18,8 @@ from engine.cli.terminal import (
     JSON,
     MOST_COUNT,
     MOST_SEED,
-    STORE,
     THREADS,
+    Io,
     StatusLine,
     command,
     emit_json,
@@ -269,6 +269,7 @@ def models(
 
 @command(app, "generate", rules=True)
 def generate(
+    io: Io,
     of_model: Model,
     of_plan: Plan,
     profiled: Profiling,
@@ -281,8 +282,6 @@ def generate(
     sdf: str | None = option(None, "write all readable conformers as SDF", metavar="FILE"),
     reader: ReaderName = READER,
     profile_run: str | None = option(None, "link the trace to this run, if it has the same tokens"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """3D structures of molecules, written by a model under any LP
 
@@ -292,7 +291,7 @@ def generate(
         raise ConstraintError("--no-logit-processor is --lp none", "Give one of the two")
     entry = of_model.entry(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
-    profiled.check(store, elsewhere=False, run=profile_run)
+    profiled.check(io, elsewhere=False, run=profile_run)
     molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation
@@ -304,9 +303,9 @@ def generate(
     loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
     stopped, label = False, f"{entry.name}, {plan.lp}"
     with (
-        logged.recording(store) as log,
+        logged.recording(io) as log,
         profiled.recording(
-            store,
+            io,
             plan.backend,
             label,
             "generate --profile",
@@ -316,7 +315,7 @@ def generate(
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        display = GenerationDisplay(generation, is_quiet=is_json)
+        display = GenerationDisplay(generation, is_quiet=io.is_json)
         if log is not None:
             generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
         try:
@@ -327,7 +326,7 @@ def generate(
         display.close()
     if to_sdf is not None:
         _write_sdf(to_sdf, generation, reader)
-    if is_json:
+    if io.is_json:
         emit_json(document(generation, skipped))
     if stopped:
         raise KeyboardInterrupt
@@ -505,10 +504,7 @@ def _write_sdf(path: Path, generation: Generation, reader: ReaderName) -> None:
 
 
 @command(app, "prepare")
-def prepare(
-    check: bool = option(False, "make nothing; exit 2 when anything is missing"),
-    is_json: bool = JSON,
-) -> int:
+def prepare(check: bool = option(False, "make nothing; exit 2 when anything is missing"), is_json: bool = JSON) -> int:
     """build the tokenizers' caches and download 3Dmol.js
 
     Ready parts are left as they are. Without 3Dmol.js the app works, except for its 3D view.

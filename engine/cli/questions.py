@@ -5,7 +5,6 @@ that scripts rely on. ``evaluate``, ``judge``, ``cost-of-lp`` and ``advise --pro
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import sys
@@ -14,7 +13,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from copy import copy
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
+from io import StringIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -22,15 +22,14 @@ import typer
 
 from engine.cli.entries import entry_row, logs_app, traces_app, without_damaged
 from engine.cli.terminal import (
-    JSON,
     MANY_MOLECULES,
     MOST_SEED,
     RMSD,
     RUN_ID,
-    STORE,
     THREADS,
     Columns,
     Command,
+    Io,
     Progress,
     Row,
     cell,
@@ -38,13 +37,12 @@ from engine.cli.terminal import (
     emit_json,
     figure,
     finite,
+    flat,
     given_text,
     new_app,
     note,
-    open_store,
     option,
     read_text,
-    show,
     table,
     whole,
     words,
@@ -54,7 +52,7 @@ from engine.errors import FileFormatError, RunError, nearest, one_line
 from engine.figures.words import shortened
 
 if TYPE_CHECKING:
-    from engine.store.store import Store
+    pass
 
 app = new_app()
 app.add_typer(traces_app)
@@ -84,13 +82,13 @@ class Asking(Command):
 
 
 @app.command("ask", cls=Asking)
+@flat
 def ask_question(
+    io: Io,
     ctx: typer.Context,
     key: str | None = words(None, "QUESTION", "`ask` alone lists them"),
     ids: list[str] | None = words(None, "ID", "of runs, traces, logs or models, the control first"),
     is_csv: bool = option(False, "the main table as CSV", "--csv"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """a question of the pages, answered here
 
@@ -104,15 +102,15 @@ def ask_question(
             {"key": key, "title": question.TITLE, "of": question.OF.kind, "options": [o.name for o in question.OPTIONS]}
             for key, question in questions.items()
         ]
-        if is_json:
+        if io.is_json:
             return emit_json({"rows": rows})
         options = ("options", lambda row: ", ".join(row["options"]))
-        return show(rows, (("question", "key"), ("of", "of"), ("", "title"), options), is_json=False)
+        return io.show(rows, (("question", "key"), ("of", "of"), ("", "title"), options))
     question = question_of(key)
     given = {o.name: value for o in question.OPTIONS if (value := ctx.meta.get(o.name)) is not None}
-    answered = ask(open_store(store), key, ids or [], given)
+    answered = ask(io.opened(), key, ids or [], given)
     main, columns = answered.tables["main"], question.COLUMNS
-    if is_json:
+    if io.is_json:
         return emit_json({
             "answer": answered.answer,
             "rows": main.to_pylist(),
@@ -133,17 +131,17 @@ def ask_question(
 
 
 @command(app, "show", rules=True)
-def show_run(run_id: str = RUN_ID, is_json: bool = JSON, store: str | None = STORE) -> int:
+def show_run(io: Io, run_id: str = RUN_ID) -> int:
     """every column of a run, and its pace"""
     from engine.questions import ask
 
-    of = open_store(store)
+    of = io.opened()
     entry = of.entry(run_id)
     figures = {
         row["measure"]: row["value"] for row in ask(of, "compare_figures", [entry.id]).tables["main"].to_pylist()
     }
     row = entry_row(entry) | {name: figures.get(name) for name in ("wall_s_a_sample", "ms_a_token")}
-    if is_json:
+    if io.is_json:
         return emit_json([row])
     row |= {
         name: value for name, value in figures.items() if name.startswith("strain") and row["strain_kcal"] is not None
@@ -179,18 +177,13 @@ ROW_RATIOS = "wall_s tokens ms_a_token forward_passes pass_rate wall_s_a_sample"
 
 
 @command(app, "compare", rules=True)
-def compare(
-    control: str = words(..., "CONTROL"),
-    tests: list[str] = words(..., "TEST"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
-) -> int:
+def compare(io: Io, control: str = words(..., "CONTROL"), tests: list[str] = words(..., "TEST")) -> int:
     """runs beside a control, with ratios to it"""
     from engine.comparing.measures import BY_NAME, has_samples
     from engine.questions import ask
     from engine.store.schema import RUN
 
-    of = open_store(store)
+    of = io.opened()
     found = without_damaged(of.found())
     entries = [found.get(name, RUN) for name in (control, *tests)]
     figures: dict[tuple[str, str], Row] = {}
@@ -212,24 +205,19 @@ def compare(
                 itself = one if has_samples(entry) else None
                 row[f"{name}_ratio_{end}"] = itself if is_itself else of_run.get(f"ratio_{end}")
         rows.append(row)
-    return show(rows, COMPARED, is_json=is_json)
+    return io.show(rows, COMPARED)
 
 
 @command(traces_app, "compare")
-def compare_traces(
-    control: str = words(..., "CONTROL"),
-    test: str = words(..., "TEST"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
-) -> int:
+def compare_traces(io: Io, control: str = words(..., "CONTROL"), test: str = words(..., "TEST")) -> int:
     """two traces: how much longer the test takes, and what takes the time"""
     from engine.questions import ask
     from engine.store.trace_schema import TRACE
 
-    of = open_store(store)
+    of = io.opened()
     ids = [of.found(TRACE).get(name, TRACE).id for name in (control, test)]
     families, launches, kernels = (ask(of, f"profiles_{key}", ids) for key in ("families", "launches", "kernels"))
-    if not is_json:
+    if not io.is_json:
         for answered in (families, launches, kernels):
             rows = answered.tables["table"]
             cells = [[cell(row[title]) for title in rows.column_names] for row in rows.to_pylist()[:20]]
@@ -250,16 +238,16 @@ def compare_traces(
 
 
 @command(logs_app, "show")
-def show_log(log_id: str = words(..., "LOG"), is_json: bool = JSON, store: str | None = STORE) -> int:
+def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     """what is wrong with a log, and why"""
     from engine.logits.health import health
     from engine.logits.pairs import late_in_store
     from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
-    of = open_store(store)
+    of = io.opened()
     log = of.entry(log_id, LOGIT_LOG)
-    if not is_json:
+    if not io.is_json:
         write(ask(of, "logits_health", [log.id]).answer)
         return 0
     late = late_in_store(of, log)
@@ -267,20 +255,15 @@ def show_log(log_id: str = words(..., "LOG"), is_json: bool = JSON, store: str |
 
 
 @command(logs_app, "parity")
-def parity(
-    control: str = words(..., "CONTROL"),
-    test: str = words(..., "TEST"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
-) -> int:
+def parity(io: Io, control: str = words(..., "CONTROL"), test: str = words(..., "TEST")) -> int:
     """how far two engines agree on the same prompt"""
     from engine.logits.parity import compare_logs
     from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
-    of = open_store(store)
+    of = io.opened()
     logs = [of.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (control, test)]
-    if is_json:
+    if io.is_json:
         return emit_json(asdict(compare_logs(of, *logs)))
     write(ask(of, "logits_parity", [log.id for log in logs]).answer)
     return 0
@@ -291,6 +274,7 @@ def parity(
 
 @command(app, "evaluate")
 def evaluate(
+    io: Io,
     progress: Progress,
     run_id: str | None = ONE_RUN,
     references: str | None = option(None, "references of the store (see `references`; default: ETKDG)"),
@@ -302,8 +286,6 @@ def evaluate(
     threshold: float = option(0.75, "of COV", of=finite(100.0, above=0)),
     no_baseline: bool = option(False, "leave the clustered RDKit conformers out"),
     workers: int | None = WORKERS,
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """coverage (COV) and matching (MAT) of a run against reference conformers
 
@@ -322,7 +304,7 @@ def evaluate(
         read = read_matrices(read_text(matrices)).values()
         document = head | over_molecules([figures_of(matrix, threshold) for matrix in read], missing).columns()
     else:
-        of = open_store(store)
+        of = io.opened()
         if references and per_molecule:
             raise RunError("--per-molecule is of references by ETKDG", "Give it or --references")
         request = EvaluationRequest(
@@ -332,7 +314,7 @@ def evaluate(
             rule=missing,
             baseline=not no_baseline,
         )
-        with progress.counting("molecules evaluated", is_quiet=is_json) as (seen, say):
+        with progress.counting("molecules evaluated", is_quiet=io.is_json) as (seen, say):
             found = evaluate_run(of, str(run_id), request, workers=workers, progress=seen)
             say(now=True, run_id=found.entry.id, state="done")
         baseline = None
@@ -353,7 +335,7 @@ def evaluate(
             "asked": found.asked,
             "baseline": baseline,
         }
-    if is_json:
+    if io.is_json:
         return emit_json(document)
     sides = {"": document} | ({"RDKit ": document["baseline"]} if document.get("baseline") else {})
     cells = [
@@ -391,6 +373,7 @@ RATES = {"passed": "samples", "decodes": "samples", "clean": "samples", "stereo_
 
 @command(app, "judge", rules=True)
 def judge(
+    io: Io,
     progress: Progress,
     run_id: str | None = ONE_RUN,
     text: str | None = option(None, "one answer in place of a run; - reads standard input"),
@@ -401,8 +384,6 @@ def judge(
     energy: bool = option(False, "its energy ratio too (settings mol, group; a second each)"),
     workers: int | None = WORKERS,
     limit: int | None = option(None, "seconds per molecule (default 60)", of=whole(86_400)),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain
 
@@ -421,7 +402,7 @@ def judge(
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         row = judge_text(given_text(text), smiles or "", by, limit_s=limit or LIMIT_S)
-        if is_json:
+        if io.is_json:
             return emit_json(row)
         for name in RATES:
             said = "yes" if row[name] else "no"
@@ -435,8 +416,8 @@ def judge(
             failed = [(check["check"], "-".join(map(str, check["atoms"])), check["detail"]) for check in row["failed"]]
             write(table(("failed", "atoms", ""), failed))
         return 0
-    with progress.counting("samples judged", is_quiet=is_json) as (seen, say):
-        judged = judge_run(open_store(store), str(run_id), by, workers=workers, limit_s=limit or LIMIT_S, progress=seen)
+    with progress.counting("samples judged", is_quiet=io.is_json) as (seen, say):
+        judged = judge_run(io.opened(), str(run_id), by, workers=workers, limit_s=limit or LIMIT_S, progress=seen)
         say(now=True, run_id=judged.entry.id, state="done")
     for words in judged.not_finished:
         note(words)
@@ -466,7 +447,7 @@ def judge(
         "strain_moved_ang": fmean(moves) if moves else None,
         "samples": [{name: row[name] for name in OF_SAMPLE} for row in rows],
     }
-    if is_json:
+    if io.is_json:
         return emit_json(document)
     totals = document | {"samples": len(rows)}
     cells = [(name.replace("_", " "), "" if document[name] is None else f"{document[name]:.1%}", f"of {totals[of]:,}")
@@ -484,6 +465,7 @@ def judge(
 
 @command(app, "cost-of-lp")
 def cost_of_lp(
+    io: Io,
     progress: Progress,
     run_id: str = RUN_ID,
     kept: bool = option(False, "only samples with kept steps; needs no model"),
@@ -491,8 +473,6 @@ def cost_of_lp(
     batch_size: int = option(8, "samples that are scored at once", of=whole(4_096)),
     device: str = option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
     threads: int | None = THREADS,
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """how far the LP of a run moved its model: log w, log p(C), effective samples
 
@@ -504,7 +484,7 @@ def cost_of_lp(
     from engine.inspection.runs import run_facts
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
-    of = open_store(store)
+    of = io.opened()
     facts = run_facts(of, run_id)
     how: dict[str, Any] = {"samples": 0, "tokens": 0, "seconds": 0.0, "stored": False}
     if kept:
@@ -513,7 +493,7 @@ def cost_of_lp(
         from engine.live.score_run import score_run
 
         set_threads(threads)
-        with progress.counting("samples scored", is_quiet=is_json) as (seen, say):
+        with progress.counting("samples scored", is_quiet=io.is_json) as (seen, say):
             scored = score_run(of, facts.run_id, most=samples or 0, device=device, batch_size=batch_size, progress=seen)
             say(now=True, run_id=scored.entry.id, state="done")
         if scored.samples and not scored.is_stored:
@@ -521,7 +501,7 @@ def cost_of_lp(
             note(f"{facts.run_id} lies in {where}, which is read-only: scored and printed, not stored")
         how = {name: getattr(scored, name) for name in ("samples", "tokens", "seconds")} | {"stored": scored.is_stored}
         cost = scored.cost
-    if is_json:
+    if io.is_json:
         known = {field.name: _plain(getattr(cost, field.name)) for field in fields(cost)}
         return emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": how, **known})
     write("\n".join(sentences(cost, facts.lp or "the LP")))
@@ -547,6 +527,7 @@ def _plain(value: Any) -> Any:
 
 @command(app, "advise", rules=True)
 def advise(
+    io: Io,
     progress: Progress,
     model: str | None = option(None, "ALIAS or ALIAS:STEP"),
     lp: list[str] | None = option(None, "a candidate; may be repeated (default: six)"),
@@ -565,8 +546,6 @@ def advise(
     rmsd: int | None = RMSD,
     references: str | None = option(None, "--rmsd is to conformers of this set of the store"),
     threads: int | None = THREADS,
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """which LP to use for a model
 
@@ -584,20 +563,20 @@ def advise(
     if model is None:
         if probe is not None:
             raise RunError("a probe needs a model", "Give --model; `models` lists those there are")
-        return _advisable(open_store(store), is_json=is_json)
+        return _advisable(io)
     lps, ids = [full_name(name) for name in lp or CANDIDATES], [model]
     setting = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
         if probe is not None:
             if no_keep and references:
                 raise RunError("--references are of the store, which --no-keep leaves aside", "Leave one of them out")
-            store = passing if no_keep else store
-            more = {"rmsd": rmsd, "references": references, "store": store, "progress": progress.progress}
+            io = replace(io, store=passing) if no_keep else io
+            more = {"rmsd": rmsd, "references": references, "store": io.store, "progress": progress.progress}
             found = _probe(model, lps, probe, {**setting, "seed": seed, "threads": threads}, more, progress.until_eof)
             if isinstance(found, int):
                 return found
             ids, setting = found, {}
-        of = open_store(store)
+        of = io.opened()
         known = settings_of([run for id_ in ids for run in runs_of_model(of, id_)])
         asked = {name: value for name, value in setting.items() if value not in (None, "", "auto")}
         fits = [s for s in known if all(str(s[name]).startswith(str(value)) for name, value in asked.items())]
@@ -611,7 +590,7 @@ def advise(
     advice = {row["key"]: json.loads(row["value"]) for row in answered.tables["advice"].to_pylist()}
     if want not in (None, advice["want"]):
         raise RunError("not all answers have a verdict on their molecule", "`judge RUN` makes them; or --want clean")
-    if is_json:
+    if io.is_json:
         for row in () if molecules else advice["lps"]:
             del row["expected"]
         return emit_json(advice)
@@ -623,22 +602,22 @@ def advise(
     return 0
 
 
-def _advisable(store: Store, *, is_json: bool) -> int:
+def _advisable(io: Io) -> int:
     """Models with measured runs, and the LPs of the setting that has most; no file but the sheets is opened."""
     from engine.lp_records import LPS
     from engine.questions import models_of
     from engine.questions.compare_advice import setting_of, setting_words, settings_of
 
     rows = []
-    for model, entries in models_of(store.found().entries).items():
+    for model, entries in models_of(io.opened().found().entries).items():
         settings = settings_of(entries)
         names = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == settings[0]}
         lps = [*(lp for lp in LPS if lp in names), *sorted(names - set(LPS))]
         counts = {"model": model, "runs": len(entries), "settings": len(settings)}
         rows.append(counts | {"lps": lps, "setting": setting_words(settings[0])})
     lps_column = ("LPs", lambda row: ", ".join(map(one_line, row["lps"])))
-    show(rows, (("model", "model"), ("runs", "runs"), lps_column, ("most LPs under", "setting")), is_json=is_json)
-    if not rows and not is_json:
+    io.show(rows, (("model", "model"), ("runs", "runs"), lps_column, ("most LPs under", "setting")))
+    if not rows and not io.is_json:
         note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
     return 0
 
@@ -660,13 +639,13 @@ def _probe(model: str, lps: Sequence[str], count: int, options: Row, more: Row, 
 
     asked = [f"--model={model}", *(f"--lp={lp}" for lp in lps), *words_of(options)]
     smiles = load_run_set(count) if more["references"] else ["--sample-size", str(count)]
-    with tempfile.TemporaryDirectory() as warm, redirect_stdout(io.StringIO()) as out:
+    with tempfile.TemporaryDirectory() as warm, redirect_stdout(StringIO()) as out:
         status = main(["run", *asked, "--sample-size", "2", "--max-new-tokens", "24", "--store", warm, "--json"])
         eof = ["--until-eof"] if until_eof else []
         status = status or main(["run", *asked, *smiles, *words_of(more), *eof, "--label", "probe", "--json"])
     ids = [row["run_id"] for row in json.loads(out.getvalue().strip().splitlines()[-1])] if not status else []
     for run_id in ids:
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(StringIO()):
             of_judge = words_of({"store": more["store"], "progress": more["progress"]})
             status = status or main(["judge", run_id, *of_judge])
     return status or ids
@@ -679,12 +658,11 @@ Verdict = Literal[
 
 @command(app, "claims")
 def claims(
+    io: Io,
     ids: list[str] | None = words(None, "CLAIM", "only these claims, in detail (default: all)"),
     report: Literal["000", "001", "002", "003", "004", "005"] | None = option(None, "only this report's claims"),
     verdict: Verdict | None = option(None, "only this verdict"),
     save_all: bool = option(False, "re-check all claims, and save the verdicts in data/claims/", "--save"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:  # fmt: skip
     """the reports' claims, each checked now
 
@@ -699,18 +677,18 @@ def claims(
     if unknown := sorted(set(ids or []) - set(known)):
         raise FileFormatError(f"there is no claim {unknown[0]}", nearest(unknown[0], known))
     if save_all:
-        judgement = judge_all(open_store(store))
+        judgement = judge_all(io.opened())
         save(judgement)
-        if is_json:
+        if io.is_json:
             by_name = {str(name): count for name, count in judgement.counts.items()}
             return emit_json({"file": str(FILE), "counts": by_name})
         write(str(FILE))
         verdicts = judgement.verdicts
     else:
         chosen = [claim for claim in every if claim.id in (ids or known) and report in (None, claim.report)]
-        pairs = zip(chosen, judge(chosen, open_store(store)), strict=True)
+        pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
         shown = [(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
-        if is_json:
+        if io.is_json:
             return emit_json([document(claim, found) for claim, found in shown])
         verdicts = tuple(found for _, found in shown)
         if ids:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.cli.terminal import Say, note, open_store, option, path_of, whole
+from engine.cli.terminal import Io, Say, note, option, path_of, whole
 from engine.errors import RunError, shown
 from engine.folders import exporting
 
@@ -35,7 +35,7 @@ class Profiling:
     profile_steps: int = option(64, "forward passes; with --backend hf, to the end of a batch", of=whole(10_000))
     profile_skip: int = option(0, "forward passes to skip (default: record the templates)", of=whole(10_000))
 
-    def check(self, store: str | None, *, elsewhere: bool, parts: int = 1, run: str | None = None) -> None:
+    def check(self, io: Io, *, elsewhere: bool, parts: int = 1, run: str | None = None) -> None:
         """Before hours of work."""
         given = {"--profile-output": self.profile_output, "--profile-sums": self.profile_sums, "--profile-run": run}
         for name in [name for name, value in given.items() if value and not self.profile]:
@@ -45,7 +45,7 @@ class Profiling:
                 f"there is no folder {shown(folder, 200)} for the trace", "Create it, or choose another place"
             )
         if run:
-            open_store(store).entry(run)
+            io.opened().entry(run)
         if self.profile and elsewhere:
             raise RunError(
                 "--profile works in this process only", "Leave it out, or run without --submit and --engine ray"
@@ -56,7 +56,7 @@ class Profiling:
     @contextmanager
     def recording(
         self,
-        place: str | None,
+        io: Io,
         backend: str,
         label: str,
         source: str,
@@ -86,7 +86,7 @@ class Profiling:
             if captured is None:
                 note(f"no trace: there were at most {skip:,} forward passes")
                 return
-            store = open_store(place)
+            store = io.opened()
             if like_run:
                 named = store.entry(like_run).id
                 run_id = named if repeats(store, named, captured.written) else ""
@@ -132,7 +132,7 @@ class Logging:
     add_log: bool = option(False, "read it into the store, as `logits add` does; keeps no file by default")
 
     @contextmanager
-    def recording(self, place: str | None, label: str = "", say: Say | None = None) -> Iterator[LogFile | None]:
+    def recording(self, io: Io, label: str = "", say: Say | None = None) -> Iterator[LogFile | None]:
         """Yields the log to write to, or None without --log-logits. Afterwards it is checked, and read into the
         store."""
         for name, value in (("--logit-log", self.logit_log), ("--add-log", self.add_log)):
@@ -158,7 +158,7 @@ class Logging:
             note(f"{where}: logits of {log.entries:,} tokens; {checked}")
             if not self.add_log:
                 return
-            for added in add_file(open_store(place), path, LogNames(label=label or None)):
+            for added in add_file(io.opened(), path, LogNames(label=label or None)):
                 note(f"{added.entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=added.entry.id)

@@ -14,20 +14,17 @@ from engine.cli.entries import show_runs
 from engine.cli.generate import LPS_HELP, SMILES, Model, Plan, read_molecules, set_threads, smiles_of
 from engine.cli.recording import Logging, Profiling
 from engine.cli.terminal import (
-    JSON,
     MANY_MOLECULES,
     RMSD,
-    STORE,
+    Io,
     Progress,
     Say,
     StatusLine,
     command,
     new_app,
     note,
-    open_store,
     option,
     path_of,
-    show,
     typed_command,
     whole,
 )
@@ -194,6 +191,7 @@ class Run:
 
 @command(app, "run", rules=True)
 def run(
+    io: Io,
     molecules: Molecules,
     of_model: Model,
     of_plan: Plan,
@@ -205,8 +203,6 @@ def run(
     model: list[str] | None = option(None, "ALIAS or ALIAS:STEP; may be repeated", "--model", "--model-alias"),
     lp: list[str] | None = option(None, f"{LPS_HELP}; may be repeated", "--lp", "--processor-type"),
     no_logit_processor: bool | None = option(None, "--lp none"),
-    is_json: bool = JSON,
-    store: str | None = STORE,
 ) -> int:
     """many molecules under models and LPs, stored as runs
 
@@ -225,38 +221,38 @@ def run(
         raise RunError("a submitted run is written elsewhere", "Leave --progress out, and see `runs --unfinished`")
     if logged.log_logits and is_remote:
         raise RunError("--log-logits works in this process only", "Leave it out, or run without a cluster")
-    to = open_store(store)
+    to = io.opened()
     parts = 1 if of_run.resume else len(model or [None]) * len(lps)
     if of_run.json_report and parts > 1:
         raise RunError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
-    profiled.check(store, elsewhere=is_remote, parts=parts)
+    profiled.check(io, elsewhere=is_remote, parts=parts)
     with (
         progress.reporting() as say,
         cluster.workers(of_model) as workers,
-        logged.recording(store, of_run.label, say) as log,
+        logged.recording(io, of_run.label, say) as log,
     ):
         if of_run.resume:
             states = _resumed(to, of_run.resume, of_model, workers)
         else:
             plans = _plans(model, lps, of_model, of_plan, of_run)  # all of them, before the first molecule is read
-            states = _begun(to, plans, molecules, of_model, workers, is_quiet=is_json)
+            states = _begun(to, plans, molecules, of_model, workers, is_quiet=io.is_json)
         if cluster.submit:
-            return _submit(to, states, workers, cluster, is_json=is_json)
+            return _submit(io, to, states, workers, cluster)
         entries = []
         for number, state in enumerate(states):
             row, plan = state.staging.sheet["row"], state.plan.plan
             label = state.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
-            with profiled.recording(store, plan.backend, label, "run --profile", run_id=state.staging.id) as watch:
+            with profiled.recording(io, plan.backend, label, "run --profile", run_id=state.staging.id) as watch:
                 if isinstance(state, Written):
                     state.watch = watch
                     if log is not None:
                         state.tap = log.tap(state.loaded, plan.sampling, plan.seed, state.staging.id)
-                entries.append(_write(state, partial(say, part=number, parts=parts), is_quiet=is_json))
+                entries.append(_write(state, partial(say, part=number, parts=parts), is_quiet=io.is_json))
     if of_run.json_report:
         from engine.store.reports.exporting import export_report
 
         export_report(entries[0], path_of(of_run.json_report))
-    return show_runs(entries, is_json=is_json)
+    return show_runs(io, entries)
 
 
 def _plans(
@@ -418,7 +414,7 @@ def progress_words(progress: RunProgress, began: float) -> str:
     return f"{pace}{left}, {rates}{bad}"
 
 
-def _submit(store: Store, states: Iterator[RunState], workers: Any, asked: Cluster, *, is_json: bool) -> int:
+def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
     """Submits all runs; with --wait, waits until they are in the store."""
     from engine.runner.submit import submit
 
@@ -428,7 +424,7 @@ def _submit(store: Store, states: Iterator[RunState], workers: Any, asked: Clust
         if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
             state.publish_if_whole()
     if asked.wait or workers.kind == "debug":
-        return show_runs([_await(store, *one, is_quiet=is_json) for one in submitted], is_json=is_json)
+        return show_runs(io, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
     rows = [
         {
             "run_id": tasks.run_id,
@@ -447,7 +443,7 @@ def _submit(store: Store, states: Iterator[RunState], workers: Any, asked: Clust
         ("to end them", "cancel"),
         ("logs", lambda row: row["logs"]),  # whole, however long
     )
-    return show(rows, columns, is_json=is_json)
+    return io.show(rows, columns)
 
 
 def _await(store: Store, state: RunState, tasks: Submitted, *, is_quiet: bool) -> Entry:

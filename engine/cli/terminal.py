@@ -144,6 +144,37 @@ class Command(TyperCommand):
                 formatter.write_dl(records)
 
 
+def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The function with the fields of dataclasses as parameters, where its own are of such a type."""
+    hints = get_type_hints(work, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    params = []
+    for parameter in inspect.signature(work).parameters.values():
+        if parameter.name not in groups:
+            params.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        kind = groups[parameter.name]
+        of_fields = get_type_hints(kind)
+        for field in fields(kind):
+            info: Any = copy(field.default)
+            info.rich_help_panel = None if kind is Io else f"{kind.__name__} options"
+            params.append(parameter.replace(name=field.name, annotation=of_fields[field.name], default=info))
+    for parameter in params:
+        if parameter.annotation in (bool, bool | None) and not parameter.default.param_decls:
+            parameter.default.param_decls = (f"--{parameter.name.replace('_', '-')}",)  # and no --no-...
+
+    def call(**given: Any) -> int | None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return work(**given)
+
+    ordered = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in params]
+    call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    call.__doc__ = work.__doc__
+    return call
+
+
 def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., int | None]], Any]:
     """Registers a function of typer's parameters. One whose type is a dataclass stands for the dataclass's fields.
 
@@ -151,33 +182,7 @@ def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Ca
     """
 
     def register(work: Callable[..., int | None]) -> Callable[..., int | None]:
-        hints = get_type_hints(work, include_extras=True)
-        groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-        params = []
-        for parameter in inspect.signature(work).parameters.values():
-            if parameter.name not in groups:
-                params.append(parameter.replace(annotation=hints[parameter.name]))
-                continue
-            kind = groups[parameter.name]
-            of_fields = get_type_hints(kind)
-            for field in fields(kind):
-                info: Any = copy(field.default)
-                info.rich_help_panel = f"{kind.__name__} options"
-                params.append(parameter.replace(name=field.name, annotation=of_fields[field.name], default=info))
-        for parameter in params:
-            if parameter.annotation in (bool, bool | None) and not parameter.default.param_decls:
-                parameter.default.param_decls = (f"--{parameter.name.replace('_', '-')}",)  # and no --no-...
-
-        def call(**given: Any) -> int | None:
-            for name, kind in groups.items():
-                given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-            return work(**given)
-
-        ordered = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in params]
-        call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
-        call.__doc__ = work.__doc__
-        app.command(name, cls=Command, epilog=RULES_HELP if rules else None)(call)
+        app.command(name, cls=Command, epilog=RULES_HELP if rules else None)(flat(work))
         return work
 
     return register
@@ -237,15 +242,32 @@ RMSD = option(None, RMSD_HELP, of=whole(1_000), metavar="[K=10]")
 RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
 
 
-def open_store(place: str | None, *, to_read: bool = False) -> Store:
-    """``to_read``: an empty answer may come of a folder that is not there, and that is said."""
-    from engine.store.files import LocalFiles
-    from engine.store.store import Store
+@dataclass(frozen=True, slots=True)
+class Io:
+    """What most commands have: JSON or tables, and the store."""
 
-    store = Store.open(place)
-    if to_read and place and isinstance(store.home, LocalFiles) and not store.home.root.exists():
-        note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
-    return store
+    is_json: bool = JSON
+    store: str | None = STORE
+
+    def opened(self, *, to_read: bool = False) -> Store:
+        """``to_read``: an empty answer may come of a folder that is not there, and that is said."""
+        from engine.store.files import LocalFiles
+        from engine.store.store import Store
+
+        store = Store.open(self.store)
+        if to_read and self.store and isinstance(store.home, LocalFiles) and not store.home.root.exists():
+            note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
+        return store
+
+    def show(self, rows: Sequence[Row], columns: Columns) -> int:
+        """Rows as one JSON document with all their keys, or as a table of these columns; nothing where there is no
+        row."""
+        if self.is_json:
+            return emit_json(list(rows))
+        if rows:
+            cells = [[cell(row[key]) if isinstance(key, str) else key(row) for _, key in columns] for row in rows]
+            write(table([title for title, _ in columns], cells))
+        return 0
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -313,16 +335,6 @@ def write(text: str) -> None:
 def note(text: str) -> None:
     """One line for people, on standard error."""
     sys.stderr.write(one_line(text) + "\n")
-
-
-def show(rows: Sequence[Row], columns: Columns, *, is_json: bool) -> int:
-    """Rows as one JSON document with all their keys, or as a table of these columns; nothing where there is no row."""
-    if is_json:
-        return emit_json(list(rows))
-    if rows:
-        cells = [[cell(row[key]) if isinstance(key, str) else key(row) for _, key in columns] for row in rows]
-        write(table([title for title, _ in columns], cells))
-    return 0
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
