@@ -143,9 +143,8 @@ def show_run(io: Io, run_id: str = RUN_ID) -> int:
     row = entry_row(entry) | {name: figures.get(name) for name in ("wall_s_a_sample", "ms_a_token")}
     if io.is_json:
         return emit_json([row])
-    row |= {
-        name: value for name, value in figures.items() if name.startswith("strain") and row["strain_kcal"] is not None
-    }
+    if row["strain_kcal"] is not None:  # what its samples say besides
+        row |= {name: value for name, value in figures.items() if name.startswith("strain")}
     for name, value in row.items():
         if value is not None:
             is_whole = isinstance(value, int) and not isinstance(value, bool)

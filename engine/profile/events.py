@@ -14,8 +14,9 @@ import math
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
@@ -88,14 +89,16 @@ class TraceFile:
         return 0 if self._file.closed else min(self._file.tell(), self.bytes)
 
     def events(self) -> Iterator[Sequence[AnyEvent]]:
-        pieces = self._pieces()
+        with closing(self._pieces()) as pieces:  # its thread ends with it
+            yield from self._events(pieces)
+
+    def _events(self, pieces: Iterator[bytes]) -> Iterator[Sequence[AnyEvent]]:
         buffer = self._after_head(pieces)
         for piece in pieces:
             buffer += piece
             # The text before the last comma between two events, else what the scanner finds.
-            last = None
-            for last in _BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES)):  # noqa: B007
-                pass
+            commas = list(_BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES)))
+            last = commas[-1] if commas else None
             events = None if last is None else self._decoded(b"[" + buffer[: last.start(1)] + b"]")
             if last is not None and events is not None:
                 del buffer[: last.end(1)]
@@ -112,11 +115,10 @@ class TraceFile:
             yield events
             if not is_closed:
                 what = f"{shown(self.path, 200)} is cut off: its array of events has no end"
-                raise FileFormatError(what, "Copy or record it again")
-        for _ in pieces:  # to the end, so that damage is found
-            pass
+                raise FileFormatError(what, "Copy it again")
+        sum(map(len, pieces))  # to the end, so that damage is found
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _pieces(self) -> Generator[bytes, None, None]:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
         reader: Any = _GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
@@ -133,11 +135,9 @@ class TraceFile:
         try:
             return result()
         except EOFError as error:
-            what = f"{name} is cut off: its gzip data ends too early"
-            raise FileFormatError(what, "Copy or record it again") from error
+            raise FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:
-            what = f"{name} is damaged: its gzip data does not inflate ({gz_problem(error)})"
-            raise FileFormatError(what, "Copy it again") from error
+            raise FileFormatError(f"{name} is damaged: {gz_problem(error)}", "Copy it again") from error
         except OSError as error:
             raise FileFormatError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
 

@@ -15,7 +15,7 @@ from engine.comparing.measures import has_samples, run_names
 from engine.errors import DriftscopeError, nearest, shown
 from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
-from engine.questions.question import Answered, Kind, Option, Options, Question
+from engine.questions.question import Answered, Kind, Option, Question
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
@@ -170,6 +170,3 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any)
             raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
         return number
     return str(given)
-
-
-__all__ = ["PAGES", "Answered", "Options", "ask", "choices_of", "question_of"]

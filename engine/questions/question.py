@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -128,6 +128,3 @@ def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -
     """Rows as a table, all columns that some row has; ``columns`` come first, and are there without rows."""
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
     return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
-
-
-Depends = Callable[[Store, Sequence[Entry], Options], Hashable]

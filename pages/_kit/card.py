@@ -12,8 +12,8 @@ import streamlit as st
 
 from engine.errors import one_line
 from engine.models.devices import spare_cores
-from engine.questions import Answered, ask, choices_of, entries_of, question_of
-from engine.questions.question import Chart, Column, NeedsWork, Option, Question
+from engine.questions import ask, choices_of, entries_of, question_of
+from engine.questions.question import Answered, Chart, Column, NeedsWork, Option, Question
 from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of

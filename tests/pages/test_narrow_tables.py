@@ -19,16 +19,8 @@ FITTING = ("compare", "drift", "evidence", "logits", "profiles")
 @pytest.mark.parametrize(
     ("page", "view", "alt", "last", "room_px"),
     [
-        ("logits", "Models", "as the report states it", "vocabulary", NARROW_PX),
-        ("logits", "Models", "Logs of this store", "ours", NARROW_PX),
-        ("logits", "Parity", "by position filter", "pairs", NARROW_PX),
-        ("logits", "Parity", "Checkpoints of both", "diverges at", NARROW_PX),
         ("drift", "Molecules", "Molecules", "checks", 650 - TICKS_PX),
         ("drift", "Molecules", "Blocks", "junk", NARROW_PX - TICKS_PX),
-        ("profiles", "Kernels", "Operations", "calls_b", NARROW_PX - TICKS_PX),
-        ("compare", "Advice", "Each LP's rates", "over", NARROW_PX),
-        ("evidence", "In two minutes", "misreads", "block", NARROW_PX),
-        ("evidence", "The lost third", "Coverage of", "missing", NARROW_PX),
     ],
 )
 def test_the_columns_that_matter_are_seen_without_scrolling(

@@ -153,7 +153,7 @@ def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> 
 
 
 @pytest.mark.parametrize(
-    "module", ["runs", "molecules", "drifts", "sample", "realign", "lexicon", "effect", "estimates", "conformers"]
+    "module", ["runs", "molecules", "drifts", "sample", "realign", "lexicon", "estimates", "conformers"]
 )
 def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
     """A page loads it: torch alone takes seconds."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine.questions import Answered, ask
-from engine.questions.question import NeedsWork
+from engine.questions import ask
+from engine.questions.question import Answered, NeedsWork
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, step_row, write_run
 from tests.engine.store.stored_runs import store_at

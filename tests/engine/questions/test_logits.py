@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from engine.logits.pairs import late_in_store
-from engine.questions import Answered, ask
+from engine.questions import ask
 from engine.questions.logits_health import reason
-from engine.questions.question import Tables
+from engine.questions.question import Answered, Tables
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import DEMO, Store

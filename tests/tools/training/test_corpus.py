@@ -212,7 +212,7 @@ def test_other_options_do_not_overwrite_a_corpus(source: Path, built: Path, caps
     ("options", "message"),
     [
         ("--least-atoms 9 --most-atoms 8", "of 9 to 8 heavy atoms"),
-        ("--fragment-share 1.5", "a share of 1.5"),
+        ("--branched-share 1.5", "a share of 0.8, 0.1, 1.5"),
         ("--stereo-share -1", "stereo share of -1"),
         ("--workers 0", "0 workers"),
         ("--conformers 0", "0 conformers"),
