@@ -47,17 +47,15 @@ argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = 
 def walk_typer(command, name, commands):
     options = commands[name] = {}
     for param in command.params:
-        is_option, metavar = param.param_type_name == "option", param.metavar or ""
-        takes = "one" if param.nargs == 1 else param.nargs
-        if is_option and param.is_flag:
-            takes = "nothing"
-        elif is_option and (metavar.endswith("...") or metavar.startswith("[")):
-            takes = "+" if metavar.endswith("...") else "?"
-        elif not is_option and param.nargs == -1:
-            takes = "+" if param.required else "*"
-        elif not is_option and not param.required:
-            takes = "?"
-        names = param.opts if is_option else [param.name]
+        names, takes = [param.name], "+" if param.required else "*"
+        if param.nargs != -1:
+            takes = "one" if param.required else "?"
+        if param.param_type_name == "option":
+            names, metavar, takes = param.opts, param.metavar or "", "one" if param.nargs == 1 else param.nargs
+            if param.is_flag:
+                takes = "nothing"
+            elif metavar.endswith("...") or metavar.startswith("["):
+                takes = "+" if metavar.endswith("...") else "?"
         default = param.default() if callable(param.default) else param.default
         entry = {"names": dict.fromkeys(names, True), "default": "==SUPPRESS==" if param.is_eager else default,
                  "required": param.required or takes == "*", "takes": takes}

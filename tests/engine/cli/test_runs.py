@@ -373,7 +373,6 @@ def test_a_file_in_place_of_a_folder_is_damage(store: Store, place: str, make: C
         (["runs", "--store", "a\0b"], "cannot be a store's path"),
         (["verify", "--store", __file__], "is a file. Give a folder for the store"),
         (["runs", "--store", "s3://"], "names no bucket"),
-        (["compare", "none"], "the argument TEST is required"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], told: str) -> None:
