@@ -240,8 +240,8 @@ def _unfinished(store: Store) -> list[dict[str, Any]]:
 def annotate(
     io: Io,
     run_id: str = words(..., "RUN"),
-    tag: list[str] = typer.Option(default_factory=list, help="add this tag; may be repeated"),
-    untag: list[str] = typer.Option(default_factory=list, help="take it away; may be repeated"),
+    tag: list[str] = typer.Option(default_factory=list, show_default=False, help="add this tag; may be repeated"),
+    untag: list[str] = typer.Option(default_factory=list, show_default=False, help="take it away; may be repeated"),
     label: str | None = option(None, ""),
     notes: str | None = option(None, ""),
 ) -> int:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from engine import assets
 from engine.cli.recording import Logging, Profiling, names_of
 from engine.cli.terminal import (
     JSON,
@@ -49,7 +48,6 @@ from engine.errors import (
 from engine.figures.words import counted
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
-from engine.models.devices import threads_of
 from engine.paths import STATIC
 from engine.records import CHECK_COLUMNS, NumberFormat, ReaderName
 
@@ -63,17 +61,15 @@ if TYPE_CHECKING:
 
 app = new_app()
 DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
-UNLIKELY = 0.01
-"""Forced tokens with a lower probability are listed with the diagnostics."""
+UNLIKELY = 0.01  # forced tokens with a lower probability are listed with the diagnostics
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
 """Keys of a sample's JSON, beside those of its check."""
-MOST_LINES = 100_000
-"""All are held parsed, 20 KB each; ``run --smiles-file`` holds none."""
+MOST_LINES = 100_000  # all are held parsed, 20 KB each; ``run --smiles-file`` holds none
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
 LPS_HELP = f"{', '.join(LPS)}; default: exact"
 GUARD = GuardSettings()
 SMILES = words(None, "SMILES", "molecules; - reads standard input, one per line")
-Any_count, Any_number = whole(MOST_COUNT, -MOST_COUNT), finite()
+COUNT, NUMBER = whole(MOST_COUNT, -MOST_COUNT), finite()
 
 
 class Range(NamedTuple):
@@ -126,24 +122,24 @@ class Plan:
     decimals: Range | None = option(None, "such as 0-4 (default: the model's)", of=decimals)
     integer_digits: int | None = option(None, "at most (default: the model's)", of=whole(6), metavar="N")
     descriptors: Literal["plain", "with-hydrogens"] | None = option(None, DESCRIPTORS_HELP)  # fmt: skip
-    retries: int = option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=Any_count)
-    back: int = option(GUARD.back, "lp guarded: how often a block may send the text back further", of=Any_count)
+    retries: int = option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
+    back: int = option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
     most_thrown: float = option(
-        GUARD.most_thrown, "lp guarded: blocks thrown away for each of the molecule's", of=Any_number
+        GUARD.most_thrown, "lp guarded: blocks thrown away for each of the molecule's", of=NUMBER
     )
-    weigh: int = option(GUARD.weigh, "lp guarded: draws per block that have to pass, 2 or more", of=Any_count)
+    weigh: int = option(GUARD.weigh, "lp guarded: draws per block that have to pass, 2 or more", of=COUNT)
     guard: str = option(",".join(GUARD.checks), "lp guarded: what is checked of each block", metavar="CHECKS")
     backend: str = option("fast", "fast (ours) or hf (plain generate)")
     compile: bool = option(False, "compile the fast backend (takes minutes; for a GPU)")
     sampling: str = option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
-    temperature: float | None = option(None, "overrides the preset", of=Any_number)
-    top_k: int | None = option(None, "overrides the preset", of=Any_count)
-    top_p: float | None = option(None, "overrides the preset", of=Any_number)
-    min_p: float | None = option(None, "overrides the preset", of=Any_number)
+    temperature: float | None = option(None, "overrides the preset", of=NUMBER)
+    top_k: int | None = option(None, "overrides the preset", of=COUNT)
+    top_p: float | None = option(None, "overrides the preset", of=NUMBER)
+    min_p: float | None = option(None, "overrides the preset", of=NUMBER)
     n: int = option(1, "samples per molecule", "--n", "--num-generations", of=whole(1_000))
     seed: int = option(0, "", of=whole(MOST_SEED, -MOST_SEED))
     batch_size: int = option(32, "", of=whole(4_096))
-    max_new_tokens: int | None = option(None, "default: by the molecule's size", of=Any_count)
+    max_new_tokens: int | None = option(None, "default: by the molecule's size", of=COUNT)
     time_limit: float | None = option(None, "seconds for all molecules together", of=finite(366 * 86_400))
     equal_work: bool = option(False, "every sample as long as the exact LP's")
     candidates: int = option(10, "likely tokens kept per step", of=whole(1_000))
@@ -168,23 +164,16 @@ class Plan:
                 raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
         names = ("temperature", "top_k", "top_p", "min_p")
         filters = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        same = "placeholder descriptors backend compile seed batch_size diagnostics candidates equal_work".split()
         return DecodePlan(
             lp=full_name(lp),
-            placeholder=self.placeholder,
             form=form,
-            descriptors=self.descriptors,
-            backend=self.backend,  # type: ignore[arg-type]
-            compile=self.compile,
             sampling=replace(preset(self.sampling), **filters),
             generations=self.n,
-            seed=self.seed,
-            batch_size=self.batch_size,
             limit=self.max_new_tokens,
             time_limit_s=self.time_limit,
-            diagnostics=self.diagnostics,
-            candidates=self.candidates,
-            equal_work=self.equal_work,
             guard=GuardSettings(self.retries, self.back, guard_checks(self.guard), self.most_thrown, self.weigh),
+            **{name: getattr(self, name) for name in same},
         )
 
 
@@ -422,6 +411,8 @@ def _printable(text: str) -> str:
 
 
 def summary(generation: Generation) -> str:
+    from engine.models.devices import threads_of
+
     samples, counters = generation.samples, generation.counters
     blocks = [block for sample in samples for block in sample.blocks]
     bad = sum(not set(block.kinds) <= {"exact", "unverified"} for block in blocks)
@@ -453,6 +444,8 @@ def summary(generation: Generation) -> str:
 
 
 def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
+    from engine.models.devices import threads_of
+
     counters, plan = generation.counters, generation.plan
     guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
     samples = []
@@ -509,6 +502,7 @@ def prepare(check: bool = option(False, "make nothing; exit 2 when anything is m
 
     Ready parts are left as they are. Without 3Dmol.js the app works, except for its 3D view.
     """
+    from engine import assets
     from engine.text.tokenizer_build import built_in, folder_of
     from engine.text.tokenizers import load_tokenizer
 

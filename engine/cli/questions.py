@@ -4,7 +4,6 @@ that scripts rely on. ``evaluate``, ``judge``, ``cost-of-lp`` and ``advise --pro
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 import sys
@@ -57,8 +56,7 @@ if TYPE_CHECKING:
 app = new_app()
 app.add_typer(traces_app)
 app.add_typer(logs_app)
-MOST_ROWS = 40
-"""Of a table on a terminal; --json and --csv have all."""
+MOST_ROWS = 40  # of a table on a terminal; --json and --csv have all
 WORKERS = option(None, "processes (default: all cores)", of=whole(256), metavar="N")
 ONE_RUN = words(None, "RUN", "its id, or a part of it that no other has")
 
@@ -118,6 +116,8 @@ def ask_question(
             "columns": {name: {"unit": column.unit, "help": column.help} for name, column in columns.items()},
         })  # fmt: skip
     if is_csv:
+        import csv
+
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows([main.column_names, *([row[name] for name in main.column_names] for row in main.to_pylist())])
         return 0

@@ -30,7 +30,6 @@ from engine.cli.terminal import (
 )
 from engine.errors import DriftscopeError, RunError
 from engine.figures.words import counted
-from engine.models.devices import threads_of
 
 if TYPE_CHECKING:
     from engine.models.registry import ModelEntry
@@ -371,6 +370,8 @@ def _state(
 
 def _write(state: RunState, say: Say, *, is_quiet: bool) -> Entry:
     """The whole run, into the store; how far it is on the terminal and in the progress file."""
+    from engine.models.devices import threads_of
+
     row, line, first = state.staging.sheet["row"], StatusLine(), state.now()
     say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
 

@@ -189,7 +189,10 @@ def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Ca
 
 
 def new_app(name: str = "", about: str = "") -> typer.Typer:
-    return typer.Typer(name=name or None, help=about, cls=Group, add_completion=False, rich_markup_mode=None)
+    both = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(
+        name=name or None, help=about, cls=Group, context_settings=both, add_completion=False, rich_markup_mode=None
+    )
 
 
 def option(

@@ -27,8 +27,7 @@ from engine.folders import exporting
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 
 app = new_app()
-MOST_ROWS = 200
-"""Rows that a terminal table shows; ``--json`` has them all."""
+MOST_ROWS = 200  # rows that a terminal table shows; ``--json`` has them all
 TOKENIZER = option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
 PLACEHOLDER = option("0.0000,0.0000,0.0000", metavar="P")
 DECIMALS = option(4, "1 drops trailing zeros, 0 a trailing point too")

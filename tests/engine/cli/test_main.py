@@ -46,8 +46,8 @@ def test_a_true_call() -> None:
 def test_version_and_help() -> None:
     assert run("--version").out == f"driftscope {__version__}\n"
     for argv in ((), ("tokens",), ("template",), ("drift",), ("junk",), ("encode",), ("decode",)):
-        shown = run(*argv, "--help")
-        assert (shown.code, shown.err) == (0, "")
+        shown = run(*argv, "-h")
+        assert (shown.code, shown.err, shown.out) == (0, "", run(*argv, "--help").out)
         assert "Usage: python -m engine" in shown.out
 
 
