@@ -9,18 +9,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 from engine.errors import DriftscopeError
 from engine.logits.pairs import first_logs, late_in_store
 from engine.lp.constraint import build_constraint
 from engine.lp.vocabulary import vocabulary_of
+from engine.questions import KEYS, question_of
+from engine.questions.question import Chart
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
-from pages._shared.charts.chart import HeatmapCells, Marks, chart
+from pages._kit.chart import figure_of
 from pages._shared.listing import FOLDER
-from pages._shared.theme import LIGHT
 
 
 def warm() -> Iterator[None]:
@@ -29,6 +29,10 @@ def warm() -> Iterator[None]:
         with suppress(ImportError, SyntaxError):
             parts = path.relative_to(FOLDER.parent).with_suffix("").parts
             importlib.import_module(".".join(parts).removesuffix(".__init__"))
+        yield
+    for key in KEYS:
+        with suppress(ImportError, SyntaxError):
+            question_of(key)
         yield
     _draw()
     yield
@@ -51,7 +55,6 @@ def _look_at_logs() -> None:
 
 def _draw() -> None:
     """One of each kind of mark: plotly imports and checks each as it is first used."""
-    rows = [{"x": 1, "y": 1, "low": 0, "high": 2}]
-    bars = Marks(kind="bars", rows=rows, name="bars", colour=LIGHT.copy, interval="y")
-    cells = HeatmapCells(x=None, y=None, values=[[1]], scale=[[0, LIGHT.copy], [1, LIGHT.free]], high=1)
-    chart(bars, replace(bars, kind="points"), replace(bars, kind="lines"), cells, height=100, alt="").figure(LIGHT)
+    rows = [{"run": "a", "x": 1.0, "y": 1.0, "low": 0.0, "high": 2.0}]
+    for kind in ("points", "bars", "lines", "heat"):
+        figure_of(Chart(kind, "x", "y", size="high", text="low"), rows, {}, ["a"], {})

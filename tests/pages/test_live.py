@@ -173,7 +173,7 @@ def test_bad_lines_do_not_stop_good_ones(live: Live) -> None:
 def test_the_first_screen_leads_to_what_is_stored(live: Live) -> None:
     (line,) = [one.proto.body for one in live().get("html") if "Stored:" in one.proto.body]
     assert re.findall("href='(.*?)'", line) == ["drift", "compare?view=Advice", "profiles"]
-    assert '"Advice": advice.show' in (ROOT / "pages" / "compare.py").read_text(encoding="utf-8")
+    assert '"Advice": advice' in (ROOT / "pages" / "compare.py").read_text(encoding="utf-8")
     assert {"drift", "compare", "profiles"} <= {page.path.stem for page in page_files()}
 
 

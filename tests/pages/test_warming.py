@@ -26,8 +26,7 @@ from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from pages._logits.logs import default_choice
 from pages._shared.warming import warm
 
-for _ in warm():
-    pass
+list(warm())
 misses = vocabulary_of.cache_info().misses
 for name in BUILT_IN:
     vocabulary_of(load_tokenizer(name))
@@ -41,7 +40,8 @@ store = Store.open().snapshot()
 chosen = default_choice(store.found(LOGIT_LOG).entries)
 print([pairs.late_in_store(store, log) for log in chosen.entries].count(None))
 print("engine.chem.conformers" in sys.modules and bool(sys.modules["engine.chem.conformers"]._IDLE))
-print("pages._compare.charts_masks" in sys.modules, "plotly.graph_objs._heatmap" in sys.modules, "torch" in sys.modules)
+for name in ("engine.questions.compare_time", "plotly.graph_objs._heatmap", "torch"):
+    print(name in sys.modules)
 """
 
 

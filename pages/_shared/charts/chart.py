@@ -81,22 +81,6 @@ class Marks:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeatmapCells:
-    """A grid of values, from the top: a row of ``values`` for each y."""
-
-    x: Sequence[Any] | None  # None where places are numbered
-    y: Sequence[Any] | None
-    values: Any
-    scale: Sequence[Any]
-    low: float = 0
-    high: float
-    text: Any = None
-    text_size: int = 12
-    hover: Sequence[Sequence[str]] | None = None
-    gap: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class RefLine:
     """A reference line; an end that is None lies at the edge of the panel."""
@@ -122,7 +106,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    layers: Sequence[Marks | HeatmapCells]
+    layers: Sequence[Marks]
     x: Axis = Axis()
     y: Axis = Axis()
     title: str = ""
@@ -198,7 +182,7 @@ def _places(
 
 
 def chart(
-    *layers: Marks | HeatmapCells,
+    *layers: Marks,
     x: Axis = Axis(),
     y: Axis = Axis(),
     lines: Sequence[RefLine] = (),
@@ -266,7 +250,7 @@ def _draw(layout: dict[str, Any], panel: Panel, colours: Palette, number: str) -
             if words[name] == "domain":
                 words[name] = f"{axis} domain"
         layout["annotations"] += [words]
-    made = [[_cells(layer)] if isinstance(layer, HeatmapCells) else _traces(layer, colours) for layer in panel.layers]
+    made = [_traces(layer, colours) for layer in panel.layers]
     return [trace | {"xaxis": x, "yaxis": y} for traces in made for trace in traces]
 
 
@@ -367,26 +351,4 @@ def _interval(layer: Marks, rows: Sequence[Row], colours: Palette) -> dict[str, 
         "arrayminus": [max(0.0, value - low) for low, value in zip(lows, values, strict=True)],
         "color": layer.outline or colours.muted,
         "thickness": 1.4,
-    }
-
-
-def _cells(cells: HeatmapCells) -> Trace:
-    said = cells.hover is not None
-    return {
-        "type": "heatmap",
-        "x": cells.x,
-        "y": cells.y and [safe(name) if isinstance(name, str) else name for name in cells.y],
-        "z": cells.values,
-        "zmin": cells.low,
-        "zmax": cells.high,
-        "colorscale": cells.scale,
-        "showscale": False,
-        "xgap": cells.gap,
-        "ygap": cells.gap,
-        "text": cells.text,
-        "texttemplate": None if cells.text is None else "%{text}",
-        "textfont": {"size": cells.text_size},
-        "hovertext": cells.hover,
-        "hovertemplate": "%{hovertext}<extra></extra>" if said else None,
-        "hoverinfo": None if said else "skip",
     }
