@@ -8,10 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from engine.cli.main import main
+from engine.cli.main import main, root
+from engine.cli.terminal import Command
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def run(*argv: str, stdin: bytes = b"", main: Callable[[Sequence[str]], int] = m
     with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=given):
         try:
             code = main(argv)
-        except SystemExit as stop:  # argparse ends by itself
+        except SystemExit as stop:  # a command may end by itself
             code = stop.code if isinstance(stop.code, int) else 1
         finally:
             os.umask(umask)
@@ -58,6 +60,14 @@ def run_json(*argv: str, stdin: bytes = b"") -> Any:
     assert result.out.endswith("\n")
     assert len(result.out.splitlines()) == 1
     return result.document
+
+
+def parsed(argv: Sequence[str]) -> SimpleNamespace:
+    """The values of a command's parameters, which is not run."""
+    with mock.patch.object(Command, "invoke", lambda self, ctx: ctx.params):
+        group = root(argv)
+        with group.make_context("engine", list(argv)) as context:
+            return SimpleNamespace(**group.invoke(context))
 
 
 def keys(document: Any, expected: Sequence[str]) -> bool:

@@ -42,6 +42,8 @@ IMPORT_NAMES = {
     "tiktoken": "tiktoken",
     "msgspec": "msgspec.json",
     "isal": "isal.igzip",
+    "typer": "typer",
+    "rich": "rich.console",
 }
 
 

@@ -1,75 +1,69 @@
-"""``python -m engine``: parses arguments, runs one command, turns errors into one line and exit status 2."""
+"""``python -m engine``: reads the words, runs one command, turns errors into one line and exit status 2."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
+
+import typer
+from typer.main import get_command
 
 from engine import __version__
+from engine.cli.terminal import new_app
 from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, raises_unforeseen, shown
 from engine.figures.words import shortened
 from engine.folders import keep_private
 
-GROUPS = (
-    "tokens",
-    "molecules",
-    "models",
-    "generate",
-    "logits",
-    "run",
-    "judge",
-    "evaluate",
-    "cost_of_lp",
-    "ask",
-    "runs",
-    "references",
-    "sql",
-    "reports",
-    "claims",
-    "advise",
-    "trace",
-    "prepare",
-)
-"""Modules of this package, each with ``add_commands(subparsers)``."""
+MODULES = {
+    "text": ("tokens", "template", "drift", "junk", "encode", "decode"),
+    "generate": ("models", "generate", "prepare"),
+    "run": ("run",),
+    "entries": ("runs", "annotate", "rm", "verify", "sql", "import", "export", "references"),
+    "questions": ("ask", "show", "compare", "evaluate", "judge", "cost-of-lp", "advise", "claims", "trace", "logits"),
+}
+"""Modules of this package, each an ``app`` with these commands; only the one that is asked for is imported."""
+PROGRAM = "python -m engine"
 MOST_MESSAGE_CHARS = 1_000
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """argparse, but a mistake is one line on standard error instead of the usage text."""
+def root(argv: Sequence[str]) -> Any:
+    """The commands: those of one module where ``argv`` begins with one of them, else all."""
+    app = new_app(about="Driftscope's engine from a terminal.")
 
-    def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"{self.prog}: {shortened(one_line(message), MOST_MESSAGE_CHARS)} (see {self.prog} --help)\n")
-        sys.exit(2)
+    def say(is_asked: bool) -> None:
+        sys.stdout.write(f"driftscope {__version__}\n")
+        raise typer.Exit
 
-    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """argparse drops the value of ``--option=--`` and hands on an empty list, whatever the option's type."""
-        if action.option_strings and "--" in arg_strings:
-            raise argparse.ArgumentError(action, "'--' is no value")
-        return super()._get_values(action, arg_strings)
+    @app.callback()
+    def engine(version: bool = typer.Option(False, "--version", is_eager=True, callback=say)) -> None: ...
 
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(prog="python -m engine", description="Driftscope's engine from a terminal.")
-    parser.add_argument("--version", action="version", version=f"driftscope {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=OneLineParser)
-    for group in GROUPS:
-        import_module(f"engine.cli.{group}").add_commands(commands)
-    return parser
+    for name in [name for name, words in MODULES.items() if argv[:1] and argv[0] in words] or MODULES:
+        app.add_typer(import_module(f"engine.cli.{name}").app)
+    return get_command(app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     _make_streams_safe()
     keep_private()
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
         try:
-            args = build_parser().parse_args(argv)
-            return int(args.run(args) or 0)
+            group = root(words)
+            with group.make_context(PROGRAM, words) as context:
+                return int(group.invoke(context) or 0)
         finally:
             sys.stdout.flush()  # here, where a failure can still be reported
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        program = context.command_path if context else PROGRAM
+        message = shortened(one_line(error.format_message()), MOST_MESSAGE_CHARS)
+        sys.stderr.write(f"{program}: {message} (see {program} --help)\n")
+        return 2
     except DriftscopeError as error:
         return _fail(str(error))
     except BrokenPipeError:

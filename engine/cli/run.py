@@ -1,350 +1,466 @@
-"""``run``: molecules x LPs x models into runs of the store, and resuming a run that was stopped."""
+"""``run``: molecules x LPs x models into runs of the store, here or on a cluster; resuming a stopped run."""
 
 from __future__ import annotations
 
-import argparse
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from engine.cli.cluster import (
-    add_cluster_options,
-    begin_args,
-    check_cluster_options,
-    load_for,
-    remote_workers,
-    run_state,
-    submit_runs,
-)
-from engine.cli.log_logits import add_log_options, recording
-from engine.cli.options import (
-    MOST_GENERATIONS,
-    add_bins_option,
-    add_command,
-    add_model_options,
-    add_molecule_option,
-    add_plan_options,
-    add_rmsd_option,
-    entry_of,
-    open_store,
-    plan_of,
-    read_molecules,
-    set_threads,
-    smiles_of,
+from engine.cli.entries import show_runs
+from engine.cli.generate import LPS_HELP, SMILES, Model, Plan, read_molecules, set_threads, smiles_of
+from engine.cli.recording import Logging, Profiling
+from engine.cli.terminal import (
+    MANY_MOLECULES,
+    RMSD,
+    Io,
+    Progress,
+    Say,
+    StatusLine,
+    command,
+    new_app,
+    note,
+    option,
+    path_of,
+    typed_command,
     whole,
 )
-from engine.cli.output import StatusLine, bar, note, path_of
-from engine.cli.profile_options import add_profile_options, check_profile, profiling
-from engine.cli.progress_option import add_progress_options, reporting, typed_command
-from engine.cli.store_entries import show_runs
 from engine.errors import DriftscopeError, RunError
 from engine.figures.words import counted
-from engine.models.devices import threads_of
 
 if TYPE_CHECKING:
-    from engine.cli.cluster import RemoteWorkers
-    from engine.cli.progress_option import Say
-    from engine.logits.recorder import LogFile
     from engine.models.registry import ModelEntry
     from engine.records import Molecule
     from engine.runner.plan import RunPlan, RunProgress
+    from engine.runner.ray_run import Pool
     from engine.runner.run_state import RunState
+    from engine.runner.submit import Cluster as Submitting
+    from engine.runner.submit import Submitted
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
     from engine.store.store import Store
 
+    RemoteWorkers: TypeAlias = Submitting | Pool | None  # None: this process alone
+
+app = new_app()
 DEFAULT_MOLECULES = 64
+SUBMIT_KINDS = ("local", "debug", "slurm", "h100", "a100")
+_TIME = re.compile(r"(\d{1,5}):([0-5]\d):([0-5]\d)|(\d{1,6})")
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(
-        commands,
-        "run",
-        run,
-        "many molecules under models and LPs, stored as runs",
-        "Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.",
-        store=True,
-        rules=True,
-    )
-    parser.add_argument("smiles", nargs="*", metavar="SMILES", help="molecules; - reads standard input, one per line")
-    group = parser.add_argument_group("molecules")
-    group.add_argument(
-        "--smiles-file", metavar="FILE", help="SMILES, CSV, TSV, SDF, JSON lines or Parquet, also as .gz"
-    )
-    group.add_argument("--smiles-column", metavar="NAME", help="of a CSV or Parquet file (default: found by name)")
-    group.add_argument(
-        "--order", choices=("canonical", "written"), default="canonical", help="of the atoms: written keeps the input's"
-    )
-    add_molecule_option(
-        group, "--sample-size", f"the first N; without SMILES, of the held-out molecules ({DEFAULT_MOLECULES})"
-    )
-    group.add_argument(
-        "--references",
-        metavar="NAME",
-        help="those of a set of the store (see `references`); --rmsd is to its conformers",
-    )
-    group.add_argument(
-        "--per-reference", type=whole(MOST_GENERATIONS), metavar="N", help="N samples per conformer of --references"
-    )
-    add_model_options(parser, several=True)
-    add_plan_options(parser, several=True)
-    add_bins_option(parser)
-    group = parser.add_argument_group("run")
-    group.add_argument("--label", default="", help="a name of your own")
-    add_molecule_option(group, "--keep-steps", "keep the steps of the first N samples")
-    add_rmsd_option(group)
-    group.add_argument("--judge", action="store_true", help="judge the molecules while the model writes (see `judge`)")
-    group.add_argument("--strain", action="store_true", help="judge them, with their strain (MMFF94)")
-    group.add_argument("--no-closing", action="store_true", help="skip the check of blocks that were closed by force")
-    add_molecule_option(group, "--group", "molecules saved at a time: what a killed run loses at most")
-    group.add_argument("--resume", metavar="RUN", help="resume a stopped run (see `runs --unfinished`)")
-    group.add_argument("--json-report", metavar="FILE", help="also write the run as a report file, plain or .gz")
-    add_profile_options(parser, "run")
-    add_log_options(parser)
-    add_cluster_options(parser)
-    add_progress_options(parser)
+def minutes(text: str) -> int:
+    match = _TIME.fullmatch(text)
+    hours, minutes, seconds, only_minutes = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    total = only_minutes + 60 * hours + minutes + (seconds > 0)
+    if not total:
+        raise ValueError(f"{text!r} is not a time such as 90 (minutes) or 01:30:00")
+    return total
 
 
-def run(args: argparse.Namespace) -> int:
-    check_cluster_options(args)
-    if args.per_reference and (args.references is None or args.n > 1):
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    submit: Literal["local", "debug", "slurm", "h100", "a100"] | None = option(
+        None, "tasks through submitit: processes here, or Slurm, with that GPU"
+    )
+    array: int | None = option(None, "number of tasks (1)", of=whole(10_000), metavar="N")
+    partition: str | None = option(None, "for Slurm", metavar="P")
+    time: int | None = option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", of=minutes)
+    slurm: list[str] | None = option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
+    logs: str | None = option(None, "folder of the tasks' logs (default: beside the runs)", metavar="DIR")
+    wait: bool = option(False, "wait until the tasks have ended")
+    engine: Literal["here", "ray"] = option("here", "ray: a pool of actors")
+    actors: int | None = option(None, "default: one per GPU, or one per machine", of=whole(10_000))
+    address: str | None = option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
+    gpus_per_task: int | None = option(None, "or per actor (default: one if there are any)", of=whole(64, 0))
+
+    def check(self) -> None:
+        if self.submit and self.engine == "ray":
+            raise RunError("give either --submit or --engine ray", "A Ray cluster can be started inside a Slurm job")
+        for_submit = ("partition", "time", "array", "slurm", "logs", "wait")
+        owners = {"--submit": (self.submit, for_submit), "--engine ray": (self.engine == "ray", ("actors", "address"))}
+        for owner, (is_chosen, names) in owners.items():
+            for name in [name for name in names if getattr(self, name) and not is_chosen]:
+                raise RunError(f"--{name} belongs to {owner}", "Leave it out, or give both")
+        if self.gpus_per_task is not None and not self.submit and self.engine != "ray":
+            raise RunError("--gpus-per-task belongs to --submit and --engine ray", "Leave it out")
+
+    @contextmanager
+    def workers(self, model: Model) -> Iterator[RemoteWorkers]:
+        """The cluster or the pool of actors that writes the runs, for as long as this lasts; None: this process."""
+        if self.submit:
+            from engine.runner.submit import Cluster as Submitting
+            from engine.runner.submit import check
+
+            more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
+            cluster = Submitting(
+                self.submit, self.array or 1, self.partition or "", self.time, self.gpus_per_task, model.threads, more
+            )
+            check(cluster)
+            yield cluster
+        elif self.engine == "ray":
+            from engine.runner.ray_run import Actors, connected
+
+            actors = Actors(self.actors, self.gpus_per_task, model.threads, self.address or "")
+            with connected(actors, model.device) as pool:
+                yield pool
+        else:
+            yield None
+
+
+@dataclass(frozen=True, slots=True)
+class Molecules:
+    smiles: list[str] | None = SMILES
+    smiles_file: str | None = option(None, "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz", metavar="FILE")
+    smiles_column: str | None = option(None, "of a CSV or Parquet file (default: found by name)")
+    order: Literal["canonical", "written"] = option("canonical", "of the atoms: written keeps the input's")
+    sample_size: int | None = option(
+        None, "the first N; without SMILES, of the held-out molecules (64)", of=MANY_MOLECULES
+    )
+    references: str | None = option(None, "those of a set of the store (see `references`); --rmsd is to its conformers")
+    per_reference: int | None = option(None, "N samples per conformer of --references", of=whole(1_000))
+
+    def read(self, *, is_quiet: bool) -> Sequence[Molecule]:
+        from engine.chem.molecule_sets import load_run_set
+        from engine.chem.smiles import in_text_order, parse_smiles, parse_written
+
+        if self.smiles and self.smiles_file:
+            raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
+        if self.smiles_file:
+            from engine.chem.molecule_files import read_molecule_file
+
+            parse, line = parse_smiles if self.order == "canonical" else parse_written, StatusLine(is_quiet=is_quiet)
+            try:
+                read, skipped = read_molecule_file(
+                    path_of(self.smiles_file),
+                    column=self.smiles_column,
+                    limit=self.sample_size,
+                    parse=parse,
+                    progress=lambda done: line.draw(f"{done:,} molecules read"),
+                )
+            finally:
+                line.clear()
+            for left_out in skipped:
+                sys.stderr.write(f"left out, line {left_out.line}: {left_out.error}\n")
+            if skipped.total > len(skipped):
+                sys.stderr.write(f"left out, {skipped.total - len(skipped):,} lines more\n")
+            return read
+        if self.smiles:
+            molecules = read_molecules(smiles_of(self.smiles)[: self.sample_size])[0]
+        else:
+            molecules = [parse_smiles(smiles) for smiles in load_run_set(self.sample_size or DEFAULT_MOLECULES)]
+        if self.order == "canonical":
+            return molecules
+        return [in_text_order(molecule, molecule.source) for molecule in molecules]
+
+    def of_references(self, references: ReferenceSet, *, is_quiet: bool) -> list[Molecule]:
+        """Each once, or under --per-reference as often as it is asked for: so many times its conformers in the set."""
+        from engine.chem.smiles import parse_smiles
+
+        if self.smiles or self.smiles_file:
+            molecules = self.read(is_quiet=is_quiet)
+        else:
+            molecules = [parse_smiles(smiles) for smiles in references.molecules()[: self.sample_size]]
+        asked: list[Molecule] = []
+        for molecule in molecules:
+            conformers = references.conformers(molecule.smiles)
+            if conformers is None:
+                note(f"left out: {references.name} has no conformer of {molecule.smiles}")
+            else:
+                asked += [molecule] * ((self.per_reference or 0) * conformers.GetNumConformers() or 1)
+        if not asked:
+            raise RunError(f"{references.name} has none of these molecules", "Without SMILES all of the set are taken")
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    label: str = option("", "a name of your own")
+    keep_steps: int | None = option(None, "keep the steps of the first N samples", of=MANY_MOLECULES)
+    rmsd: int | None = RMSD
+    judge: bool = option(False, "judge the molecules while the model writes (see `judge`)")
+    strain: bool = option(False, "judge them, with their strain (MMFF94)")
+    no_closing: bool = option(False, "skip the check of blocks that were closed by force")
+    group: int | None = option(None, "molecules saved at a time: what a killed run loses at most", of=MANY_MOLECULES)
+    resume: str | None = option(None, "resume a stopped run (see `runs --unfinished`)", metavar="RUN")
+    json_report: str | None = option(None, "also write the run as a report file, plain or .gz", metavar="FILE")
+
+
+@command(app, "run", rules=True)
+def run(
+    io: Io,
+    molecules: Molecules,
+    of_model: Model,
+    of_plan: Plan,
+    of_run: Run,
+    profiled: Profiling,
+    logged: Logging,
+    cluster: Cluster,
+    progress: Progress,
+    model: list[str] | None = option(None, "ALIAS or ALIAS:STEP; may be repeated", "--model", "--model-alias"),
+    lp: list[str] | None = option(None, f"{LPS_HELP}; may be repeated", "--lp", "--processor-type"),
+    no_logit_processor: bool | None = option(None, "--lp none"),
+) -> int:
+    """many molecules under models and LPs, stored as runs
+
+    Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
+    """
+    from engine.runner.run import Run as Written
+
+    cluster.check()
+    lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
+    if molecules.per_reference and (molecules.references is None or of_plan.n > 1):
         raise RunError("--per-reference is of --references, in place of --n", "Leave --n out, name --references")
-    is_remote = bool(args.submit) or args.engine != "here"
-    if args.json_report and args.submit:
+    is_remote = bool(cluster.submit) or cluster.engine != "here"
+    if of_run.json_report and cluster.submit:
         raise RunError("a submitted run is written later", "Leave --json-report out, and use `export`")
-    if args.progress and args.submit:
+    if progress.progress and cluster.submit:
         raise RunError("a submitted run is written elsewhere", "Leave --progress out, and see `runs --unfinished`")
-    if args.log_logits and is_remote:
+    if logged.log_logits and is_remote:
         raise RunError("--log-logits works in this process only", "Leave it out, or run without a cluster")
-    store = open_store(args)
-    parts = 1 if args.resume else len(args.model or [None]) * len(args.lp or [None])
-    if args.json_report and parts > 1:
+    to = io.opened()
+    parts = 1 if of_run.resume else len(model or [None]) * len(lps)
+    if of_run.json_report and parts > 1:
         raise RunError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
-    check_profile(args, elsewhere=is_remote, parts=parts)
-    with reporting(args) as say, remote_workers(args) as workers, recording(args, say) as log:
-        states = _resumed(args, store, workers) if args.resume else _new_runs(args, store, workers)
-        if args.submit:
-            return submit_runs(args, store, states, workers)
-        entries = [
-            _write(args, state, partial(say, part=number, parts=parts), log) for number, state in enumerate(states)
-        ]
-    if args.json_report:
+    profiled.check(io, elsewhere=is_remote, parts=parts)
+    with (
+        progress.reporting() as say,
+        cluster.workers(of_model) as workers,
+        logged.recording(io, of_run.label, say) as log,
+    ):
+        if of_run.resume:
+            states = _resumed(to, of_run.resume, of_model, workers)
+        else:
+            plans = _plans(model, lps, of_model, of_plan, of_run)  # all of them, before the first molecule is read
+            states = _begun(to, plans, molecules, of_model, workers, is_quiet=io.is_json)
+        if cluster.submit:
+            return _submit(io, to, states, workers, cluster)
+        entries = []
+        for number, state in enumerate(states):
+            row, plan = state.staging.sheet["row"], state.plan.plan
+            label = state.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
+            with profiled.recording(io, plan.backend, label, "run --profile", run_id=state.staging.id) as watch:
+                if isinstance(state, Written):
+                    state.watch = watch
+                    if log is not None:
+                        state.tap = log.tap(state.loaded, plan.sampling, plan.seed, state.staging.id)
+                entries.append(_write(state, partial(say, part=number, parts=parts), is_quiet=io.is_json))
+    if of_run.json_report:
         from engine.store.reports.exporting import export_report
 
-        export_report(entries[0], path_of(args.json_report))
-    show_runs(entries, is_json=args.json)
-    return 0
+        export_report(entries[0], path_of(of_run.json_report))
+    return show_runs(io, entries)
 
 
-def _new_runs(args: argparse.Namespace, store: Store, workers: RemoteWorkers) -> Iterator[RunState]:
-    """Begins one run after the other: each when the one before is in the store, or submitted."""
-    from engine.store.references import reference_set
-
-    plans = _plans(args)  # all of them, before the first molecule is read
-    references = None if args.references is None else reference_set(store, args.references)
-    molecules = _molecules(args) if references is None else _molecules_of_references(args, references)
-    set_threads(args.threads)
-    from engine.runner.plan import RunPlan
-    from engine.runner.run import begin
-
-    for entry, plans_of_model in plans:
-        loaded = load_for(workers, entry, args)
-        for plan in plans_of_model:
-            staging = begin(
-                store.home, loaded, molecules, plan, references=references, **begin_args(workers, args.device)
-            )
-            yield run_state(workers, staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
-
-
-def _plans(args: argparse.Namespace) -> list[tuple[ModelEntry, list[RunPlan]]]:
+def _plans(
+    models: Sequence[str] | None, lps: Sequence[str], of_model: Model, of_plan: Plan, of_run: Run
+) -> list[tuple[ModelEntry, list[RunPlan]]]:
     from engine.lp_records import full_name, split_cleanup
     from engine.runner.plan import ModelChoice, RunPlan
 
-    names = args.model or [None]
-    if args.step and len(names) > 1:
+    names: Sequence[str | None] = models or [None]
+    if of_model.step and len(names) > 1:
         raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
-    lps = [full_name(name) for name in args.lp or ["exact"]]
-    if args.bins and any(split_cleanup(lp)[0] not in ("exact", "none") for lp in lps):
+    lps = [full_name(name) for name in lps]
+    if of_plan.bins and any(split_cleanup(lp)[0] not in ("exact", "none") for lp in lps):
         problem = "a run with --bins is for the LPs exact and none; the others write decimals"
         raise RunError(problem, "Leave --bins or --lp out")
-    if args.bins and args.json_report:
+    if of_plan.bins and of_run.json_report:
         raise RunError("the report format does not say what a bin is", "Leave --json-report out, and use `export --as`")
     plans = []
-    for name, entry in [(name, entry_of(args, name)) for name in names]:
+    for name, entry in [(name, of_model.entry(name)) for name in names]:
         model = ModelChoice(
             alias=entry.alias if name else "",
             step=entry.step if name else "",
-            folder="" if args.model_path is None else str(path_of(args.model_path).absolute()),
-            tokenizer=args.tokenizer_name,
-            device=args.device,
-            dtype=args.dtype,
-            attention=args.attention,
+            folder="" if of_model.model_path is None else str(path_of(of_model.model_path).absolute()),
+            tokenizer=of_model.tokenizer_name,
+            device=of_model.device,
+            dtype=of_model.dtype,
+            attention=of_model.attention,
         )
-        plans_of_model = [
+        of_entry = [
             RunPlan(
                 model,
-                plan_of(args, entry.numbers, lp),
-                keep_steps=args.keep_steps or 0,
-                closing=not args.no_closing,
-                rmsd=args.rmsd or 0,
-                judge=args.judge,
-                strain=args.strain,
-                group=args.group or 0,
-                label=args.label,
+                of_plan.of(entry.numbers, lp),
+                keep_steps=of_run.keep_steps or 0,
+                closing=not of_run.no_closing,
+                rmsd=of_run.rmsd or 0,
+                judge=of_run.judge,
+                strain=of_run.strain,
+                group=of_run.group or 0,
+                label=of_run.label,
                 source=typed_command("run"),
             )
             for lp in lps
         ]
-        plans.append((entry, plans_of_model))
+        plans.append((entry, of_entry))
     return plans
 
 
-def _resumed(args: argparse.Namespace, store: Store, workers: RemoteWorkers) -> Iterator[RunState]:
+def _begun(
+    store: Store,
+    plans: list[tuple[ModelEntry, list[RunPlan]]],
+    asked: Molecules,
+    model: Model,
+    workers: RemoteWorkers,
+    *,
+    is_quiet: bool,
+) -> Iterator[RunState]:
+    """Begins one run after the other: each when the one before is in the store, or submitted."""
+    from engine.store.references import reference_set
+
+    references = None if asked.references is None else reference_set(store, asked.references)
+    molecules = (
+        asked.read(is_quiet=is_quiet) if references is None else asked.of_references(references, is_quiet=is_quiet)
+    )
+    set_threads(model.threads)
+    from engine.models.loading import load_model, load_outline
+    from engine.runner.plan import RunPlan
+    from engine.runner.run import Run as Written
+    from engine.runner.run import begin
+    from engine.runner.submit import Cluster as Submitting
+
+    more: dict[str, Any] = {}
+    if isinstance(workers, Submitting):
+        more = {"parts": workers.tasks, "on_gpu": workers.gpus_a_task(model.device) > 0}
+    elif workers is not None:
+        more = {"parts": workers.count, "on_gpu": workers.gpus > 0}
+    for entry, of_entry in plans:
+        if workers is None:
+            loaded = load_model(entry, model.device, model.dtype, model.attention)
+        else:  # other processes compute
+            loaded = load_outline(entry, model.dtype, model.attention)
+        for plan in of_entry:
+            staging = begin(store.home, loaded, molecules, plan, references=references, **more)
+            begun = RunPlan.read(staging.sheet["plan"])
+            here = None if loaded.is_outline else partial(Written, staging, loaded)
+            yield _state(workers, staging, molecules, begun, here)
+
+
+def _resumed(store: Store, run_id: str, model: Model, workers: RemoteWorkers) -> Iterator[RunState]:
     from engine.models.loading import load_model
+    from engine.runner.run import Run as Written
     from engine.runner.run import molecules_of, resume
 
-    staging, plan = resume(store.home, args.resume)
+    staging, plan = resume(store.home, run_id)
     if staging.is_being_written:
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
-    model = plan.model if args.device == "auto" else replace(plan.model, device=args.device)
-    loaded = None
+    choice = plan.model if model.device == "auto" else replace(plan.model, device=model.device)
+    here = None
     if workers is None:
-        set_threads(args.threads)
+        set_threads(model.threads)
         staging.lock()
-        loaded = load_model(model.entry(), model.device, model.dtype, model.attention)
-    yield run_state(workers, staging, loaded, molecules_of(staging), replace(plan, model=model))
+        here = partial(Written, staging, load_model(choice.entry(), choice.device, choice.dtype, choice.attention))
+    yield _state(workers, staging, molecules_of(staging), replace(plan, model=choice), here)
 
 
-def _write(args: argparse.Namespace, state: RunState, say: Say, log: LogFile | None) -> Entry:
-    """The whole run, into the store; with its logits logged and under the profiler where that is asked for."""
-    from engine.runner.run import Run
+def _state(
+    workers: RemoteWorkers, staging: Any, molecules: Any, plan: RunPlan, here: Callable[..., RunState] | None
+) -> RunState:
+    """The run: to be written by this process or by actors, or to be submitted."""
+    from engine.runner.ray_run import Pool, RayRun
+    from engine.runner.run_state import RunState
 
-    row, plan = state.staging.sheet["row"], state.plan.plan
-    label = state.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
-    with profiling(args, backend=plan.backend, label=label, run_id=state.staging.id) as watch:
-        if isinstance(state, Run):
-            state.watch = watch
-            if log is not None:
-                state.tap = log.tap(state.loaded, plan.sampling, plan.seed, state.staging.id)
-        display = _RunDisplay(state, say, is_quiet=args.json)
-        try:
-            for progress in state.progress():
-                display.draw(progress)
-            entry = state.publish()
-        except (KeyboardInterrupt, DriftscopeError) as error:
-            display.close()
-            what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
-            note(f"{what}; `python -m engine run --resume {state.staging.id}` resumes the run")
-            raise
-        finally:
-            state.staging.release()
-        display.close()
-        display.report(state.now(), now=True, state="done")
-        return entry
+    if isinstance(workers, Pool):
+        return RayRun(staging, molecules, plan, plan.model.entry(), workers)
+    return RunState(staging, molecules, plan) if here is None else here(molecules, plan)
 
 
-class _RunDisplay:
-    """How far a run is: on the terminal, and in the progress file."""
+def _write(state: RunState, say: Say, *, is_quiet: bool) -> Entry:
+    """The whole run, into the store; how far it is on the terminal and in the progress file."""
+    from engine.models.devices import threads_of
 
-    def __init__(self, state: RunState, say: Say, *, is_quiet: bool) -> None:
-        self.line, self.state = StatusLine(), state
-        row = state.staging.sheet["row"]
-        self.say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
-        first = state.now()
-        self.began = first.work  # of a resumed run, what others wrote
-        self.report(first, now=True)
-        if not is_quiet:
-            model = f"{row['model_alias']}:{row['model_step']}"
-            loaded = getattr(state, "loaded", None)  # in this process, if it is a part of the run
-            threads = None if loaded is None else threads_of(loaded.device)
-            end = "" if threads is None else f", {counted(threads, 'thread')}"
-            note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
+    row, line, first = state.staging.sheet["row"], StatusLine(), state.now()
+    say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
 
-    def report(self, progress: RunProgress, **more: Any) -> None:
-        values = asdict(progress)
-        del values["run_id"], values["notes"]
-        self.say(**values, **more)
+    def figures(progress: RunProgress) -> dict[str, Any]:
+        return {name: value for name, value in asdict(progress).items() if name not in ("run_id", "notes")}
 
-    def draw(self, progress: RunProgress) -> None:
-        self.report(progress)
-        work = progress.work
-        left_s = progress.left_s(self.began)
-        left = f", {left_s:,.0f} s left" if left_s is not None and work < 1 else ""
-        bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
-        rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
-        self.line.draw(
-            f"{bar(work)} {progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s"
-            f"{left}, {rates}{bad}",
-            now=progress.done == progress.samples,
-        )
-
-    def close(self) -> None:
-        self.line.clear()
-        for text in self.state.notes:
-            note(text)
-
-
-def _molecules_of_references(args: argparse.Namespace, references: ReferenceSet) -> list[Molecule]:
-    """Each once, or under --per-reference as often as it is asked for: so many times its conformers in the set."""
-    from engine.chem.smiles import parse_smiles
-
-    if args.smiles or args.smiles_file:
-        molecules = _molecules(args)
-    else:
-        molecules = [parse_smiles(smiles) for smiles in references.molecules()[: args.sample_size]]
-    asked: list[Molecule] = []
-    for molecule in molecules:
-        conformers = references.conformers(molecule.smiles)
-        if conformers is None:
-            note(f"left out: {references.name} has no conformer of {molecule.smiles}")
-        else:
-            asked += [molecule] * ((args.per_reference or 0) * conformers.GetNumConformers() or 1)
-    if not asked:
-        raise RunError(f"{references.name} has none of these molecules", "Without SMILES all of the set are taken")
-    return asked
-
-
-def _molecules(args: argparse.Namespace) -> Sequence[Molecule]:
-    if args.smiles and args.smiles_file:
-        raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
-    if args.smiles_file:
-        return _molecules_of_file(args)
-    molecules = _molecules_read(args)
-    if args.order == "canonical":
-        return molecules
-    from engine.chem.smiles import in_text_order
-
-    return [in_text_order(molecule, molecule.source) for molecule in molecules]
-
-
-def _molecules_of_file(args: argparse.Namespace) -> Sequence[Molecule]:
-    from engine.chem.molecule_files import read_molecule_file
-    from engine.chem.smiles import parse_smiles, parse_written
-
-    parse, line = parse_smiles if args.order == "canonical" else parse_written, StatusLine(is_quiet=args.json)
+    say(**figures(first), now=True)
+    if not is_quiet:
+        loaded = getattr(state, "loaded", None)  # in this process, if it is a part of the run
+        threads = None if loaded is None else threads_of(loaded.device)
+        end = "" if threads is None else f", {counted(threads, 'thread')}"
+        model = f"{row['model_alias']}:{row['model_step']}"
+        note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
     try:
-        molecules, skipped = read_molecule_file(
-            path_of(args.smiles_file),
-            column=args.smiles_column,
-            limit=args.sample_size,
-            parse=parse,
-            progress=lambda done: line.draw(f"{done:,} molecules read") if line.is_due else None,
-        )
+        for progress in state.progress():
+            say(**figures(progress))
+            line.draw(progress_words(progress, first.work), progress.work, now=progress.done == progress.samples)
+        entry = state.publish()
+    except (KeyboardInterrupt, DriftscopeError) as error:
+        line.clear()
+        what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
+        for text in [*state.notes, f"{what}; `python -m engine run --resume {state.staging.id}` resumes the run"]:
+            note(text)
+        raise
+    finally:
+        state.staging.release()
+    line.clear()
+    for text in state.notes:
+        note(text)
+    say(**figures(state.now()), now=True, state="done")
+    return entry
+
+
+def progress_words(progress: RunProgress, began: float) -> str:
+    """``began``: the share of a resumed run that others wrote."""
+    left_s = progress.left_s(began)
+    left = f", {left_s:,.0f} s left" if left_s is not None and progress.work < 1 else ""
+    bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
+    rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
+    pace = f"{progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s"
+    return f"{pace}{left}, {rates}{bad}"
+
+
+def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
+    """Submits all runs; with --wait, waits until they are in the store."""
+    from engine.runner.submit import submit
+
+    logs = None if asked.logs is None else path_of(asked.logs).absolute()
+    submitted = [(state, submit(state, workers, logs)) for state in states]
+    for state, tasks in submitted:
+        if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
+            state.publish_if_whole()
+    if asked.wait or workers.kind == "debug":
+        return show_runs(io, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
+    rows = [
+        {
+            "run_id": tasks.run_id,
+            "molecules": len(state.molecules),
+            "samples": state.now().samples,
+            "jobs": tasks.ids,
+            "cancel": tasks.cancel,
+            "logs": str(tasks.logs),
+        }
+        for state, tasks in submitted
+    ]
+    columns = (
+        ("run", "run_id"),
+        ("tasks", lambda row: len(row["jobs"])),
+        ("jobs", lambda row: " ".join(row["jobs"][:4]) + (f" ... {row['jobs'][-1]}" if len(row["jobs"]) > 4 else "")),
+        ("to end them", "cancel"),
+        ("logs", lambda row: row["logs"]),  # whole, however long
+    )
+    return io.show(rows, columns)
+
+
+def _await(store: Store, state: RunState, tasks: Submitted, *, is_quiet: bool) -> Entry:
+    line, groups = StatusLine(is_quiet=is_quiet), len(state.groups)
+    try:
+        for written in tasks.wait():
+            line.draw(f"{tasks.run_id} {written}/{groups} groups", written / groups, now=True)
+        is_shown = state.publish_if_whole()
+    except KeyboardInterrupt:
+        if tasks.cancel:
+            sys.stderr.write(f"the tasks of {tasks.run_id} keep running; `{tasks.cancel}` ends them\n")
+        raise
     finally:
         line.clear()
-    for left_out in skipped:
-        sys.stderr.write(f"left out, line {left_out.line}: {left_out.error}\n")
-    if skipped.total > len(skipped):
-        sys.stderr.write(f"left out, {skipped.total - len(skipped):,} lines more\n")
-    return molecules
-
-
-def _molecules_read(args: argparse.Namespace) -> list[Molecule]:
-    if args.smiles:
-        return read_molecules(smiles_of(args.smiles)[: args.sample_size])[0]
-    from engine.chem.molecule_sets import load_run_set
-    from engine.chem.smiles import parse_smiles
-
-    return [parse_smiles(smiles) for smiles in load_run_set(args.sample_size or DEFAULT_MOLECULES)]
+    if not is_shown:
+        problems = tasks.problems() or ["no task gave a reason"]
+        what = f"{tasks.run_id} is unfinished: {problems[0]}"
+        raise RunError(what, f"See {tasks.logs}; `python -m engine run --resume {tasks.run_id}`")
+    return store.entry(tasks.run_id)

@@ -43,6 +43,35 @@ def printed(parser, *args, **kwargs):
     sys.exit()
 
 argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = printed
+
+def walk_typer(command, name, commands):
+    options = commands[name] = {}
+    for param in command.params:
+        names, takes = [param.name], "+" if param.required else "*"
+        if param.nargs != -1:
+            takes = "one" if param.required else "?"
+        if param.param_type_name == "option":
+            names, metavar, takes = param.opts, param.metavar or "", "one" if param.nargs == 1 else param.nargs
+            if param.is_flag:
+                takes = "nothing"
+            elif metavar.endswith("...") or metavar.startswith("["):
+                takes = "+" if metavar.endswith("...") else "?"
+        default = param.default() if callable(param.default) else param.default
+        entry = {"names": dict.fromkeys(names, True), "default": "==SUPPRESS==" if param.is_eager else default,
+                 "required": param.required or takes == "*", "takes": takes}
+        if param.type_descriptor.choices is not None:
+            entry["choices"] = dict.fromkeys(map(str, param.type_descriptor.choices), True)
+        options[names[0]] = entry
+    for word, below in getattr(command, "commands", {}).items():
+        walk_typer(below, f"{name} {word}".strip(), commands)
+    return commands
+
+def printed_typer(command, *args, **kwargs):
+    print(json.dumps(walk_typer(command, "", {}), default=str))
+    sys.exit()
+
+import typer.core
+typer.core.TyperGroup.make_context = printed_typer
 sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
 """

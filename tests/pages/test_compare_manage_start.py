@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.cli.main import build_parser
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
 from pages._shared.managing.start_form import sampling_words
+from tests.cli import parsed
 from tests.pages.drift_stores import OVERRIDE
 from tests.pages.manage_pages import Board, command, opened, words
 
@@ -36,7 +36,7 @@ def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
     shown = command(app).split()
     assert shown[:4] == [".venv/bin/python", "-m", "engine", "run"]
     assert shown[4:] == handed[2:]
-    args = build_parser().parse_args(handed)
+    args = parsed(handed)
     assert (args.model, args.lp) == (["demo-llama:final"], ["none", "group-v2.1", "exact"])
     assert (args.sample_size, args.keep_steps, args.rmsd, args.sampling) == (64, 16, None, "qwen3")
 
@@ -53,7 +53,7 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     app.button("start_runs").click().run()
     ((title, handed, _, _),) = board.handed
     assert title == "4 runs “--two words”"
-    args = build_parser().parse_args(handed)
+    args = parsed(handed)
     assert (args.model, args.lp) == (["demo-qwen:final", "demo-llama:early"], ["none", "exact"])
     assert (args.smiles, args.label, args.seed, args.n) == (["CC=O", "CCO"], "--two words", 7, 2)
     assert (args.backend, args.batch_size, args.keep_steps, args.rmsd) == ("hf", 8, None, 3)
@@ -109,7 +109,7 @@ def test_a_file_is_looked_at_first(board: Board) -> None:
     app.button("start_runs").click().run()
     ((_, handed, inputs, _),) = board.handed
     assert inputs == [("mole cules.csv", content)]
-    assert build_parser().parse_args([*handed, "x.csv"]).smiles_column == "mol"
+    assert parsed([*handed, "x.csv"]).smiles_column == "mol"
     app.number_input("run_limit").set_value(1).run()
     assert "**1 run** of 1 molecule" in words(app)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.main import build_parser
 from engine.runner.background import Task
 from engine.runner.progress_file import PartProgress
 from engine.store.schema import RUN
 from engine.store.staging import Staging
+from tests.cli import parsed
 from tests.engine.store.stored_runs import MADE_AT
 from tests.pages.drift_stores import store_at
 from tests.pages.manage_pages import Board, opened, words
@@ -45,7 +45,7 @@ def test_a_stopped_job_is_resumed_as_a_whole(board: Board) -> None:
     resumed, anew = board.handed
     assert resumed == ("Resume begun", ["run", "--threads=1", "--resume", "begun"], [], "begun")
     assert anew[0] == "4 runs: b · none · exact" and anew[2] == [("smiles.csv", b"CO")]
-    said = build_parser().parse_args(anew[1])
+    said = parsed(anew[1])
     assert (said.model, said.lp, said.seed, said.threads) == (["b"], ["none", "exact"], 3, 1)
     assert not [button for button in opened().button if button.key == "resume-task-1"]  # once
 
@@ -55,7 +55,7 @@ def test_a_stop_in_the_set_up_says_that_nothing_was_begun(board: Board) -> None:
     app = opened()
     assert "stopped after 75 s; nothing was begun" in words(app)
     app.button("resume-task-1").click().run()
-    said = [build_parser().parse_args(one[1]) for one in board.handed]
+    said = [parsed(one[1]) for one in board.handed]
     assert [(one.model, one.lp) for one in said] == [(["a"], ["none", "exact"]), (["b"], ["none", "exact"])]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.cli.main import build_parser
 from engine.profile.ingest import TraceMetadata, add_trace
 from engine.runner.progress_file import PartProgress
 from engine.store.entries import Entry
@@ -22,6 +21,7 @@ from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._compare.manage import report_bytes
+from tests.cli import parsed
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.engine.profile.test_ingest import event
@@ -288,7 +288,7 @@ def test_uploads_are_handed_in_with_their_names(board: Board, page: str, key: st
     app.button(f"{key}_go").click().run()
     ((title, handed, inputs, _),) = board.handed
     assert (title, [name for name, _ in inputs]) == ("Import of 2 files", ["one.json", "../two.json.gz"])
-    args = build_parser().parse_args([*handed, "a", "b"])
+    args = parsed([*handed, "a", "b"])
     assert (handed[: len(begin)], args.files, args.label) == (begin, ["a", "b"], "ours")
     assert app.button(f"{key}_go").disabled, "they are imported"
 
@@ -306,7 +306,7 @@ def test_files_of_this_machine_are_looked_for_on_a_click(board: Board, store: St
     app.button("traces_look").click().run()
     assert "2 files: one.json, two [x](y).json.gz" in words(app) and "](y)" not in raw(app)
     app.button("traces_go").click().run()
-    args = build_parser().parse_args(board.handed[0][1])
+    args = parsed(board.handed[0][1])
     assert (args.run_of, args.label, args.tokens, args.passes) == (control.row["run_id"], "mine too", 7, None)
     assert args.keep and args.events and [Path(file).name for file in args.files] == ["one.json", "two [x](y).json.gz"]
     app.text_area("traces_paths").set_value(f"{tmp_path}/none*").run()
@@ -317,12 +317,12 @@ def test_recordings_are_commands_that_anybody_may_copy(board: Board) -> None:
     app = opened(
         TRACES, manage="Record", run_from="SMILES", run_smiles="CC=O\nCCO", profile_steps="12", profile_skip="3"
     )
-    args = build_parser().parse_args(shlex.split(command(app))[3:])
+    args = parsed(shlex.split(command(app))[3:])
     assert args.profile and (args.profile_steps, args.profile_skip, args.lp) == (12, 3, ["none", "exact"])
     app.button("start_capture").click().run()
     app = opened(LOGS, manage="Record", log_values="17,", log_lp="exact")
     app.button("start_log").click().run()
-    args = build_parser().parse_args(board.handed[1][1])
+    args = parsed(board.handed[1][1])
     assert (args.log_logits, args.add_log, args.sample_size, args.lp) == ((0, (17,)), True, 4, ["exact"])
     app.text_input("log_values").set_value("17 x").run()
     assert "Give a number, or token ids" in words(app) and not [one for one in app.button if one.key == "start_log"]

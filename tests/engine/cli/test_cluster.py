@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from engine.cli.cluster import SUBMIT_KINDS, _minutes
 from engine.cli.main import main
+from engine.cli.run import SUBMIT_KINDS
+from engine.cli.run import minutes as minutes_of
 from engine.runner import ray_run, submit
 from engine.runner.run_state import RunState
 from engine.runner.submit import Submitted
@@ -143,7 +144,7 @@ def test_somebody_who_waits_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
     assert main([*ASKED, "--submit", "debug", "--array", "2"]) == 0
     (entry,) = Store.open().found().entries
     told = err.getvalue()
-    assert f"\r{entry.id} ████████████············ 1/2 groups\033[K" in told
+    assert f" {entry.id} 1/2 groups\033[K" in told
     assert told.endswith("\r\033[K")
 
 
@@ -193,7 +194,7 @@ def test_what_is_not_installed_is_named(
     ("text", "minutes"), [("90", 90), ("01:30:00", 90), ("00:00:01", 1), ("100:00:30", 6001), ("1", 1)]
 )
 def test_times(text: str, minutes: int) -> None:
-    assert _minutes(text) == minutes
+    assert minutes_of(text) == minutes
 
 
 def test_the_parsers_list_is_the_runners() -> None:

@@ -13,8 +13,8 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.structure_files import read_molecules
-from engine.cli import options
-from engine.cli.generate_output import GenerationDisplay
+from engine.cli import generate
+from engine.cli.generate import GenerationDisplay
 from engine.decode.steps import Event
 from tests.cli import keys, run, run_json
 from tests.small_models import small_folder, use_small_model
@@ -127,7 +127,7 @@ def test_a_list_of_too_many_lines_is_refused_before_any_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """300,000 that are no molecule took 0.9 GB and 34 s, and a file may have 32 million."""
-    monkeypatch.setattr(options, "MOST_LINES", 3)
+    monkeypatch.setattr(generate, "MOST_LINES", 3)
     (tmp_path / "many.smi").write_text("C\r\n" * 4)
     result = run("generate", "--file", str(tmp_path / "many.smi"), *ASKED)
     assert (result.code, result.out) == (2, "") and "over 3 lines of molecules" in result.error
@@ -180,10 +180,10 @@ class _Terminal(io.StringIO):
 
 
 def test_a_lone_sample_is_written_live_and_several_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.cli import output
+    from engine.cli import terminal
     from engine.cli.main import main
 
-    monkeypatch.setattr(output, "DRAW_S", 0.0)
+    monkeypatch.setattr(terminal, "DRAW_S", 0.0)
     for smiles in (["CC=O"], ["CC=O", "CCO"]):
         out, err = _Terminal(), _Terminal()
         with monkeypatch.context() as patch:
@@ -209,7 +209,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no model": (["CC=O"], "give either --model or --model-path"),
     "two models": (["CC=O", "--model", "small", "--model-path", "."], "give either --model or --model-path"),
     "placeholder": (["CC=O", "--model", "small", "--placeholder", "0.0"], "the LP exact has no placeholder"),
-    "two lps": (["CC=O", "--model", "small", "--lp", "none", "--no-logit-processor"], "not allowed with argument"),
+    "two lps": (
+        ["CC=O", "--model", "small", "--lp", "none", "--no-logit-processor"],
+        "--no-logit-processor is --lp none",
+    ),
     "limit": (["CC=O", "--model", "small", "--max-new-tokens", "0"], "of at most 0 tokens"),
     "equal": (["CC=O", "--model", "small", "--equal-work", "--max-new-tokens", "9"], "equal work sets the limits"),
     "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "time limit -1.0 s"),

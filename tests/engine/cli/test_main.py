@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine import __version__
-from engine.cli.output import emit_json
+from engine.cli.terminal import emit_json
 from engine.errors import DriftscopeError
 from engine.records import RULES_HELP
 from tests.cli import run
@@ -46,9 +46,9 @@ def test_a_true_call() -> None:
 def test_version_and_help() -> None:
     assert run("--version").out == f"driftscope {__version__}\n"
     for argv in ((), ("tokens",), ("template",), ("drift",), ("junk",), ("encode",), ("decode",)):
-        shown = run(*argv, "--help")
-        assert (shown.code, shown.err) == (0, "")
-        assert "usage: python -m engine" in shown.out
+        shown = run(*argv, "-h")
+        assert (shown.code, shown.err, shown.out) == (0, "", run(*argv, "--help").out)
+        assert "Usage: python -m engine" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,22 @@ def test_what_says_a_word_of_texts_has_all_three_in_its_help(command: str) -> No
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ((), "the following arguments are required: COMMAND"),
-        (("fly",), "invalid choice: 'fly'"),
-        (("",), "invalid choice: ''"),
-        (("\0",), "invalid choice"),
-        (("tokens", "--no-such-option"), "required"),
-        ((*TOKENS, "--no-such-option"), "unrecognized arguments: --no-such-option"),
+        ((), "Missing command"),
+        (("fly",), "No such command 'fly'"),
+        (("token", "x"), "Did you mean"),
+        (("",), "No such command ''"),
+        (("\0",), "No such command"),
+        (("tokens", "x"), "the argument --tokenizer is required"),
+        (("tokens", "--tokenizer", "qwen3"), "the argument TEXT is required"),
+        ((*TOKENS, "--no-such-option"), "unrecognized argument: --no-such-option"),
         ((*TOKENS, "--tokenizer=--"), "argument --tokenizer: '--' is no value"),
+        ((*TOKENS, "--json=1"), "argument --json takes no value"),
+        (("tokens", "x", "--tokenizer", "--json"), "argument --tokenizer: expected a value"),
+        (("drift", "--tokenizer", "qwen3", "--set", "1", "--bins", "1"), "argument --bins: expected 2 values"),
+        (("drift", "--tokenizer", "qwen3", "--least-decimals", "9"), "argument --least-decimals: invalid choice: '9'"),
         ((*TOKENS, "x\ny"), "unrecognized arguments: x y"),
-        (("x" * 100_000,), "invalid choice"),
+        (("x" * 100_000,), "No such command"),
+        (("trace",), "Missing command"),
     ],
 )
 def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
@@ -81,10 +88,10 @@ def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
 
 def test_errors_of_every_kind_end_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def raising(error: BaseException) -> str:
-        def fail(text: str | None, file: str | None) -> str:
+        def fail(text: str) -> str:
             raise error
 
-        monkeypatch.setattr("engine.cli.tokens.given_text", fail)
+        monkeypatch.setattr("engine.cli.text.given_text", fail)
         return run(*TOKENS).error
 
     assert raising(DriftscopeError("it\nbroke\x1b", "Mend it")) == "driftscope: it broke\\x1b. Mend it"
@@ -94,10 +101,10 @@ def test_errors_of_every_kind_end_in_one_line(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(text: str | None, file: str | None) -> str:
+    def interrupted(text: str) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("engine.cli.tokens.given_text", interrupted)
+    monkeypatch.setattr("engine.cli.text.given_text", interrupted)
     result = run(*TOKENS)
     assert (result.code, result.out, result.err) == (130, "", "driftscope: stopped\n")
 
@@ -105,10 +112,10 @@ def test_an_interrupt_ends_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bug_is_no_user_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the engine did not foresee is not dressed up as bad input."""
 
-    def broken(text: str | None, file: str | None) -> str:
+    def broken(text: str) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("engine.cli.tokens.given_text", broken)
+    monkeypatch.setattr("engine.cli.text.given_text", broken)
     with pytest.raises(ZeroDivisionError):
         run(*TOKENS)
 
@@ -125,23 +132,7 @@ OPTIONS = (
     "--json", "--tokenizer", "--placeholder", "--tags", "--smiles", "--file", "--conformers", "--seed", "--fit", "--lp",
     "--least-decimals", "--junk-weight", "--cut-weight", "--sdf", "--xyz", "--", "--help", "-h", "--tok", "-x",
 )  # fmt: skip
-VALUES = (
-    "qwen3",
-    "llama3",
-    "gpt5",
-    "1",
-    "0",
-    "-1",
-    "4",
-    "nan",
-    "1e9",
-    "none",
-    "out.sdf",
-    "in.sdf",
-    "no/such/file",
-    "/",
-    "\0",
-)
+VALUES = tuple("qwen3 llama3 gpt5 1 0 -1 4 nan 1e9 none out.sdf in.sdf no/such/file / \0".split(" "))
 
 
 def arguments() -> st.SearchStrategy[list[str]]:
@@ -196,15 +187,13 @@ def test_a_full_disk_is_one_line() -> None:
     assert (process.returncode, process.stderr) == (2, b"driftscope: No space left on device\n")
 
 
+NO_INPUT = b"driftscope: there is no standard input. Give the text itself, or a file\n"
+
+
 @pytest.mark.parametrize(
     ("closed", "argv", "code", "said"),
     [
-        (
-            "<&-",
-            "tokens - --tokenizer qwen3",
-            2,
-            b"driftscope: there is no standard input. Give the text itself, or a file\n",
-        ),
+        ("<&-", "tokens - --tokenizer qwen3", 2, NO_INPUT),
         (">&-", "junk '[C]<1>' --json", 0, b""),
         ("2>&-", "junk '[C]<1>' --lp magic", 2, b""),
         (">&- 2>&-", "junk '[C]<1>' --lp magic", 2, b""),

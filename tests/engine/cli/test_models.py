@@ -33,8 +33,8 @@ def test_every_model_is_listed(mine: Path) -> None:
 def test_one_model_as_a_table(mine: Path) -> None:
     result = run("models", "small")
     head, row, note = result.out.splitlines()
-    assert head.split()[:4] == ["model", "family", "tokenizer", "rows"]
-    assert row.split()[:4] == ["small:final", "Qwen", "qwen3", "151,936"]
+    assert head.split()[:4] == ["model", "tokenizer", "family", "rows"]
+    assert row.split()[:4] == ["small:final", "qwen3", "Qwen", "151,936"]
     assert note == "small:final: made on the spot; numbers: 1 to 4 decimals, further zeros dropped"
     assert (result.code, result.err) == (0, "")
 

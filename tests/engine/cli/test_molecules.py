@@ -122,14 +122,12 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("encode",), "the following arguments are required: file"),
         (("encode", "no/such.sdf"), "No such file or directory"),
         (("encode", "/"), "is a directory"),
         (("encode", ""), "'' is not a path"),
         (("encode", "a\0.sdf"), "is not a path"),
         (("encode", "molecule.txt"), "is not of a known kind"),
-        (("encode", "x.sdf", "--least-decimals", "5"), "invalid choice: 5"),
-        (("decode",), "the following arguments are required: text"),
+        (("encode", "x.sdf", "--least-decimals", "5"), "invalid choice: '5'"),
         (("decode", ""), "there is nothing in it"),
         (("decode", "[C]<0000,0498,0501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),
         (("decode", "[C]<512,498,501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),

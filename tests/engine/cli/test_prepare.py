@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 
 import pytest
 
 from engine import assets
-from engine.cli import prepare
+from engine.cli.main import main
 from engine.errors import AssetError, TokenizerError
 from engine.text import tokenizer_build, tokenizers
 
@@ -62,12 +61,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def call(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    prepare.add_commands(parser.add_subparsers())
-    args = parser.parse_args(["prepare", *words])
-    code = args.run(args)
-    assert isinstance(code, int)
-    return code
+    return main(["prepare", *words])
 
 
 def test_all_is_made_ready(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from engine.cli.main import main
-from engine.cli.runs import ROW_COLUMNS
+from engine.cli.questions import ROW_COLUMNS
 from engine.inspection.runs import choose, runs_with_samples
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
@@ -373,7 +373,6 @@ def test_a_file_in_place_of_a_folder_is_damage(store: Store, place: str, make: C
         (["runs", "--store", "a\0b"], "cannot be a store's path"),
         (["verify", "--store", __file__], "is a file. Give a folder for the store"),
         (["runs", "--store", "s3://"], "names no bucket"),
-        (["compare", "none"], "required: TEST"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], told: str) -> None:

@@ -1,0 +1,476 @@
+"""What the commands share: how they are declared and read, their input, tables and JSON, progress, the store."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import itertools
+import json
+import math
+import os
+import re
+import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from engine.errors import FileFormatError, TextError, one_line, shown, visible
+from engine.figures.words import shortened
+from engine.records import RULES_HELP
+from engine.user_files import open_file
+
+if TYPE_CHECKING:
+    from engine.store.store import Store
+
+Row = Mapping[str, Any]
+Columns = Sequence[tuple[str, str | Callable[[Row], object]]]
+"""Titles of a table's columns, each with the key of the row, or with a function that makes the cell of the row."""
+
+MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
+"""Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
+MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
+MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
+DRAW_S = 0.2
+NEGATIVE = re.compile(r"-\d*\.?\d+")
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def read_words(self: Any, ctx: Any, args: list[str]) -> list[str]:
+    """Reads words by typer's parameters, with what scripts rely on: ``--smiles A B`` (metavar ``A...``), ``--rmsd``
+    alone (metavar ``[K=10]``), ``-1.5`` as a value. Typer's own reading imports pydantic: 0.1 s of each start.
+    Gives what is left where commands follow."""
+    params: list[Any] = self.get_params(ctx)
+    options = {name: param for param in params if isinstance(param, TyperOption) for name in param.opts}
+    given: dict[str, list[str]] = {}
+    words: list[str] = []
+    rest = list(args)
+
+    def is_value(word: str) -> bool:
+        is_option = word[:1] == "-" and word != "-" and not NEGATIVE.fullmatch(word)
+        return not is_option or (" " in word and word.partition("=")[0] not in options)
+
+    while rest and (word := rest.pop(0)) != "--":
+        if is_value(word):
+            words.append(word)
+            if not ctx.allow_interspersed_args:
+                break
+            continue
+        name, is_joined, value = word.partition("=")
+        if name not in options:
+            ctx.fail(f"unrecognized argument: {word}")
+        param: Any = options[name]
+        if param.name == "help":
+            write(ctx.get_help())
+            ctx.exit()
+        if param.callback is not None:  # --version
+            param.callback(ctx, param, True)
+        metavar = param.metavar or ""
+        most = 0 if param.is_flag else len(args) if metavar.endswith("...") else param.nargs
+        values = [value] if is_joined else []
+        while not is_joined and len(values) < most and rest and is_value(rest[0]):
+            values.append(rest.pop(0))
+        if values == ["--"] or len(values) > most:
+            ctx.fail(f"argument {name}: {shown(value)} is no value" if most else f"argument {name} takes no value")
+        if not values and metavar.startswith("["):  # [K=10]
+            values = [metavar.strip("[]").partition("=")[2]]
+        if len(values) < min(most, param.nargs):
+            ctx.fail(f"argument {name}: expected {'a value' if param.nargs == 1 else f'{param.nargs} values'}")
+        given[param.name] = [*(given.get(param.name, ()) if param.multiple else ()), *values]
+    words += rest
+    for param in params:
+        if isinstance(param, TyperArgument):
+            count = len(words) if param.nargs == -1 else 1
+            if words[:count]:
+                given[param.name] = words[:count]
+            del words[:count]
+        if param.required and param.name not in given:
+            name = param.metavar or param.name if isinstance(param, TyperArgument) else param.opts[0]
+            ctx.fail(f"the argument {name} is required")
+        (ctx.params if param.expose_value else ctx.meta)[param.name] = _value(ctx, param, given.get(param.name))
+    if words and ctx.allow_interspersed_args:
+        ctx.fail(f"unrecognized arguments: {' '.join(words)}")
+    return words
+
+
+def _value(ctx: Any, param: Any, texts: list[str] | None) -> Any:
+    if texts is None:
+        return param.default() if callable(param.default) else param.default
+    if isinstance(param, TyperOption) and param.is_flag:
+        return True
+    kind, name = param.type_descriptor, param.opts[0]
+    choices = {str(choice): choice for choice in kind.choices or ()}
+    values: list[Any] = []
+    for text in texts:
+        if choices and text not in choices:
+            ctx.fail(f"argument {name}: invalid choice: {shown(text)} (choose from {', '.join(choices)})")
+        try:
+            values.append(choices[text] if choices else (kind.parameter_info.parser or str)(text))
+        except ValueError as error:
+            ctx.fail(f"argument {name}: {error}")
+    return values if param.multiple or param.nargs == -1 else tuple(values) if param.nargs > 1 else values[0]
+
+
+class Group(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = read_words(self, ctx, args)
+        ctx._protected_args, ctx.args = rest[:1], rest[1:]
+        return rest
+
+
+class Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return read_words(self, ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Under the name of the dataclass that they are of."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            usual = "Arguments" if isinstance(param, TyperArgument) else "Options"
+            if (record := param.get_help_record(ctx)) is not None:
+                groups.setdefault(getattr(param, "rich_help_panel", None) or usual, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The function with the fields of dataclasses as parameters, where its own are of such a type."""
+    hints = get_type_hints(work, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    params = []
+    for parameter in inspect.signature(work).parameters.values():
+        if parameter.name not in groups:
+            params.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        kind = groups[parameter.name]
+        of_fields = get_type_hints(kind)
+        for field in fields(kind):
+            info: Any = copy(field.default)
+            info.rich_help_panel = None if kind is Io else f"{kind.__name__} options"
+            params.append(parameter.replace(name=field.name, annotation=of_fields[field.name], default=info))
+    for parameter in params:
+        if parameter.annotation in (bool, bool | None) and not parameter.default.param_decls:
+            parameter.default.param_decls = (f"--{parameter.name.replace('_', '-')}",)  # and no --no-...
+
+    def call(**given: Any) -> int | None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return work(**given)
+
+    ordered = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in params]
+    call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    call.__doc__ = work.__doc__
+    return call
+
+
+def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., int | None]], Any]:
+    """Registers a function of typer's parameters. One whose type is a dataclass stands for the dataclass's fields.
+
+    ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
+    """
+
+    def register(work: Callable[..., int | None]) -> Callable[..., int | None]:
+        app.command(name, cls=Command, epilog=RULES_HELP if rules else None)(flat(work))
+        return work
+
+    return register
+
+
+def new_app(name: str = "", about: str = "") -> typer.Typer:
+    both = {"help_option_names": ["-h", "--help"]}
+    return typer.Typer(
+        name=name or None, help=about, cls=Group, context_settings=both, add_completion=False, rich_markup_mode=None
+    )
+
+
+def option(
+    default: Any, about: str = "", *names: str, of: Callable[[str], Any] | None = None, metavar: str | None = None
+) -> Any:
+    """``of`` reads its text. Its name is the parameter's where no other is given."""
+    return typer.Option(default, *names, help=about, parser=of, metavar=metavar)
+
+
+def words(default: Any, metavar: str, about: str = "") -> Any:
+    return typer.Argument(default, metavar=metavar, help=about)
+
+
+def whole(most: int, least: int = 1) -> Callable[[str], int]:
+    """The type of an option that takes a whole number in this range."""
+
+    def parse(text: str) -> int:
+        digits = text.removeprefix("-") if least < 0 else text
+        is_whole = digits.isascii() and digits.isdigit() and len(digits) <= 19
+        if not is_whole or not least <= int(text) <= most:
+            raise ValueError(f"{shown(text)} is not a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return parse
+
+
+def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf) -> Callable[[str], float]:
+    """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
+    lower = f"from {least:,.15g}" if above < least else f"above {above:,.15g}"
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (least <= value <= most and value > above):  # so that NaN fails too
+            raise ValueError(f"{shown(text)} is not a number {lower} to {most:,.15g}")
+        return value
+
+    return parse
+
+
+MANY_MOLECULES = whole(10_000_000)
+JSON = option(False, "one JSON document on standard output", "--json")
+YES = option(False, "do not ask", "--yes")
+STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
+THREADS = option(None, "default: all cores that are idle now", of=whole(4_096), metavar="N")
+RMSD_HELP = "RMSD to the nearest of K references by ETKDG (10), or of all that --references has"
+RMSD = option(None, RMSD_HELP, of=whole(1_000), metavar="[K=10]")
+RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
+
+
+@dataclass(frozen=True, slots=True)
+class Io:
+    """What most commands have: JSON or tables, and the store."""
+
+    is_json: bool = JSON
+    store: str | None = STORE
+
+    def opened(self, *, to_read: bool = False) -> Store:
+        """``to_read``: an empty answer may come of a folder that is not there, and that is said."""
+        from engine.store.files import LocalFiles
+        from engine.store.store import Store
+
+        store = Store.open(self.store)
+        if to_read and self.store and isinstance(store.home, LocalFiles) and not store.home.root.exists():
+            note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
+        return store
+
+    def show(self, rows: Sequence[Row], columns: Columns) -> int:
+        """Rows as one JSON document with all their keys, or as a table of these columns; nothing where there is no
+        row."""
+        if self.is_json:
+            return emit_json(list(rows))
+        if rows:
+            cells = [[cell(row[key]) if isinstance(key, str) else key(row) for _, key in columns] for row in rows]
+            write(table([title for title, _ in columns], cells))
+        return 0
+
+
+# --- input ------------------------------------------------------------------------------------------------------------
+
+
+def read_text(path: str, most: int = MOST_INPUT_BYTES) -> str:
+    """A UTF-8 text file, or standard input for ``-``."""
+    if path == "-":
+        if sys.stdin is None:
+            raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+        raw = sys.stdin.buffer.read(most + 1)
+    else:
+        with open_file(path_of(path)) as file:
+            raw = file.read(most + 1)
+    if len(raw) > most:
+        raise FileFormatError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise TextError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
+
+
+def given_text(text: str | None, file: str | None = None) -> str:
+    """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
+    from engine.text.tokenizers import check_text
+
+    if (text is None) == (file is None):
+        raise TextError("give either a text or --file", "`-` stands for standard input")
+    if file is not None or text == "-":
+        return read_text(file or "-", MOST_TEXT_BYTES)
+    try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
+        typed = os.fsencode(text or "").decode("utf-8")
+    except UnicodeError:
+        typed = text or ""
+    check_text(typed)
+    return typed
+
+
+def path_of(text: str) -> Path:
+    """A path from the command line, if the system can have it."""
+    try:
+        is_possible = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        is_possible = False
+    if not text or not is_possible:
+        raise FileFormatError(f"{shown(text)} is not a path", "Give the name of a file")
+    return Path(text)
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def emit_json(document: object) -> int:
+    """One JSON document on standard output; ASCII, so that any text survives any terminal. All of it, or nothing."""
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+    return 0
+
+
+def write(text: str) -> None:
+    """Lines on standard output. What cannot be seen, as a terminal's commands in a user's file, is escaped."""
+    lines = (line if line.isprintable() else "".join(map(visible, line)) for line in text.split("\n"))
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def note(text: str) -> None:
+    """One line for people, on standard error."""
+    sys.stderr.write(one_line(text) + "\n")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as aligned text columns."""
+    cells = [[str(value) for value in row] for row in rows]
+    return "\n".join(table_lines(columns, lambda: cells))
+
+
+def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
+    """The same of many rows, which are made twice and never held: once for the widths, once to write them."""
+    widths = [len(title) for title in columns]
+    for row in rows():
+        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
+    for row in itertools.chain([columns], rows()):
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def cell(value: object, most: int = MOST_CELL) -> str:
+    """A value in a table: 1234 -> ``1,234``, 0.5 -> ``0.50``; text is untrusted, so printable and short."""
+    if value is None:
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+    return shortened(one_line(str(value)), most)
+
+
+def figure(key: str, form: str, per: float = 1) -> Callable[[Row], str]:
+    """The cell of a number in this format, such as ``,.1f``; 1500 us ``per`` 1000 -> ``1.5``."""
+    return lambda row: "" if row[key] is None else f"{row[key] / per:{form}}"
+
+
+def share(part: str, whole: str) -> Callable[[Row], str]:
+    """The cell of one count as a share of another: 1 of 4 -> ``25.0%``."""
+    return lambda row: "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+class StatusLine:
+    """One line of progress on standard error, redrawn in place. It shows only where that is a terminal."""
+
+    def __init__(self, *, is_quiet: bool = False) -> None:
+        self.is_shown = sys.stderr.isatty() and not is_quiet
+        self._drawn_s = 0.0
+
+    def draw(self, text: str, done: float | None = None, *, now: bool = False) -> None:
+        """At most five times a second, unless ``now``; ``done`` from 0 to 1 is a bar before it."""
+        if self.is_shown and (now or time.monotonic() - self._drawn_s >= DRAW_S):
+            from rich.console import Console
+            from rich.progress_bar import ProgressBar
+
+            self._drawn_s = time.monotonic()
+            console = Console(file=sys.stderr, soft_wrap=True)
+            sys.stderr.write("\r")
+            if done is not None:
+                console.print(ProgressBar(completed=100 * min(max(done, 0.0), 1.0), width=24), end="")
+            sys.stderr.write(f" {text}\033[K")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self.is_shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+Say = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """For programs that start a command. Each line of the file is one JSON object about one *part* of the work, a run
+    or a report file: its number from 0 of how many, how far it is, and in the end its ``state`` (``done``, ``there``
+    before, ``failed``)."""
+
+    progress: str | None = option(None, "append progress to FILE: two JSON lines a second", metavar="FILE")
+    until_eof: bool = option(False, "stop, as with Ctrl-C, when standard input ends")
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[Say]:
+        """A function that writes its keywords as a line of progress; ``now=True`` is never left out."""
+        if self.until_eof:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+            threading.Thread(target=_stop_at_eof, daemon=True).start()
+        if not self.progress:
+            yield lambda **_: None
+            return
+        written_s = 0.0
+        with path_of(self.progress).open("a", encoding="utf-8", buffering=1) as file:
+
+            def say(*, now: bool = False, **values: Any) -> None:
+                nonlocal written_s
+                if now or time.monotonic() - written_s >= 0.5:
+                    written_s = time.monotonic()
+                    with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
+                        file.write(json.dumps(values, allow_nan=False) + "\n")
+
+            yield say
+
+    @contextlib.contextmanager
+    def counting(self, what: str, *, is_quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Say]]:
+        """What to call with how many are done of how many, as "molecules evaluated"; and ``say``."""
+        line = StatusLine(is_quiet=is_quiet)
+        with self.reporting() as say:
+
+            def progress(done: int, all_of_them: int) -> None:
+                say(done=done, **{what.split()[0]: all_of_them}, work=done / max(all_of_them, 1))
+                words = f"{done:,}/{all_of_them:,} {what}"
+                line.draw(words, done / max(all_of_them, 1), now=done == all_of_them)
+
+            try:
+                yield progress, say
+            finally:
+                line.clear()
+
+
+def typed_command(default: str) -> str:
+    """The command line as a person would type it, for a run's source; paths as they were given."""
+    kept, rest = [], iter(sys.argv[1:])
+    for word in rest:
+        if word == "--progress":
+            next(rest, None)
+        elif word != "--until-eof" and not word.startswith("--progress="):
+            kept.append(word)
+    is_typed = Path(sys.argv[0]).name in ("__main__.py", "main.py")
+    return shlex.join(["python", "-m", "engine", *(kept if is_typed else [default])])
+
+
+def _stop_at_eof() -> None:
+    if sys.stdin is not None:
+        with contextlib.suppress(OSError, ValueError):
+            while os.read(sys.stdin.fileno(), 1 << 16):
+                pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(20.0)  # longer than a step of any model
+    os._exit(130)
