@@ -19,7 +19,6 @@ import typer
 from engine.cli.generate import read_molecules, smiles_of
 from engine.cli.terminal import (
     YES,
-    Columns,
     Io,
     Progress,
     Say,
@@ -27,7 +26,6 @@ from engine.cli.terminal import (
     cell,
     command,
     emit_json,
-    figure,
     finite,
     flat,
     new_app,
@@ -35,8 +33,6 @@ from engine.cli.terminal import (
     option,
     path_of,
     read_text,
-    share,
-    table,
     table_lines,
     whole,
     words,
@@ -56,7 +52,6 @@ from engine.errors import (
 from engine.records import ReaderName
 
 if TYPE_CHECKING:
-    from engine.profile.ingest import ReadProgress
     from engine.store.entries import Entry, StoreListing
     from engine.store.schema import Kind
     from engine.store.store import Store
@@ -67,49 +62,18 @@ traces_app = new_app("trace", "profiler traces: read, list, compare, remove")
 logs_app = new_app("logits", "logit logs (JSONL) of any engine: damage and parity")
 app.add_typer(references_app)
 
-RUN_COLUMNS: Columns = (
-    ("run", "run_id"),
-    ("label", lambda row: cell(row["label"] or "", 30)),
-    ("origin", "origin"),
-    ("model", lambda row: ":".join(cell(part) for part in (row["model_alias"] or row["model_family"],
-                                                           row["model_step"]) if part)),
-    ("LP", "lp"),
-    ("samples", "samples"),
-    ("passed", share("passes", "samples")),
-    ("decodes", share("decodes", "samples")),
-    ("clean", share("clean", "samples")),
-    ("usable", share("usable", "judged")),
-    ("by its file", lambda row: "" if None in (row["reported_passes"], row["reported_failures"]) else
-        f"{row['reported_passes']:,} of {row['reported_passes'] + row['reported_failures']:,}"),
-    ("blocks", "blocks"),
-    ("letters", "junk_letters"),
-    ("not num.", "junk_nonnumeric"),
-    ("cut", "cut_blocks"),
-    ("RMSD Å", figure("rmsd_ang", ".2f")),
-    ("s", figure("wall_s", ",.1f")),
-    ("tokens/s", lambda row: f"{row['tokens'] / row['wall_s']:,.0f}" if row["tokens"] and row["wall_s"] else ""),
-    ("MB", figure("peak_memory_mb", ",.0f")),
-)  # fmt: skip
-TRACE_COLUMNS: Columns = (
-    *((name.removesuffix("_id"), name) for name in ("trace_id", "origin", "form", "run_id", "label", "device")),
-    ("events", "events"),
-    *((f"{name} ms", figure(f"{name}_us", ",.1f", per=1000)) for name in ("span", "device", "idle")),
-)
-LOG_COLUMNS: Columns = (
-    ("log", "log_id"),
-    *((key, lambda row, key=key: cell(row[key], 40)) for key in ("label", "engine", "model", "precision")),
-    ("entries", "entries"),
-    ("values", "values_logged"),
-    ("flagged", share("flagged_entries", "entries")),
-    ("by report", share("garbage_entries", "entries")),
-    ("likely cause", "cause"),
-    ("", "certainty"),
-)
-REFERENCE_COLUMNS: Columns = (
-    *((name, name) for name in ("name", "form", "source", "molecules", "conformers", "repeated")),
-    ("left out", "left_out"),
-    ("content", lambda row: cell(row["content"])[:12]),
-)
+COLUMNS = {
+    "runs": (
+        "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
+        "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags"
+    ),
+    "traces": "trace_id origin form run_id label device events span_us device_us idle_us",
+    "logit_logs": (
+        "log_id label engine model precision entries values_logged flagged_entries%entries garbage_entries%entries "
+        "cause certainty"
+    ),
+    "references": "name form source molecules conformers repeated left_out content",
+}
 FILES = words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = option(None, "a name of your own")
 
@@ -123,26 +87,22 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     return row | {name: row[name].isoformat() for name in main.moments if row[name] is not None}
 
 
-def show_runs(io: Io, entries: Iterable[Entry]) -> int:
-    """Tags, and what RMSD is to the nearest of, are columns only where an entry has them."""
+def show_entries(io: Io, kind: Kind | None, entries: Iterable[Entry]) -> int:
+    """Without ``kind``: runs."""
     from engine.store.entries import rmsd_references
+    from engine.store.schema import RUN
 
-    entries = list(entries)
-    known = [entry for entry in entries if entry.row.get("rmsd_ang") is not None]
-    to = {entry.id: rmsd_references(entry) or "not named" for entry in known}
-    more: list[Any] = []
-    if any(entry.row.get("tags") for entry in entries):
-        more.append(("tags", lambda row: cell(", ".join(row["tags"] or ()))))
-    if to:
-        more.append(("RMSD to", lambda row: to.get(row["run_id"], "")))
-    return io.show([entry_row(entry) for entry in entries], (*RUN_COLUMNS, *more))
+    kind = kind or RUN
 
-
-def show_entries(io: Io, kind: Kind, entries: Iterable[Entry]) -> int:
-    rows = [entry_row(entry, kind) for entry in entries]
-    if kind.folder == "references":
-        rows = [{"name": row[kind.key], **row} for row in rows]
-    return io.show(rows, {"traces": TRACE_COLUMNS, "logit_logs": LOG_COLUMNS}.get(kind.folder, REFERENCE_COLUMNS))
+    rows = []
+    for entry in entries:
+        row = entry_row(entry, kind)
+        if kind.folder == "references":
+            row = {"name": row[kind.key], **row}
+        elif kind.folder == "runs" and not io.is_json and row["rmsd_ang"] is not None:
+            row["rmsd_to"] = rmsd_references(entry) or "not named"
+        rows.append(row)
+    return io.show(rows, COLUMNS[kind.folder])
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
@@ -154,56 +114,83 @@ def without_damaged(found: StoreListing) -> StoreListing:
     return found
 
 
-def list_entries(io: Io, kind: Kind, missing: str) -> int:
-    """The store's entries of a kind; ``missing``, where it has none, names them and how to make one."""
+def list_entries(io: Io, kind: Kind, maker: str) -> int:
+    """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
     gc.disable()  # nothing of a listing is garbage, and it would be searched again and again
     try:
         entries = list(without_damaged(store.found(kind)).entries)
-        if kind.folder == "runs":
-            show_runs(io, entries)
-        else:
-            show_entries(io, kind, entries)
+        show_entries(io, kind, entries)
     finally:
         gc.enable()
     if not entries and not io.is_json:
-        note(f"{shown(store.home.where, 200)} has no {missing}")
+        note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
     return 0
 
 
-def read_files(progress: Progress, paths: Sequence[Path], read: Callable[[Path, Say], Sequence[Entry]]) -> list[Entry]:
-    """The entries that files became. A file that cannot be read is named; it is an error only where no file can."""
+Seen = Callable[..., None]
+"""Called with how much is read, and of how much: a share from 0 to 1."""
+
+
+def read_files(
+    io: Io,
+    progress: Progress,
+    kind: Kind,
+    paths: Sequence[Path],
+    read: Callable[[Path, Seen], Iterable[tuple[Entry, bool]]],
+) -> int:
+    """Shows the entries that files became; ``read`` gives them, each with whether it is new. A file that cannot be read
+    is named; it is an error only where no file can."""
     entries: list[Entry] = []
-    last = None
-    with progress.reporting() as report:
+    failed: list[DriftscopeError] = []
+
+    def become(path: Path, say: Say, line: StatusLine) -> list[tuple[Entry, bool]]:
+        last: dict[str, Any] = {}
+
+        def seen(done: int, work: float, **more: int) -> None:
+            last.update(done=done, **more)
+            say(work=work, **last)
+            line.draw(f"{one_line(path.name)[:60]}: {done:,} read", work)
+
+        say(now=True, work=0.0)
+        found = list(read(path, seen))
+        made = {"run_id" if kind.folder == "runs" else "made": " ".join(entry.id for entry, _ in found)}
+        state = "done" if any(is_new for _, is_new in found) else "there"
+        say(now=True, state=state, work=1.0, **last, **made)
+        return found
+
+    with progress.reporting() as report, StatusLine(is_quiet=io.is_json) as line:
         for number, path in enumerate(paths):
             say = partial(report, part=number, parts=len(paths), file=path.name)
             try:
-                entries += read(path, say)
+                for entry, is_new in become(path, say, line):
+                    entries.append(entry)
+                    if not is_new:
+                        note(f"{path} is already in the store, as {entry.id}")
             except DriftscopeError as error:
                 say(now=True, state="failed", error=str(error))
                 if len(paths) == 1:
                     raise
-                last = error
+                failed.append(error)
                 note(f"left out: {path}: {error}")
-    if last is not None and not entries:
-        raise FileFormatError(f"none of {len(paths)} files can be read", str(last))
-    return entries
+    if failed and not entries:
+        raise FileFormatError(f"none of {len(paths)} files can be read", str(failed[-1]))
+    return show_entries(io, kind, entries)
 
 
-def remove_entries(
-    io: Io,
-    kind: Kind,
-    names: Sequence[str],
-    remove: Callable[[str], object],
-    *,
-    yes: bool,
-    unfinished: Sequence[str] = (),
-) -> int:
-    """By their names or parts of names, damaged ones too; asks first, unless --yes."""
+def remove_entries(io: Io, kind: Kind, names: Sequence[str], *, yes: bool) -> int:
+    """By their names or parts of names, damaged and unfinished ones too; asks first, unless --yes."""
+    from engine.profile.ingest import remove_trace
+    from engine.store.staging import unfinished_ids
+    from engine.store.unfinished import abandon, check_idle
+
     store = io.opened()
+    unfinished = unfinished_ids(store.home, kind) if kind.folder == "runs" else ()
     known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
     ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
+    for id_ in ids:
+        if id_ in unfinished:
+            check_idle(store.home, id_)
     if not yes and sys.stdin and sys.stdin.isatty():
         sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
         sys.stderr.flush()
@@ -211,7 +198,12 @@ def remove_entries(
     if not yes:
         raise RunError("nothing was removed", "Answer y, or give --yes")
     for id_ in ids:
-        remove(id_)
+        if id_ in unfinished:
+            abandon(store.home, id_)
+        elif kind.folder == "traces":  # and the file that it kept
+            remove_trace(store, id_)
+        else:
+            store.remove(id_, kind)
     return emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
 
 
@@ -223,10 +215,7 @@ def runs(io: Io, unfinished: bool = option(False, "runs that were stopped, or ar
     """the runs of the store"""
     from engine.store.schema import RUN
 
-    if unfinished:
-        columns = (("run", "run_id"), ("samples", "samples_done"), ("of", "samples"), ("", "state"))
-        return io.show(_unfinished(io.opened()), columns)
-    return list_entries(io, RUN, "run; `python -m engine run` makes one")
+    return io.show(_unfinished(io.opened())) if unfinished else list_entries(io, RUN, "run")
 
 
 def _unfinished(store: Store) -> list[dict[str, Any]]:
@@ -246,35 +235,23 @@ def annotate(
     notes: str | None = option(None, ""),
 ) -> int:
     """give a run a label, notes or tags of your own"""
+    from engine.store.schema import RUN
+
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not values and not tag and not untag:
         raise RunError("nothing to change", "Give --label, --notes, --tag or --untag")
     to = io.opened()
     own = to.own(run_id).id
     to.tag([own], add=tag, take=untag)
-    return show_runs(io, [to.annotate(own, **values)])
+    return show_entries(io, RUN, [to.annotate(own, **values)])
 
 
 @command(app, "rm")
 def remove_runs(io: Io, run_ids: list[str] = words(..., "RUN"), yes: bool = YES) -> int:
     """remove runs, finished or not"""
     from engine.store.schema import RUN
-    from engine.store.staging import unfinished_ids
-    from engine.store.unfinished import abandon, check_idle
 
-    of = io.opened()
-    unfinished = unfinished_ids(of.home, RUN)
-    for id_ in run_ids:
-        if id_ in unfinished:
-            check_idle(of.home, id_)
-
-    def remove(id_: str) -> None:
-        if id_ in unfinished:
-            abandon(of.home, id_)
-        else:
-            of.remove(id_)
-
-    return remove_entries(io, RUN, run_ids, remove, yes=yes, unfinished=list(unfinished))
+    return remove_entries(io, RUN, run_ids, yes=yes)
 
 
 @command(app, "verify")
@@ -285,48 +262,44 @@ def verify(io: Io) -> int:
 
     of, rows = io.opened(to_read=True), list[dict[str, Any]]()
 
-    def row(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> dict[str, Any]:
+    def add(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> None:
         run_id = id_ if kind is RUN else None  # null for entries of other kinds
-        return {"state": state, "kind": kind.folder, "id": id_, "run_id": run_id, "where": where, "what": what}
+        rows.append({"state": state, "kind": kind.folder, "id": id_, "run_id": run_id, "where": where, "what": what})
 
-    def of_kind(kind: Kind) -> Iterable[dict[str, Any]]:
-        found = of.found(kind)
-        unread = [row("damaged", kind, None, damage.where, damage.what) for damage in found.damages]
-        yield from unread
+    def read(kind: Kind) -> None:
+        found, unsound = of.found(kind), set[str | None]()
+        for damage in found.damages:
+            of_entry = (one for one in found.entries if damage.where.startswith(f"{one.files.where}/{one.folder}/"))
+            unsound.add(id_ := next((entry.id for entry in of_entry), None))
+            add("damaged", kind, id_, damage.where, damage.what)
         for entry in found.entries:
-            of_entry = [one for one in unread if one["where"].startswith(f"{entry.files.where}/{entry.folder}/")]
-            for one in of_entry:
-                one |= {"id": entry.id, "run_id": entry.id if kind is RUN else None}
             damages = damaged_parts(entry)
-            yield from (row("damaged", kind, entry.id, damage.where, damage.what) for damage in damages)
-            if not damages and not of_entry:
-                yield row("whole", kind, entry.id, entry.files.where, None)
+            for damage in damages:
+                add("damaged", kind, entry.id, damage.where, damage.what)
+            if not damages and entry.id not in unsound:
+                add("whole", kind, entry.id, entry.files.where, None)
 
-    def being_written() -> Iterable[dict[str, Any]]:
+    def being_written(kind: Kind) -> None:
         for run in _unfinished(of):
             done, samples = run["samples_done"], run["samples"] or "?"
             what = ("" if done is None else f"{done} of {samples} samples; ") + run["state"]
-            yield row("unfinished", RUN, run["run_id"], of.home.where, what)
+            add("unfinished", kind, run["run_id"], of.home.where, what)
 
-    reads: list[tuple[Kind, Callable[[], Iterable[dict[str, Any]]]]]
-    reads = [*((kind, partial(of_kind, kind)) for kind in KINDS), (RUN, being_written)]
-    for kind, read in reads:
+    for work, kind in [*((read, kind) for kind in KINDS), (being_written, RUN)]:
         try:
-            rows += list(read())
+            work(kind)
         except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            rows.append(row("damaged", kind, None, of.home.where, error.what))
+            add("damaged", kind, None, of.home.where, error.what)
     if io.is_json:
         emit_json(rows)
     else:
-        for kind in KINDS:
-            count = sum(one["state"] == "whole" and one["kind"] == kind.folder for one in rows)
-            if count or kind is RUN:
-                write(f"{kind.folder}: {count} whole")
-        for one in rows:
-            if one["state"] != "whole":
-                where = one["run_id"] if one["state"] == "unfinished" else one["where"]
-                write(one_line(f"{one['state']}: {where}: {one['what']}"))
-    if damaged := sum(one["state"] == "damaged" for one in rows):
+        whole = Counter(row["kind"] for row in rows if row["state"] == "whole")
+        io.show({"whole": whole})
+        for row in rows:
+            if row["state"] != "whole":
+                where = row["run_id"] if row["state"] == "unfinished" else row["where"]
+                write(one_line(f"{row['state']}: {where}: {row['what']}"))
+    if damaged := sum(row["state"] == "damaged" for row in rows):
         note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
     return 2 if damaged else 0
 
@@ -354,14 +327,9 @@ def sql(
     from engine.store.sql.rows import rows_of
 
     if columns:
-        known = {stored.name: stored for kind in KINDS for stored in (kind.main, *kind.tables)}
-        if io.is_json:
-            return emit_json([{"table": name, "column": column.name, "type": str(column.type), "what": column.what}
-                              for name, stored in known.items() for column in stored])  # fmt: skip
-        for name, stored in known.items():
-            about = table(("column", "type", "meaning"), [(c.name, str(c.type), c.what) for c in stored])
-            write(f"{name}\n{about}\n")
-        return 0
+        tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]
+        return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.what}
+                        for stored in tables for column in stored])  # fmt: skip
     if sql is None:
         raise SqlError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
@@ -415,28 +383,22 @@ def import_files(
     from engine.file_patterns import expand
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
+    from engine.store.schema import RUN
 
     to = io.opened()
 
-    def read(path: Path, say: Say) -> list[Entry]:
-        line = StatusLine()
-
-        def done_of(done: int, samples: int) -> None:
-            say(done=done, samples=samples)
-            line.draw(f"{done:,}/{samples:,} samples", done / max(samples, 1), now=done == samples)
-
+    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
         if is_pickle(path):
-            found = import_generations(to, path, label=label, progress=lambda done: say(done=done), warn=note)
+            found = import_generations(to, path, label=label, progress=lambda done: seen(done, 0.0), warn=note)
         else:
-            found = import_report(to, path, label=label, tokenizer=tokenizer, progress=done_of)
-        line.clear()
-        entry = found.entry if isinstance(found, AlreadyThere) else found
-        say(now=True, run_id=entry.id, state="there" if isinstance(found, AlreadyThere) else "done")
-        if isinstance(found, AlreadyThere):
-            note(f"{path} is already in the store, as {entry.id}")
-        return [entry]
 
-    return show_runs(io, read_files(progress, expand(files), read))
+            def of_report(done: int, samples: int) -> None:
+                seen(done, done / max(samples, 1), samples=samples)
+
+            found = import_report(to, path, label=label, tokenizer=tokenizer, progress=of_report)
+        yield (found.entry, False) if isinstance(found, AlreadyThere) else (found, True)
+
+    return read_files(io, progress, RUN, expand(files), read)
 
 
 FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}
@@ -506,9 +468,7 @@ def export(
 def references(io: Io, ctx: typer.Context) -> int:
     from engine.store.reference_schema import REFERENCES
 
-    if ctx.invoked_subcommand is not None:
-        return 0
-    return list_entries(io, REFERENCES, "references; `python -m engine references add` reads some")
+    return 0 if ctx.invoked_subcommand is not None else list_entries(io, REFERENCES, "references add")
 
 
 SET_NAME = option(..., "the set's name, such as geom-drugs")
@@ -554,21 +514,19 @@ def _write_references(io: Io, label: str, conformers: Any, **described: str) -> 
     from engine.store.reference_schema import REFERENCES
     from engine.store.references import omissions, write_references
 
-    store, line = io.opened(), StatusLine(is_quiet=io.is_json)
-    try:
+    store = io.opened()
+    with StatusLine(is_quiet=io.is_json) as line:
         entry = write_references(
             store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
         )
-    finally:
-        line.clear()
-    left_out = omissions(store, entry)
-    counts = Counter((row["key"], row["reason"]) for row in left_out)
-    for (key, reason), count in list(counts.items())[:10]:  # the first of each reason, with how many there are
-        first = next(row["source"] for row in left_out if (row["key"], row["reason"]) == (key, reason))
-        others = f" and {count - 1:,} more" if count > 1 else ""
-        note(f"left out: {first}{others}: {shown(key or '', 120)}: {reason}")
-    if len(counts) > 10:
-        note(f"left out: {len(counts) - 10:,} more molecules and reasons, in the table reference_omissions")
+    left_out: dict[tuple[str, str], list[str]] = {}
+    for row in omissions(store, entry):
+        left_out.setdefault((row["key"] or "", row["reason"]), []).append(row["source"])
+    for (key, reason), sources in list(left_out.items())[:10]:  # the first of each reason, with how many there are
+        others = f" and {len(sources) - 1:,} more" if len(sources) > 1 else ""
+        note(f"left out: {sources[0]}{others}: {shown(key, 120)}: {reason}")
+    if len(left_out) > 10:
+        note(f"left out: {len(left_out) - 10:,} more molecules and reasons, in the table reference_omissions")
     return show_entries(io, REFERENCES, [entry])
 
 
@@ -577,8 +535,7 @@ def remove_references(io: Io, names: list[str] = words(..., "NAME"), yes: bool =
     """remove reference sets"""
     from engine.store.reference_schema import REFERENCES
 
-    of = io.opened()
-    return remove_entries(io, REFERENCES, names, lambda name: of.remove(name, REFERENCES), yes=yes)
+    return remove_entries(io, REFERENCES, names, yes=yes)
 
 
 # --- traces and logs --------------------------------------------------------------------------------------------------
@@ -608,26 +565,16 @@ def add_traces(
     to = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
-    def read(path: Path, say: Say) -> list[Entry]:
-        line, name = StatusLine(is_quiet=io.is_json), one_line(path.name)[:60]
-        say(now=True, work=0.0)
+    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
+        def of_trace(reading: Any) -> None:
+            seen(reading.events, reading.read_bytes / reading.bytes if reading.bytes else 1.0)
 
-        def seen(reading: ReadProgress) -> None:
-            done = reading.read_bytes / reading.bytes if reading.bytes else 1.0
-            say(done=reading.events, work=done)
-            line.draw(f"{name} {done:.0%}, {reading.events:,} events", done)
-
-        try:
-            entry = add_trace(to, path, metadata, with_events=events, keep_file=keep, say=seen)
-        finally:
-            line.clear()
-        say(now=True, made=entry.id, state="done")
+        entry = add_trace(to, path, metadata, with_events=events, keep_file=keep, say=of_trace)
         for warning in (entry.row.get("warnings") or "").splitlines():
             note(f"{path.name}: {warning}")
-        return [entry]
+        yield entry, True
 
-    entries = read_files(progress, [path_of(file) for file in files], read)
-    return show_entries(io, TRACE, entries)
+    return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
 
 
 @command(logs_app, "add")
@@ -647,29 +594,15 @@ def add_logs(
 
     to, names = io.opened(), LogNames(engine, model, precision, label)
 
-    def read(path: Path, say: Say) -> list[Entry]:
-        line = StatusLine(is_quiet=io.is_json)
-
-        def seen(entries: int, share: float) -> None:
-            say(done=entries, work=share)
-            line.draw(f"{entries:,} entries", share)
-
-        say(now=True, done=0, work=0.0)
+    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
         logs = add_file(to, path, names, seen)
-        line.clear()
-        entries = [log.entry for log in logs]
-        state, made = "done" if any(log.is_new for log in logs) else "there", " ".join(entry.id for entry in entries)
-        say(now=True, state=state, done=sum(entry.row["entries"] for entry in entries), work=1.0, made=made)
+        seen(sum(log.entry.row["entries"] for log in logs), 1.0)
         for log in logs:
-            row = log.entry.row
-            if not log.is_new:
-                note(f"{row.get('file')} is already in the store, as {log.entry.id}")
-            if row.get("left_out") or row.get("is_cut"):
-                note(f"{log.entry.id}: {row.get('notes') or ''}")
-        return entries
+            if log.entry.row.get("left_out") or log.entry.row.get("is_cut"):
+                note(f"{log.entry.id}: {log.entry.row.get('notes') or ''}")
+            yield log.entry, log.is_new
 
-    entries = read_files(progress, expand(files), read)
-    return show_entries(io, LOGIT_LOG, entries)
+    return read_files(io, progress, LOGIT_LOG, expand(files), read)
 
 
 @command(traces_app, "list")
@@ -677,7 +610,7 @@ def list_traces(io: Io) -> int:
     """the traces of the store"""
     from engine.store.trace_schema import TRACE
 
-    return list_entries(io, TRACE, "trace; `python -m engine trace add` reads one")
+    return list_entries(io, TRACE, "trace add")
 
 
 @command(logs_app, "list")
@@ -685,17 +618,15 @@ def list_logs(io: Io) -> int:
     """the logs of the store"""
     from engine.store.schema import LOGIT_LOG
 
-    return list_entries(io, LOGIT_LOG, "logit log; `python -m engine logits add` reads one")
+    return list_entries(io, LOGIT_LOG, "logits add")
 
 
 @command(traces_app, "rm")
 def remove_traces(io: Io, trace_ids: list[str] = words(..., "TRACE"), yes: bool = YES) -> int:
     """remove traces"""
-    from engine.profile.ingest import remove_trace
     from engine.store.trace_schema import TRACE
 
-    of = io.opened()
-    return remove_entries(io, TRACE, trace_ids, partial(remove_trace, of), yes=yes)
+    return remove_entries(io, TRACE, trace_ids, yes=yes)
 
 
 @command(logs_app, "rm")
@@ -703,5 +634,4 @@ def remove_logs(io: Io, log_ids: list[str] = words(..., "LOG"), yes: bool = YES)
     """remove logs"""
     from engine.store.schema import LOGIT_LOG
 
-    of = io.opened()
-    return remove_entries(io, LOGIT_LOG, log_ids, lambda id_: of.remove(id_, LOGIT_LOG), yes=yes)
+    return remove_entries(io, LOGIT_LOG, log_ids, yes=yes)

@@ -5,8 +5,6 @@ The options of a model and of a plan are also those of ``run``.
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,38 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from engine.cli.recording import Logging, Profiling, names_of
 from engine.cli.terminal import (
-    JSON,
     MOST_COUNT,
     MOST_SEED,
     THREADS,
     Io,
+    Output,
     StatusLine,
     command,
-    emit_json,
     finite,
     new_app,
     note,
+    only_with,
     option,
     path_of,
     read_text,
-    table,
     whole,
     words,
     write,
 )
 from engine.cli.text import BINS, READER, form_of
-from engine.errors import (
-    AssetError,
-    ConstraintError,
-    DriftscopeError,
-    EnrichedError,
-    RegistryError,
-    one_line,
-    shown,
-    unquoted,
-    visible,
-)
-from engine.figures.words import counted
+from engine.errors import AssetError, ConstraintError, DriftscopeError, EnrichedError, RegistryError, shown, unquoted
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
 from engine.paths import STATIC
@@ -54,14 +40,10 @@ from engine.records import CHECK_COLUMNS, NumberFormat, ReaderName
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.plan import Plan as DecodePlan
-    from engine.decode.samples import Sample
-    from engine.decode.steps import Event
     from engine.models.registry import ModelEntry
     from engine.records import Molecule
 
 app = new_app()
-DIM, BOLD, RED, YELLOW, GREEN, PLAIN = "\033[2m", "\033[1m", "\033[31m", "\033[33m", "\033[32m", "\033[0m"
-UNLIKELY = 0.01  # forced tokens with a lower probability are listed with the diagnostics
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
 """Keys of a sample's JSON, beside those of its check."""
 MOST_LINES = 100_000  # all are held parsed, 20 KB each; ``run --smiles-file`` holds none
@@ -97,15 +79,13 @@ class Model:
     def entry(self, model: str | None) -> ModelEntry:
         from engine.models.registry import entry_of_folder, load_registry
 
+        only_with("--model-path", self.model_path, tokenizer_name=self.tokenizer_name)
         if (model is None) == (self.model_path is None):
             raise RegistryError("give either --model or --model-path", "`models` lists the registered ones")
-        if self.model_path is not None:
-            if self.step:
-                raise RegistryError("--step belongs to --model", "Leave it out, or name the checkpoint's own folder")
-            return entry_of_folder(path_of(self.model_path), self.tokenizer_name)
-        if self.tokenizer_name is not None:
-            raise RegistryError("--tokenizer-name belongs to --model-path", "A registered model names its tokenizer")
-        return load_registry().find(str(model), self.step)
+        if self.model_path is None:
+            return load_registry().find(str(model), self.step)
+        only_with("--model", model, step=self.step)
+        return entry_of_folder(path_of(self.model_path), self.tokenizer_name)
 
 
 def set_threads(threads: int | None) -> None:
@@ -151,16 +131,10 @@ class Plan:
         from engine.decode.presets import preset
 
         least, most = self.decimals or (numbers.least_decimals, numbers.most_decimals)
-        try:
-            form = NumberFormat(least, most, self.integer_digits or numbers.most_integer_digits)
-        except ValueError as error:
-            raise ConstraintError(
-                f"there is no such number format: {error}", "Give for example --decimals 1-4"
-            ) from error
-        if self.bins is not None:
-            form, record = form_of(self.bins), lp_record(split_cleanup(lp)[0])
-            if record.is_guarded or record.name == "truncating":
-                raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
+        form = form_of(self.bins, least, most, self.integer_digits or numbers.most_integer_digits)
+        record = lp_record(split_cleanup(lp)[0])
+        if self.bins is not None and (record.is_guarded or record.name == "truncating"):
+            raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
         names = ("temperature", "top_k", "top_p", "min_p")
         filters = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         same = "placeholder descriptors backend compile seed batch_size diagnostics candidates equal_work".split()
@@ -195,30 +169,29 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
 
-    molecules, skipped, last = [], [], None
+    molecules, skipped, errors, is_file = [], [], list[DriftscopeError](), file not in (None, "-")
     for number, text in enumerate(smiles, start=1):
         try:
             molecule = parse_smiles(text)
             skeleton_of(molecule)  # some molecules have no enriched form
             molecules.append(molecule)
         except DriftscopeError as error:
-            last = error
+            errors.append(error)
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
-            skipped.append({"smiles": text, "error": str(error)} if file in (None, "-") else of_file)
-    if file not in (None, "-") and not molecules:
+            skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
+    if not molecules and is_file:
         what = f"none of {len(smiles):,} lines of {shown(file)} is a molecule"
         raise DriftscopeError(what, "Give a file with SMILES, one per line")
-    if last is not None and not molecules:
-        raise last if len(smiles) == 1 else DriftscopeError(f"none of {len(smiles)} molecules can be read", str(last))
+    if not molecules:
+        several = DriftscopeError(f"none of {len(smiles)} molecules can be read", str(errors[-1]))
+        raise errors[0] if len(smiles) == 1 else several
     for molecule_error in skipped:
         note(f"left out: {molecule_error['error']}")
     return molecules, skipped
 
 
 @command(app, "models")
-def models(
-    model: str | None = words(None, "MODEL", "only this model: ALIAS or ALIAS:STEP"), is_json: bool = JSON
-) -> int:
+def models(out: Output, model: str | None = words(None, "MODEL", "only this model: ALIAS or ALIAS:STEP")) -> int:
     """the registered models
 
     Size, tokenizer, the devices with room for them, their cards. DRIFTSCOPE_MODELS names a file with more; README.md
@@ -227,25 +200,10 @@ def models(
     from engine.models.registry import load_registry
     from engine.models.summary import summarise
 
-    registry, here = load_registry(), Path.cwd()
+    registry = load_registry()
     summaries = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]
-    rows, about = [], []
-    for found in summaries:
-        entry, figures = found.entry, ("-", "-", "-", "-", "cannot be loaded")
-        if not found.problem:
-            size = (f"{found.vocab_size:,}", f"{(found.parameters or 0) / 1e6:.1f} M", f"{found.size_mb:.1f} MB")
-            figures = (found.family or "-", *size, ", ".join(found.fits) or "no device")
-        card = entry.card and (entry.card.relative_to(here) if entry.card.is_relative_to(here) else entry.card)
-        rows.append([one_line(str(text)) for text in (entry.name, entry.tokenizer, *figures, card or "-")])
-        words = [entry.notes, "" if found.problem else f"numbers: {entry.numbers.words}"]
-        about += [one_line(f"{entry.name}: {'; '.join(filter(None, words))}")] if any(words) else []
-    if is_json:
-        emit_json([found.as_json() for found in summaries])
-    elif rows:
-        titles = ("model", "tokenizer", "family", "rows", "parameters", "on disk", "fits", "card")
-        write("\n".join([table(titles, rows), *about]))
-    else:
-        write("no model is registered")
+    rows = [found.as_json() for found in summaries]
+    out.show(rows, "alias step tokenizer family vocab_size parameters size_mb decimals fits card notes")
     for found in summaries:
         for warning in found.warnings:
             note(f"warning: {warning}")
@@ -279,7 +237,7 @@ def generate(
         raise ConstraintError("--no-logit-processor is --lp none", "Give one of the two")
     entry = of_model.entry(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
-    profiled.check(io, elsewhere=False, run=profile_run)
+    profiled.check(io, run=profile_run)
     molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
     # Imported here: torch takes seconds.
     from engine.decode.generation import Generation
@@ -289,7 +247,7 @@ def generate(
     to_sdf = None if sdf is None else path_of(sdf)
     set_threads(of_model.threads)
     loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
-    stopped, label = False, f"{entry.name}, {plan.lp}"
+    stopped, label, line = False, f"{entry.name}, {plan.lp}", StatusLine(is_quiet=io.is_json)
     with (
         logged.recording(io) as log,
         profiled.recording(
@@ -303,139 +261,35 @@ def generate(
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        display = GenerationDisplay(generation, is_quiet=io.is_json)
         if log is not None:
             generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
         try:
-            for event in generation.events():
-                display.event(event)
+            for tokens, _ in enumerate(generation.events()):
+                done, of = len(generation.samples), len(generation.requests)
+                line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
-        display.close()
+        line.clear()
     if to_sdf is not None:
         _write_sdf(to_sdf, generation, reader)
+    written = document(generation, skipped)
     if io.is_json:
-        emit_json(document(generation, skipped))
+        io.show(written)
+    else:
+        for sample in generation.in_order():
+            stop = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
+            best = [word for word in ("clean", "decodes", "passed") if getattr(sample.check, word)][:1]
+            write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
+        judged = [sample.check for sample in generation.samples]
+        counts = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
+        about = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
+        spent = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {written['decode_s']:.2f} s"
+        note(f"of {len(judged)}: {', '.join(counts)}; {spent}; {', '.join(about)}")
+    for text in generation.counters.notes:
+        note(text)
     if stopped:
         raise KeyboardInterrupt
     return 0
-
-
-class GenerationDisplay:
-    """One generation on a terminal. A single sample is written token by token; several are counted, shown when done."""
-
-    def __init__(self, generation: Generation, *, is_quiet: bool) -> None:
-        self.generation, self.is_quiet = generation, is_quiet
-        self.colours = not is_quiet and sys.stdout.isatty()
-        self.is_live = self.colours and len(generation.requests) == 1
-        self.line = StatusLine(is_quiet=self.is_live)
-        self.tokens = self.done = self.shown = 0
-        self.waiting: dict[int, Sample] = {}
-        self.began = time.monotonic()
-
-    def event(self, event: Event) -> None:
-        from engine.decode.steps import Back, Step
-
-        if isinstance(event, Step):
-            self.tokens += 1
-            tokenizer = self.generation.loaded.tokenizer
-            if self.is_live and event.token_id != tokenizer.end_id:
-                piece = _printable(tokenizer.decode([event.token_id]))
-                sys.stdout.write(f"{DIM}{piece}{PLAIN}" if event.forced else piece)
-                sys.stdout.flush()
-        elif isinstance(event, Back):
-            if self.is_live:  # struck out: what is written already stays on the terminal
-                wrong = ", ".join(dict.fromkeys(place.check for place in event.wrong))
-                sys.stdout.write(f"{RED}✗ {wrong}, back to block {event.block}{PLAIN}\n")
-        else:
-            self.done += 1
-            if not self.is_quiet:  # those that are done, in the order asked, up to the first that is not
-                self.waiting[self.generation.samples[-1].sample_id] = self.generation.samples[-1]
-                while (sample := self.waiting.pop(self.shown, None)) is not None:
-                    self._sample(sample)
-                    self.shown += 1
-        total, rate = len(self.generation.requests), self.tokens / max(time.monotonic() - self.began, 1e-9)
-        self.line.draw(
-            f"{self.done}/{total} molecules, {self.tokens:,} tokens, {rate:,.0f} tokens/s", self.done / total
-        )
-
-    def close(self) -> None:
-        self.line.clear()
-        if not self.is_quiet:
-            for number in sorted(self.waiting):  # behind one that was stopped
-                self._sample(self.waiting[number])
-            sys.stderr.write(summary(self.generation) + "\n")
-        for text in self.generation.counters.notes:
-            sys.stderr.write(text + "\n")
-
-    def _sample(self, sample: Sample) -> None:
-        from engine.text.blocks import find_blocks
-
-        self.line.clear()
-        if self.is_live:
-            sys.stdout.write("\n")
-        state, colour = ("clean", GREEN) if sample.check.clean else ("passed", YELLOW)
-        if not sample.check.decodes:
-            state = "passed, does not decode"
-        if not sample.check.passed:
-            state, colour = "; ".join(sample.check.issues), RED
-        stopped = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
-        name = f"{sample.smiles} #{sample.generation + 1}" if sample.generation else sample.smiles
-        # Colours are commands to a terminal, which `write` would escape.
-        coloured = f"{BOLD}{name}{PLAIN} {colour}{state}{PLAIN}{stopped}"
-        sys.stdout.write((coloured if self.colours else f"{name} {state}{stopped}") + "\n")
-        if not self.is_live or sample.text != sample.raw_text:
-            parts, position = [], 0
-            for block, judged in zip(find_blocks(sample.text), sample.blocks, strict=False) if self.colours else ():
-                damaged = not set(judged.kinds) <= {"exact", "unverified"}
-                colour = RED if damaged else YELLOW if "unverified" in judged.kinds else PLAIN
-                parts.append(f"{DIM}{_printable(sample.text[position : block.start])}{PLAIN}{colour}")
-                parts.append(f"{_printable(sample.text[block.start : block.end])}{PLAIN}")
-                position = block.end
-            sys.stdout.write("".join([*parts, _printable(sample.text[position:])]) + "\n")
-        if sample.diagnoses:
-            steps = zip(sample.token_ids, sample.forced, sample.diagnoses, strict=True)
-            forced = sorted((s.p_raw, s.rank_raw, id_) for id_, forced, s in steps if forced and s.p_raw < UNLIKELY)
-            least = min(step.allowed_mass for step in sample.diagnoses)
-            count = f"{len(forced)} forced tokens below p {UNLIKELY:g}"
-            write(f"  least mass that the LP allowed: {least:.3g}; {count}")
-            for p, rank, id_ in forced[:5]:
-                write(f"  forced {self.generation.loaded.tokenizer.piece(id_)!r}: p {p:.2g}, rank {rank:,}")
-
-
-def _printable(text: str) -> str:
-    """Generated text is untrusted: nothing in it may move a terminal's cursor."""
-    return "".join(visible(char) for char in text)
-
-
-def summary(generation: Generation) -> str:
-    from engine.models.devices import threads_of
-
-    samples, counters = generation.samples, generation.counters
-    blocks = [block for sample in samples for block in sample.blocks]
-    bad = sum(not set(block.kinds) <= {"exact", "unverified"} for block in blocks)
-    rate = counters.tokens / counters.decode_s if counters.decode_s else 0.0
-    threads = threads_of(generation.loaded.device)
-    guarded = [sample.guarding for sample in samples if sample.guarding is not None]
-    guard = ""
-    if guarded:
-        redrawn = sorted(counters.redrawn.items())
-        reasons = ", ".join(f"{n:,} {check} with {counters.thrown_by[check]:,} tokens" for check, n in redrawn)
-        guard = (
-            f"\nguard: blocks drawn anew {counted(sum(counters.redrawn.values()), 'time')}"
-            f"{f' ({reasons})' if reasons else ''}, "
-            f"{counters.thrown_tokens:,} tokens thrown away, {sum(bool(one.unmended) for one in guarded)} of "
-            f"{len(guarded)} answers with something left wrong"
-        )
-    return (
-        f"{sum(sample.check.passed for sample in samples)} of {len(samples)} passed, "
-        f"{sum(sample.check.decodes for sample in samples)} decode, "
-        f"{sum(sample.check.clean for sample in samples)} clean; {bad} of {len(blocks)} blocks not exact; "
-        f"{counters.tokens:,} tokens ({counters.forced_tokens:,} forced) decoded in {counters.decode_s:.2f} s, "
-        f"{rate:,.0f} tokens/s, {counters.forward_passes:,} passes; "
-        f"{generation.loaded.entry.name}, {generation.plan.lp}, {generation.plan.backend}, {generation.loaded.device}"
-        f"{'' if threads is None else ', ' + counted(threads, 'thread')}{guard}"
-    )
 
 
 def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
@@ -488,11 +342,11 @@ def _write_sdf(path: Path, generation: Generation, reader: ReaderName) -> None:
     with exporting(path) as file:
         file.write(to_sdf(mols).encode())
     failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
-    sys.stderr.write(f"{path}: {len(mols)} conformers{failed}\n")
+    note(f"{path}: {len(mols)} conformers{failed}")
 
 
 @command(app, "prepare")
-def prepare(check: bool = option(False, "make nothing; exit 2 when anything is missing"), is_json: bool = JSON) -> int:
+def prepare(out: Output, check: bool = option(False, "make nothing; exit 2 when anything is missing")) -> int:
     """build the tokenizers' caches and download 3Dmol.js
 
     Ready parts are left as they are. Without 3Dmol.js the app works, except for its 3D view.
@@ -503,28 +357,21 @@ def prepare(check: bool = option(False, "make nothing; exit 2 when anything is m
 
     if not check:
         note("preparing the tokenizers and 3Dmol.js: up to a minute the first time")
-    parts = [{"name": name, "needed": name != assets.FILE_NAME, "problem": ""} for name in ("qwen3", "llama3")]
-    parts.append({"name": assets.FILE_NAME, "needed": False, "problem": ""})
-    for part in parts:
-        name = str(part["name"])
+    parts = []
+    for name in ("qwen3", "llama3", assets.FILE_NAME):
+        is_needed, problem = name != assets.FILE_NAME, ""
         try:
-            if not part["needed"]:
+            if not is_needed:
                 (assets.three_d_mol if check else assets.bring_three_d_mol)(STATIC)
-                continue
-            if not check:
+            elif not check:
                 built_in(name)
             elif not folder_of(name).is_dir():
                 raise AssetError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
-            load_tokenizer(name)
+            if is_needed:
+                load_tokenizer(name)
         except DriftscopeError as error:
-            part["problem"] = str(error)
-    if is_json:
-        emit_json({"ready": not any(part["problem"] for part in parts), "parts": parts})
-    for part in parts:
-        if part["problem"]:
-            note(f"{part['name']}: {part['problem']}")
-        elif not is_json:
-            write(f"{part['name']}: ready")
-    if any(part["problem"] and not part["needed"] for part in parts):
-        note("the app works without it, except for the 3D view")
+            problem = str(error)
+            note(f"{name}: {problem}{'' if is_needed else '. The app works without it, except for the 3D view'}")
+        parts.append({"name": name, "needed": is_needed, "problem": problem})
+    out.show({"ready": not any(part["problem"] for part in parts), "parts": parts})
     return 2 if any(part["problem"] and (part["needed"] or check) for part in parts) else 0

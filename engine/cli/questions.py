@@ -4,6 +4,7 @@ that scripts rely on. ``evaluate``, ``judge``, ``cost-of-lp`` and ``advise --pro
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import sys
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from copy import copy
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, is_dataclass, replace
 from io import StringIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -26,39 +27,60 @@ from engine.cli.terminal import (
     RMSD,
     RUN_ID,
     THREADS,
-    Columns,
     Command,
     Io,
     Progress,
     Row,
-    cell,
     command,
     emit_json,
-    figure,
     finite,
     flat,
     given_text,
     new_app,
     note,
+    only_with,
     option,
     read_text,
-    table,
+    rows_lines,
     whole,
     words,
     write,
 )
 from engine.errors import FileFormatError, RunError, nearest, one_line
-from engine.figures.words import shortened
 
 if TYPE_CHECKING:
-    pass
+    from engine.store.store import Store
 
 app = new_app()
 app.add_typer(traces_app)
 app.add_typer(logs_app)
-MOST_ROWS = 40  # of a table on a terminal; --json and --csv have all
+MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
 WORKERS = option(None, "processes (default: all cores)", of=whole(256), metavar="N")
 ONE_RUN = words(None, "RUN", "its id, or a part of it that no other has")
+
+
+def write_answer(of: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | None = None) -> int:
+    """The sentences of a question and the tables that its card shows."""
+    from engine.questions import ask, question_of
+    from engine.questions.question import Column
+
+    question, answered = question_of(key), ask(of, key, ids, given)
+    write(answered.answer)
+    for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
+        table = answered.tables[name]
+        about = {title: question.COLUMNS.get(title, Column()) for title in table.column_names}
+        cells = [
+            {
+                title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
+                for title, value in row.items()
+                if not about[title].is_hidden
+            }
+            for row in table.slice(0, MOST_ROWS).to_pylist()
+        ]
+        write("\n".join(["", *rows_lines(cells)]))
+        if table.num_rows > MOST_ROWS:
+            write(f"... and {table.num_rows - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
+    return 0
 
 
 class Asking(Command):
@@ -102,32 +124,23 @@ def ask_question(
         ]
         if io.is_json:
             return emit_json({"rows": rows})
-        options = ("options", lambda row: ", ".join(row["options"]))
-        return io.show(rows, (("question", "key"), ("of", "of"), ("", "title"), options))
+        return io.show(rows)
     question = question_of(key)
     given = {o.name: value for o in question.OPTIONS if (value := ctx.meta.get(o.name)) is not None}
+    if not io.is_json and not is_csv:
+        return write_answer(io.opened(), key, ids or [], given)
     answered = ask(io.opened(), key, ids or [], given)
     main, columns = answered.tables["main"], question.COLUMNS
-    if io.is_json:
-        return emit_json({
-            "answer": answered.answer,
-            "rows": main.to_pylist(),
-            "tables": {name: found.to_pylist() for name, found in answered.tables.items() if name != "main"},
-            "columns": {name: {"unit": column.unit, "help": column.help} for name, column in columns.items()},
-        })  # fmt: skip
     if is_csv:
-        import csv
-
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerows([main.column_names, *([row[name] for name in main.column_names] for row in main.to_pylist())])
         return 0
-    write(answered.answer)
-    for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
-        titles, rows = answered.tables[name].column_names, answered.tables[name].to_pylist()
-        write("\n" + table(titles, [[cell(row[title]) for title in titles] for row in rows[:MOST_ROWS]]))
-        if len(rows) > MOST_ROWS:
-            write(f"... and {len(rows) - MOST_ROWS:,} rows more: --json or --csv has them")
-    return 0
+    return emit_json({
+        "answer": answered.answer,
+        "rows": main.to_pylist(),
+        "tables": {name: found.to_pylist() for name, found in answered.tables.items() if name != "main"},
+        "columns": {name: {"unit": column.unit, "help": column.help} for name, column in columns.items()},
+    })  # fmt: skip
 
 
 @command(app, "show", rules=True)
@@ -137,35 +150,16 @@ def show_run(io: Io, run_id: str = RUN_ID) -> int:
 
     of = io.opened()
     entry = of.entry(run_id)
-    figures = {
-        row["measure"]: row["value"] for row in ask(of, "compare_figures", [entry.id]).tables["main"].to_pylist()
-    }
+    rows = ask(of, "compare_figures", [entry.id]).tables["main"].to_pylist()
+    figures = {row["measure"]: row["value"] for row in rows}
     row = entry_row(entry) | {name: figures.get(name) for name in ("wall_s_a_sample", "ms_a_token")}
     if io.is_json:
         return emit_json([row])
     if row["strain_kcal"] is not None:  # what its samples say besides
         row |= {name: value for name, value in figures.items() if name.startswith("strain")}
-    for name, value in row.items():
-        if value is not None:
-            is_whole = isinstance(value, int) and not isinstance(value, bool)
-            text = ", ".join(value) if isinstance(value, list) else str(value)
-            write(f"{name:<{max(map(len, row))}}  {cell(value) if is_whole else one_line(shortened(text, 10_000))}")
-    return 0
+    return io.show(row)
 
 
-COMPARED: Columns = (
-    ("", "part"),
-    ("run", "run_id"),
-    ("LP", "lp"),
-    *((words, name) for column, name in (("s", "wall_s"), ("tokens", "tokens"), ("ms/token", "ms_a_token"))
-      for words, name in ((column, name), ("x", f"{name}_ratio"))),
-    *((words, figure(name, ".1%")) for words, name in (
-        ("passed", "pass_rate"), ("from", "pass_rate_low"), ("to", "pass_rate_high"),
-        ("decodes", "decodes_rate"), ("clean", "clean_rate"), ("usable", "usable_rate"))),
-    ("letters", "junk_letters"),
-    ("not num.", "junk_nonnumeric"),
-    ("cut", "cut_blocks"),
-)  # fmt: skip
 ROW_COLUMNS = (
     "origin label model_alias model_step model_family tokenizer lp backend sampling samples passes decodes clean "
     "blocks junk_letters junk_nonnumeric bad_blocks cut_blocks wall_s decode_s tokens forced_tokens forward_passes "
@@ -185,6 +179,8 @@ def compare(io: Io, control: str = words(..., "CONTROL"), tests: list[str] = wor
     of = io.opened()
     found = without_damaged(of.found())
     entries = [found.get(name, RUN) for name in (control, *tests)]
+    if not io.is_json:
+        return write_answer(of, "compare_figures", [entry.id for entry in entries])
     figures: dict[tuple[str, str], Row] = {}
     for entry in entries:  # one by one, so that a run may be compared with itself
         for row in ask(of, "compare_figures", [entries[0].id, entry.id]).tables["main"].to_pylist():
@@ -197,14 +193,12 @@ def compare(io: Io, control: str = words(..., "CONTROL"), tests: list[str] = wor
         row |= {f"pass_rate_{end}": figures.get((entry.id, "pass_rate"), {}).get(end) for end in ("low", "high")}
         for name in ROW_RATIOS:
             of_run = figures.get((entry.id, name), {})
-            is_itself = entry.id == entries[0].id
-            one = 1.0 if is_itself and of_run.get("value") else None
-            row[f"{name}_ratio"] = one if is_itself else of_run.get("ratio")
-            for end in ("low", "high") if BY_NAME[name].sample else ():
-                itself = one if has_samples(entry) else None
-                row[f"{name}_ratio_{end}"] = itself if is_itself else of_run.get(f"ratio_{end}")
+            for end in ("", "_low", "_high") if BY_NAME[name].sample else ("",):
+                is_one = of_run.get("value") and (not end or has_samples(entry))
+                to_itself = 1.0 if is_one else None
+                row[f"{name}_ratio{end}"] = to_itself if entry.id == entries[0].id else of_run.get(f"ratio{end}")
         rows.append(row)
-    return io.show(rows, COMPARED)
+    return emit_json(rows)
 
 
 @command(traces_app, "compare")
@@ -215,13 +209,11 @@ def compare_traces(io: Io, control: str = words(..., "CONTROL"), test: str = wor
 
     of = io.opened()
     ids = [of.found(TRACE).get(name, TRACE).id for name in (control, test)]
-    families, launches, kernels = (ask(of, f"profiles_{key}", ids) for key in ("families", "launches", "kernels"))
     if not io.is_json:
-        for answered in (families, launches, kernels):
-            rows = answered.tables["table"]
-            cells = [[cell(row[title]) for title in rows.column_names] for row in rows.to_pylist()[:20]]
-            write(f"{answered.answer}\n\n{table(rows.column_names, cells)}\n")
+        for key in ("families", "launches", "kernels"):
+            write_answer(of, f"profiles_{key}", ids)
         return 0
+    families, launches, kernels = (ask(of, f"profiles_{key}", ids) for key in ("families", "launches", "kernels"))
     rows = {name: families.tables[name].to_pylist() for name in ("main", "calls", "facts", "notes")}
     return emit_json({
         "control": ids[0],
@@ -241,14 +233,12 @@ def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     """what is wrong with a log, and why"""
     from engine.logits.health import health
     from engine.logits.pairs import late_in_store
-    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     of = io.opened()
     log = of.entry(log_id, LOGIT_LOG)
     if not io.is_json:
-        write(ask(of, "logits_health", [log.id]).answer)
-        return 0
+        return write_answer(of, "logits_health", [log.id])
     late = late_in_store(of, log)
     return emit_json(health(of, log) | {"read_late": None if late is None else asdict(late)})
 
@@ -257,15 +247,13 @@ def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
 def parity(io: Io, control: str = words(..., "CONTROL"), test: str = words(..., "TEST")) -> int:
     """how far two engines agree on the same prompt"""
     from engine.logits.parity import compare_logs
-    from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
     of = io.opened()
     logs = [of.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (control, test)]
     if io.is_json:
         return emit_json(compare_logs(of, *logs))
-    write(ask(of, "logits_parity", [log.id for log in logs]).answer)
-    return 0
+    return write_answer(of, "logits_parity", [log.id for log in logs])
 
 
 # --- what is computed first -------------------------------------------------------------------------------------------
@@ -293,7 +281,7 @@ def evaluate(
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
     from engine.comparing.matrices_file import read_matrices
-    from engine.figures.coverage_metrics import FIGURES, figures_of, over_molecules
+    from engine.figures.coverage_metrics import figures_of, over_molecules
     from engine.store.references import reference_set
 
     head = {"threshold_ang": threshold, "missing_rule": missing}
@@ -304,8 +292,7 @@ def evaluate(
         document = head | over_molecules([figures_of(matrix, threshold) for matrix in read], missing).columns()
     else:
         of = io.opened()
-        if references and per_molecule:
-            raise RunError("--per-molecule is of references by ETKDG", "Give it or --references")
+        only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
         request = EvaluationRequest(
             None if references is None else reference_set(of, references),
             per_molecule=per_molecule or PER_MOLECULE,
@@ -334,31 +321,7 @@ def evaluate(
             "asked": found.asked,
             "baseline": baseline,
         }
-    if io.is_json:
-        return emit_json(document)
-    sides = {"": document} | ({"RDKit ": document["baseline"]} if document.get("baseline") else {})
-    cells = [
-        [name[:5].upper().replace("_", "-"), *("" if (value := side[key]) is None else
-            f"{value:.1%}" if name.startswith("cov") else f"{value:.3f} Å"
-            for side in sides.values() for key in (name, f"{name}_median"))]
-        for name in FIGURES
-    ]  # fmt: skip
-    columns = [f"{side}{name}" for side in sides for name in ("mean", "median")]
-    write(table((f"at {threshold:g} Å", *columns), cells))
-    rule = "left out" if missing == "skip" else "counted as 0 in COV and left out of MAT"
-    write(f"{document['molecules']:,} molecules; {document['missing']:,} without a single sample, {rule}")
-    if run_id is not None:
-        which = f" of {references}" if references else ", conformers by RDKit's ETKDG (no --references given)"
-        made = f"{document['samples']:,} conformers of {document['asked']:,} samples"
-        write(f"{document['run_id']}: {made} against {document['reference_conformers']:,} references{which}")
-        for key, what in (
-            ("without_references", "have no references and are left out"),
-            ("references_not_asked", f"of {references} were never asked for and are left out"),
-            ("incomplete", "have more symmetries than were tried: upper bounds"),
-        ):
-            if document[key]:
-                write(f"{document[key]:,} molecules {what}")
-    return 0
+    return io.show(document)
 
 
 OF_SAMPLE = (
@@ -389,45 +352,29 @@ def judge(
     Judges the molecules of a stored run, or of one text. What is judged of a run of your own is stored with it.
     """
     from engine.chem.judges import LIMIT_S
-    from engine.chem.verdict import JudgeSettings, is_stereo_judged, strain_per_atom, strain_words
+    from engine.chem.verdict import JudgeSettings, strain_per_atom
     from engine.inspection.judging import judge_run, judge_text
 
     if (run_id is None) == (text is None):
         raise RunError("give either a run or --text", "`runs` lists the runs")
-    if run_id is not None and smiles:
-        raise RunError("--smiles goes with --text", "A run knows its molecules")
+    only_with("--text", text is not None, smiles=smiles)
     if energy and settings == "mol_fast":
         raise RunError("the settings mol_fast have no energy ratio", "Give --settings mol or group, or no --energy")
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
-        row = judge_text(given_text(text), smiles or "", by, limit_s=limit or LIMIT_S)
-        if io.is_json:
-            return emit_json(row)
-        for name in RATES:
-            said = "yes" if row[name] else "no"
-            if row[name] is None:
-                said = "nothing to judge" if name == "stereo_right" and is_stereo_judged(row) else "not judged"
-            write(f"{name.replace('_', ' '):<15} {said}")
-        for name, words in (("strain", strain_words(row)), ("issues", "; ".join(row["issues"]))):
-            if words:
-                write(f"{name:<15} {words}")
-        if row["failed"]:
-            failed = [(check["check"], "-".join(map(str, check["atoms"])), check["detail"]) for check in row["failed"]]
-            write(table(("failed", "atoms", ""), failed))
-        return 0
+        return io.show(judge_text(given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))
     with progress.counting("samples judged", is_quiet=io.is_json) as (seen, say):
         judged = judge_run(io.opened(), str(run_id), by, workers=workers, limit_s=limit or LIMIT_S, progress=seen)
         say(now=True, run_id=judged.entry.id, state="done")
-    for words in judged.not_finished:
-        note(words)
+    for unfinished in judged.not_finished:
+        note(unfinished)
     if not judged.is_stored:
         where = judged.entry.files.where
         note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
-    rows = judged.rows
-    columns: dict[str, Any] = {"samples": len(rows)}
+    rows, of_texts = judged.rows, dict[str, Any]()
     for name in ("passed", "clean"):
-        columns[name] = None if any(row[name] is None for row in rows) else sum(row[name] for row in rows)
-    columns |= judged.columns
+        of_texts[name] = None if any(row[name] is None for row in rows) else sum(row[name] for row in rows)
+    columns = {"samples": len(rows)} | of_texts | judged.columns
     right = [row for row in rows if row["geometry_right"] and "strain_kcal" in columns]
     shares = [share for row in right if (share := strain_per_atom(row)) is not None]
     moves = [row["strain_moved_ang"] for row in right if row["strain_moved_ang"] is not None]
@@ -446,20 +393,7 @@ def judge(
         "strain_moved_ang": fmean(moves) if moves else None,
         "samples": [{name: row[name] for name in OF_SAMPLE} for row in rows],
     }
-    if io.is_json:
-        return emit_json(document)
-    totals = document | {"samples": len(rows)}
-    cells = [(name.replace("_", " "), "" if document[name] is None else f"{document[name]:.1%}", f"of {totals[of]:,}")
-             for name, of in RATES.items()]  # fmt: skip
-    write(table(("", "share", "samples"), cells))
-    for name, unit in (("strain_kcal", "kcal/mol"), ("strain_kcal_per_atom", "kcal/mol"), ("strain_moved_ang", "Å")):
-        if document[name] is not None:
-            write(f"{name}: {document[name]:,.2f} {unit}, mean where geometry is right")
-    checks = Counter(check for row in rows for check in {failure["check"] for failure in row["failed"] or ()})
-    if checks:
-        write(table(("failed check", "samples"), checks.most_common()))
-    write(f"{judged.entry.id}: {document['judged_with']}")
-    return 0
+    return io.show(document)
 
 
 @command(app, "cost-of-lp")
@@ -501,24 +435,23 @@ def cost_of_lp(
         how = {name: getattr(scored, name) for name in ("samples", "tokens", "seconds")} | {"stored": scored.is_stored}
         cost = scored.cost
     if io.is_json:
-        known = {field.name: _plain(getattr(cost, field.name)) for field in fields(cost)}
-        return emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": how, **known})
+        return emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": how, **_plain(cost)})
     write("\n".join(sentences(cost, facts.lp or "the LP")))
     for where, places in zip(PLACES.values(), (cost.tenths, cost.parts, cost.elements), strict=True):
         if rows := places_rows(places):
-            write(table((where, *list(rows[0])[1:]), [[cell(value) for value in row.values()] for row in rows]))
+            write("\n".join(["", where, *rows_lines(rows)]))
     return 0
 
 
 def _plain(value: Any) -> Any:
     """As JSON: what is not finite is null."""
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # --- advice and claims ------------------------------------------------------------------------------------------------
@@ -554,21 +487,17 @@ def advise(
     from engine.questions import ask, runs_of_model
     from engine.questions.compare_advice import CANDIDATES, setting_words, settings_of
 
-    if references and not rmsd:
-        raise RunError("--references is what --rmsd is taken to", "Give --rmsd too, with --probe N")
-    if probe is None and (no_keep or rmsd or threads or progress.progress):
-        what = "--no-keep, --rmsd, --threads and --progress belong to --probe"
-        raise RunError(what, "Give --probe N, or leave them out")
+    only_with("--rmsd", rmsd, references=references)
+    of_probe = {"no_keep": no_keep, "rmsd": rmsd, "threads": threads, "progress": progress.progress}
+    only_with("--probe", probe, **of_probe)
+    only_with("--model", model, probe=probe)
     if model is None:
-        if probe is not None:
-            raise RunError("a probe needs a model", "Give --model; `models` lists those there are")
         return _advisable(io)
     lps, ids = [full_name(name) for name in lp or CANDIDATES], [model]
     setting = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
         if probe is not None:
-            if no_keep and references:
-                raise RunError("--references are of the store, which --no-keep leaves aside", "Leave one of them out")
+            only_with("the store, which --no-keep leaves aside", not no_keep, references=references)
             io = replace(io, store=passing) if no_keep else io
             more = {"rmsd": rmsd, "references": references, "store": io.store, "progress": progress.progress}
             found = _probe(model, lps, probe, {**setting, "seed": seed, "threads": threads}, more, progress.until_eof)
@@ -586,19 +515,16 @@ def advise(
         given |= {"advice_setting": setting_words(fits[0])} if asked else {}
         given |= {"advice_want": want.capitalize()} if want else {}
         answered = ask(of, "compare_advice", ids, given)
-    advice = {row["key"]: json.loads(row["value"]) for row in answered.tables["advice"].to_pylist()}
-    if want not in (None, advice["want"]):
-        raise RunError("not all answers have a verdict on their molecule", "`judge RUN` makes them; or --want clean")
-    if io.is_json:
-        for row in () if molecules else advice["lps"]:
-            del row["expected"]
-        return emit_json(advice)
-    rows = answered.tables["each LP"].to_pylist()
-    lead, _, notes = answered.answer.partition("\n\n")
-    figures = table(list(rows[0]), [[cell(value) for value in row.values()] for row in rows]) if rows else ""
-    commands = "\n".join(f"  {one_line(command)}" for command in advice["commands"])
-    write(f"{lead}\n\n{figures}\n\n{notes}\nTo know more:\n{commands}")
-    return 0
+        advice = {row["key"]: json.loads(row["value"]) for row in answered.tables["advice"].to_pylist()}
+        if want not in (None, advice["want"]):
+            raise RunError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
+        if not io.is_json:
+            write_answer(of, "compare_advice", ids, given)
+            write("\nTo know more:\n" + "\n".join(f"  {one_line(command)}" for command in advice["commands"]))
+            return 0
+    for row in () if molecules else advice["lps"]:
+        del row["expected"]
+    return emit_json(advice)
 
 
 def _advisable(io: Io) -> int:
@@ -614,8 +540,7 @@ def _advisable(io: Io) -> int:
         lps = [*(lp for lp in LPS if lp in names), *sorted(names - set(LPS))]
         counts = {"model": model, "runs": len(entries), "settings": len(settings)}
         rows.append(counts | {"lps": lps, "setting": setting_words(settings[0])})
-    lps_column = ("LPs", lambda row: ", ".join(map(one_line, row["lps"])))
-    io.show(rows, (("model", "model"), ("runs", "runs"), lps_column, ("most LPs under", "setting")))
+    io.show(rows)
     if not rows and not io.is_json:
         note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
     return 0
@@ -667,7 +592,7 @@ def claims(
 
     Every claim of the reports with a verdict that is computed now.
     """
-    from engine.evidence.claims import load_claims, said
+    from engine.evidence.claims import load_claims
     from engine.evidence.verdicts import FILE, document, judge, judge_all, save
 
     every = load_claims()
@@ -677,29 +602,15 @@ def claims(
     if save_all:
         judgement = judge_all(io.opened())
         save(judgement)
-        if io.is_json:
-            by_name = {str(name): count for name, count in judgement.counts.items()}
-            return emit_json({"file": str(FILE), "counts": by_name})
-        write(str(FILE))
-        verdicts = judgement.verdicts
+        return io.show({"file": str(FILE), "counts": {str(name): count for name, count in judgement.counts.items()}})
+    chosen = [claim for claim in every if claim.id in (ids or known) and report in (None, claim.report)]
+    pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
+    rows = [document(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
+    if ids and not io.is_json:
+        for row in rows:
+            io.show(row)
     else:
-        chosen = [claim for claim in every if claim.id in (ids or known) and report in (None, claim.report)]
-        pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
-        shown = [(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
-        if io.is_json:
-            return emit_json([document(claim, found) for claim, found in shown])
-        verdicts = tuple(found for _, found in shown)
-        if ids:
-            for claim, found in shown:
-                place = f"{claim.id} (report {claim.report}, {', '.join((claim.section, *claim.also))})"
-                for line in (place, claim.statement, f"{found.verdict}: {found.reason}", f"by: {found.query}"):
-                    write(one_line(line))
-            return 0
-        cells = [(c.id, c.section, v.verdict, c.reported, "" if v.measured is None else said(v.measured), v.unit,
-                  one_line(c.subject)[:90]) for c, v in shown]  # fmt: skip
-        write(table(("claim", "section", "verdict", "reported", "measured", "unit", "about"), cells))
-    counted = Counter(found.verdict for found in verdicts)
-    note(
-        f"{len(verdicts)} claims: {', '.join(f'{counted[name]} {name}' for name in get_args(Verdict) if counted[name])}"
-    )
+        io.show(rows, "id section verdict reported measured unit subject")
+    counted = Counter(row["verdict"] for row in rows)
+    note(f"{len(rows)} claims: {', '.join(f'{counted[name]} {name}' for name in get_args(Verdict) if counted[name])}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tempfile
 from collections import Counter
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from engine.cli.terminal import Io, Say, note, option, path_of, whole
+from engine.cli.terminal import Io, Say, note, only_with, option, path_of, whole
 from engine.errors import RunError, shown
 from engine.folders import exporting
 
@@ -35,23 +36,16 @@ class Profiling:
     profile_steps: int = option(64, "forward passes; with --backend hf, to the end of a batch", of=whole(10_000))
     profile_skip: int = option(0, "forward passes to skip (default: record the templates)", of=whole(10_000))
 
-    def check(self, io: Io, *, elsewhere: bool, parts: int = 1, run: str | None = None) -> None:
+    def check(self, io: Io, *, parts: int = 1, run: str | None = None) -> None:
         """Before hours of work."""
-        given = {"--profile-output": self.profile_output, "--profile-sums": self.profile_sums, "--profile-run": run}
-        for name in [name for name, value in given.items() if value and not self.profile]:
-            raise RunError(f"{name} belongs to --profile", "Give both")
-        if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
-            raise RunError(
-                f"there is no folder {shown(folder, 200)} for the trace", "Create it, or choose another place"
-            )
-        if run:
-            io.opened().entry(run)
-        if self.profile and elsewhere:
-            raise RunError(
-                "--profile works in this process only", "Leave it out, or run without --submit and --engine ray"
-            )
+        of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
+        only_with("--profile", self.profile, **of_trace)
         if self.profile_output and parts > 1:
             raise RunError(f"--profile-output is one file, but there are {parts} runs", "Leave it out")
+        if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
+            raise RunError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
+        if run:
+            io.opened().entry(run)
 
     @contextmanager
     def recording(
@@ -99,17 +93,10 @@ class Profiling:
             entry = add_trace(store, captured.path, metadata, keep_file=not self.profile_sums)
             note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
             if self.profile_output:
-                _copy(captured.path, path_of(self.profile_output))
-
-
-def _copy(path: Path, target: Path) -> None:
-    import gzip
-
-    try:
-        with path.open("rb") if target.suffix == ".gz" else gzip.open(path) as source, exporting(target) as file:
-            shutil.copyfileobj(source, file)
-    except OSError as error:
-        raise RunError(f"{shown(target, 200)} cannot be written: {error.strerror}", "Choose another place") from error
+                target = path_of(self.profile_output)
+                opened = Path.open if target.suffix == ".gz" else gzip.open
+                with opened(captured.path, "rb") as packed, exporting(target) as file:
+                    shutil.copyfileobj(packed, file)
 
 
 class Logged(NamedTuple):
@@ -135,9 +122,7 @@ class Logging:
     def recording(self, io: Io, label: str = "", say: Say | None = None) -> Iterator[LogFile | None]:
         """Yields the log to write to, or None without --log-logits. Afterwards it is checked, and read into the
         store."""
-        for name, value in (("--logit-log", self.logit_log), ("--add-log", self.add_log)):
-            if value and not self.log_logits:
-                raise RunError(f"{name} belongs to --log-logits", "Give both, or leave it out")
+        only_with("--log-logits", self.log_logits, logit_log=self.logit_log, add_log=self.add_log)
         if not self.log_logits:
             yield None
             return
@@ -152,9 +137,7 @@ class Logging:
             where = path if is_kept else "the log"
             checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
             if not log.is_sound:  # tokens were drawn from other logits than those that are logged
-                raise RunError(
-                    f"{where} does not match what was sampled from: {checked}", "Do not use it, and report this"
-                )
+                raise RunError(f"{where} is not what was sampled from: {checked}", "Do not use it, and report this")
             note(f"{where}: logits of {log.entries:,} tokens; {checked}")
             if not self.add_log:
                 return
@@ -170,7 +153,6 @@ def names_of(generation: Generation) -> Name:
 
     def name(sample_id: int) -> str:
         smiles = generation.molecule_of(sample_id).smiles
-        is_alone = counts[smiles] == 1 and generation.plan.generations == 1
-        return smiles if is_alone else f"{smiles} sample {sample_id}"
+        return smiles if counts[smiles] * generation.plan.generations == 1 else f"{smiles} sample {sample_id}"
 
     return name

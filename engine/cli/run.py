@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from engine.cli.entries import show_runs
+from engine.cli.entries import show_entries
 from engine.cli.generate import LPS_HELP, SMILES, Model, Plan, read_molecules, set_threads, smiles_of
 from engine.cli.recording import Logging, Profiling
 from engine.cli.terminal import (
@@ -23,6 +22,7 @@ from engine.cli.terminal import (
     command,
     new_app,
     note,
+    only_with,
     option,
     path_of,
     typed_command,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 app = new_app()
 DEFAULT_MOLECULES = 64
-SUBMIT_KINDS = ("local", "debug", "slurm", "h100", "a100")
 _TIME = re.compile(r"(\d{1,5}):([0-5]\d):([0-5]\d)|(\d{1,6})")
 
 
@@ -79,13 +78,11 @@ class Cluster:
     def check(self) -> None:
         if self.submit and self.engine == "ray":
             raise RunError("give either --submit or --engine ray", "A Ray cluster can be started inside a Slurm job")
-        for_submit = ("partition", "time", "array", "slurm", "logs", "wait")
-        owners = {"--submit": (self.submit, for_submit), "--engine ray": (self.engine == "ray", ("actors", "address"))}
-        for owner, (is_chosen, names) in owners.items():
-            for name in [name for name in names if getattr(self, name) and not is_chosen]:
-                raise RunError(f"--{name} belongs to {owner}", "Leave it out, or give both")
-        if self.gpus_per_task is not None and not self.submit and self.engine != "ray":
-            raise RunError("--gpus-per-task belongs to --submit and --engine ray", "Leave it out")
+        for_submit = {name: getattr(self, name) for name in ("partition", "time", "array", "slurm", "logs", "wait")}
+        only_with("--submit", self.submit, **for_submit)
+        only_with("--engine ray", self.engine == "ray", actors=self.actors, address=self.address)
+        is_elsewhere = self.submit or self.engine == "ray"
+        only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus_per_task is not None)
 
     @contextmanager
     def workers(self, model: Model) -> Iterator[RemoteWorkers]:
@@ -122,47 +119,39 @@ class Molecules:
     references: str | None = option(None, "those of a set of the store (see `references`); --rmsd is to its conformers")
     per_reference: int | None = option(None, "N samples per conformer of --references", of=whole(1_000))
 
-    def read(self, *, is_quiet: bool) -> Sequence[Molecule]:
+    def read(self, references: ReferenceSet | None, *, is_quiet: bool) -> Sequence[Molecule]:
+        """Of ``references`` each once, or under --per-reference so many times its conformers in the set."""
         from engine.chem.molecule_sets import load_run_set
         from engine.chem.smiles import in_text_order, parse_smiles, parse_written
 
         if self.smiles and self.smiles_file:
             raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
+        molecules: Sequence[Molecule]
         if self.smiles_file:
             from engine.chem.molecule_files import read_molecule_file
 
-            parse, line = parse_smiles if self.order == "canonical" else parse_written, StatusLine(is_quiet=is_quiet)
-            try:
-                read, skipped = read_molecule_file(
+            with StatusLine(is_quiet=is_quiet) as line:
+                molecules, skipped = read_molecule_file(
                     path_of(self.smiles_file),
                     column=self.smiles_column,
                     limit=self.sample_size,
-                    parse=parse,
+                    parse=parse_smiles if self.order == "canonical" else parse_written,
                     progress=lambda done: line.draw(f"{done:,} molecules read"),
                 )
-            finally:
-                line.clear()
             for left_out in skipped:
-                sys.stderr.write(f"left out, line {left_out.line}: {left_out.error}\n")
+                note(f"left out, line {left_out.line}: {left_out.error}")
             if skipped.total > len(skipped):
-                sys.stderr.write(f"left out, {skipped.total - len(skipped):,} lines more\n")
-            return read
-        if self.smiles:
+                note(f"left out, {skipped.total - len(skipped):,} lines more")
+        elif self.smiles:
             molecules = read_molecules(smiles_of(self.smiles)[: self.sample_size])[0]
+        elif references is not None:
+            molecules = [parse_smiles(smiles) for smiles in references.molecules()[: self.sample_size]]
         else:
             molecules = [parse_smiles(smiles) for smiles in load_run_set(self.sample_size or DEFAULT_MOLECULES)]
-        if self.order == "canonical":
+        if self.order == "written" and not self.smiles_file:
+            molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
+        if references is None:
             return molecules
-        return [in_text_order(molecule, molecule.source) for molecule in molecules]
-
-    def of_references(self, references: ReferenceSet, *, is_quiet: bool) -> list[Molecule]:
-        """Each once, or under --per-reference as often as it is asked for: so many times its conformers in the set."""
-        from engine.chem.smiles import parse_smiles
-
-        if self.smiles or self.smiles_file:
-            molecules = self.read(is_quiet=is_quiet)
-        else:
-            molecules = [parse_smiles(smiles) for smiles in references.molecules()[: self.sample_size]]
         asked: list[Molecule] = []
         for molecule in molecules:
             conformers = references.conformers(molecule.smiles)
@@ -211,20 +200,18 @@ def run(
 
     cluster.check()
     lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
-    if molecules.per_reference and (molecules.references is None or of_plan.n > 1):
-        raise RunError("--per-reference is of --references, in place of --n", "Leave --n out, name --references")
-    is_remote = bool(cluster.submit) or cluster.engine != "here"
-    if of_run.json_report and cluster.submit:
-        raise RunError("a submitted run is written later", "Leave --json-report out, and use `export`")
-    if progress.progress and cluster.submit:
-        raise RunError("a submitted run is written elsewhere", "Leave --progress out, and see `runs --unfinished`")
-    if logged.log_logits and is_remote:
-        raise RunError("--log-logits works in this process only", "Leave it out, or run without a cluster")
+    per_reference = molecules.references and of_plan.n == 1
+    only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
+    only_with(
+        "a run that is not submitted", not cluster.submit, json_report=of_run.json_report, progress=progress.progress
+    )
+    is_here = not cluster.submit and cluster.engine == "here"
+    only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
     to = io.opened()
     parts = 1 if of_run.resume else len(model or [None]) * len(lps)
     if of_run.json_report and parts > 1:
         raise RunError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
-    profiled.check(io, elsewhere=is_remote, parts=parts)
+    profiled.check(io, parts=parts)
     with (
         progress.reporting() as say,
         cluster.workers(of_model) as workers,
@@ -251,7 +238,7 @@ def run(
         from engine.store.reports.exporting import export_report
 
         export_report(entries[0], path_of(of_run.json_report))
-    return show_runs(io, entries)
+    return show_entries(io, None, entries)
 
 
 def _plans(
@@ -312,13 +299,10 @@ def _begun(
     from engine.store.references import reference_set
 
     references = None if asked.references is None else reference_set(store, asked.references)
-    molecules = (
-        asked.read(is_quiet=is_quiet) if references is None else asked.of_references(references, is_quiet=is_quiet)
-    )
+    molecules = asked.read(references, is_quiet=is_quiet)
     set_threads(model.threads)
     from engine.models.loading import load_model, load_outline
     from engine.runner.plan import RunPlan
-    from engine.runner.run import Run as Written
     from engine.runner.run import begin
     from engine.runner.submit import Cluster as Submitting
 
@@ -334,45 +318,41 @@ def _begun(
             loaded = load_outline(entry, model.dtype, model.attention)
         for plan in of_entry:
             staging = begin(store.home, loaded, molecules, plan, references=references, **more)
-            begun = RunPlan.read(staging.sheet["plan"])
-            here = None if loaded.is_outline else partial(Written, staging, loaded)
-            yield _state(workers, staging, molecules, begun, here)
+            yield _state(workers, staging, molecules, RunPlan.read(staging.sheet["plan"]), loaded)
 
 
 def _resumed(store: Store, run_id: str, model: Model, workers: RemoteWorkers) -> Iterator[RunState]:
     from engine.models.loading import load_model
-    from engine.runner.run import Run as Written
     from engine.runner.run import molecules_of, resume
 
     staging, plan = resume(store.home, run_id)
     if staging.is_being_written:
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
     choice = plan.model if model.device == "auto" else replace(plan.model, device=model.device)
-    here = None
+    loaded = None
     if workers is None:
         set_threads(model.threads)
         staging.lock()
-        here = partial(Written, staging, load_model(choice.entry(), choice.device, choice.dtype, choice.attention))
-    yield _state(workers, staging, molecules_of(staging), replace(plan, model=choice), here)
+        loaded = load_model(choice.entry(), choice.device, choice.dtype, choice.attention)
+    yield _state(workers, staging, molecules_of(staging), replace(plan, model=choice), loaded)
 
 
-def _state(
-    workers: RemoteWorkers, staging: Any, molecules: Any, plan: RunPlan, here: Callable[..., RunState] | None
-) -> RunState:
+def _state(workers: RemoteWorkers, staging: Any, molecules: Any, plan: RunPlan, loaded: Any) -> RunState:
     """The run: to be written by this process or by actors, or to be submitted."""
     from engine.runner.ray_run import Pool, RayRun
+    from engine.runner.run import Run as Written
     from engine.runner.run_state import RunState
 
     if isinstance(workers, Pool):
         return RayRun(staging, molecules, plan, plan.model.entry(), workers)
-    return RunState(staging, molecules, plan) if here is None else here(molecules, plan)
+    return Written(staging, loaded, molecules, plan) if workers is None else RunState(staging, molecules, plan)
 
 
 def _write(state: RunState, say: Say, *, is_quiet: bool) -> Entry:
     """The whole run, into the store; how far it is on the terminal and in the progress file."""
     from engine.models.devices import threads_of
 
-    row, line, first = state.staging.sheet["row"], StatusLine(), state.now()
+    row, first, id_ = state.staging.sheet["row"], state.now(), state.staging.id
     say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
 
     def figures(progress: RunProgress) -> dict[str, Any]:
@@ -384,23 +364,22 @@ def _write(state: RunState, say: Say, *, is_quiet: bool) -> Entry:
         threads = None if loaded is None else threads_of(loaded.device)
         end = "" if threads is None else f", {counted(threads, 'thread')}"
         model = f"{row['model_alias']}:{row['model_step']}"
-        note(f"{state.staging.id}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
+        note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
+    end = ""
     try:
-        for progress in state.progress():
-            say(**figures(progress))
-            line.draw(progress_words(progress, first.work), progress.work, now=progress.done == progress.samples)
-        entry = state.publish()
+        with StatusLine() as line:
+            for progress in state.progress():
+                say(**figures(progress))
+                line.draw(progress_words(progress, first.work), progress.work, now=progress.done == progress.samples)
+            entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
-        line.clear()
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
-        for text in [*state.notes, f"{what}; `python -m engine run --resume {state.staging.id}` resumes the run"]:
-            note(text)
+        end = f"{what}; `python -m engine run --resume {id_}` resumes the run"
         raise
     finally:
         state.staging.release()
-    line.clear()
-    for text in state.notes:
-        note(text)
+        for text in filter(None, [*state.notes, end]):
+            note(text)
     say(**figures(state.now()), now=True, state="done")
     return entry
 
@@ -409,10 +388,8 @@ def progress_words(progress: RunProgress, began: float) -> str:
     """``began``: the share of a resumed run that others wrote."""
     left_s = progress.left_s(began)
     left = f", {left_s:,.0f} s left" if left_s is not None and progress.work < 1 else ""
-    bad = f", {progress.bad_blocks} of {progress.blocks} blocks bad" if progress.bad_blocks else ""
     rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
-    pace = f"{progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s"
-    return f"{pace}{left}, {rates}{bad}"
+    return f"{progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s{left}, {rates}"
 
 
 def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
@@ -425,7 +402,7 @@ def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, aske
         if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
             state.publish_if_whole()
     if asked.wait or workers.kind == "debug":
-        return show_runs(io, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
+        return show_entries(io, None, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
     rows = [
         {
             "run_id": tasks.run_id,
@@ -437,28 +414,20 @@ def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, aske
         }
         for state, tasks in submitted
     ]
-    columns = (
-        ("run", "run_id"),
-        ("tasks", lambda row: len(row["jobs"])),
-        ("jobs", lambda row: " ".join(row["jobs"][:4]) + (f" ... {row['jobs'][-1]}" if len(row["jobs"]) > 4 else "")),
-        ("to end them", "cancel"),
-        ("logs", lambda row: row["logs"]),  # whole, however long
-    )
-    return io.show(rows, columns)
+    return io.show(rows)
 
 
 def _await(store: Store, state: RunState, tasks: Submitted, *, is_quiet: bool) -> Entry:
-    line, groups = StatusLine(is_quiet=is_quiet), len(state.groups)
+    groups = len(state.groups)
     try:
-        for written in tasks.wait():
-            line.draw(f"{tasks.run_id} {written}/{groups} groups", written / groups, now=True)
-        is_shown = state.publish_if_whole()
+        with StatusLine(is_quiet=is_quiet) as line:
+            for written in tasks.wait():
+                line.draw(f"{tasks.run_id} {written}/{groups} groups", written / groups, now=True)
+            is_shown = state.publish_if_whole()
     except KeyboardInterrupt:
         if tasks.cancel:
-            sys.stderr.write(f"the tasks of {tasks.run_id} keep running; `{tasks.cancel}` ends them\n")
+            note(f"the tasks of {tasks.run_id} keep running; `{tasks.cancel}` ends them")
         raise
-    finally:
-        line.clear()
     if not is_shown:
         problems = tasks.problems() or ["no task gave a reason"]
         what = f"{tasks.run_id} is unfinished: {problems[0]}"

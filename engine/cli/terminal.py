@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import io
 import itertools
 import json
 import math
@@ -23,8 +24,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from engine.errors import FileFormatError, TextError, one_line, shown, visible
-from engine.figures.words import shortened
+from engine.errors import DriftscopeError, FileFormatError, TextError, one_line, shown, visible
+from engine.figures.words import number, shortened
 from engine.records import RULES_HELP
 from engine.user_files import open_file
 
@@ -32,12 +33,11 @@ if TYPE_CHECKING:
     from engine.store.store import Store
 
 Row = Mapping[str, Any]
-Columns = Sequence[tuple[str, str | Callable[[Row], object]]]
-"""Titles of a table's columns, each with the key of the row, or with a function that makes the cell of the row."""
 
 MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
 """Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
 MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
+MOST_ROWS = 200  # of a table below a record
 MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
 DRAW_S = 0.2
 NEGATIVE = re.compile(r"-\d*\.?\d+")
@@ -71,7 +71,9 @@ def read_words(self: Any, ctx: Any, args: list[str]) -> list[str]:
             ctx.fail(f"unrecognized argument: {word}")
         param: Any = options[name]
         if param.name == "help":
-            write(ctx.get_help())
+            with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
+                ctx.get_help()
+            write(text.getvalue().rstrip())
             ctx.exit()
         if param.callback is not None:  # --version
             param.callback(ctx, param, True)
@@ -132,17 +134,6 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return read_words(self, ctx, args)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Under the name of the dataclass that they are of."""
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            usual = "Arguments" if isinstance(param, TyperArgument) else "Options"
-            if (record := param.get_help_record(ctx)) is not None:
-                groups.setdefault(getattr(param, "rich_help_panel", None) or usual, []).append(record)
-        for title, records in groups.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
 
 def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
     """The function with the fields of dataclasses as parameters, where its own are of such a type."""
@@ -157,7 +148,7 @@ def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
         of_fields = get_type_hints(kind)
         for field in fields(kind):
             info: Any = copy(field.default)
-            info.rich_help_panel = None if kind is Io else f"{kind.__name__} options"
+            info.rich_help_panel = None if issubclass(kind, Output) else f"{kind.__name__} options"
             params.append(parameter.replace(name=field.name, annotation=of_fields[field.name], default=info))
     for parameter in params:
         if parameter.annotation in (bool, bool | None) and not parameter.default.param_decls:
@@ -190,9 +181,8 @@ def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Ca
 
 def new_app(name: str = "", about: str = "") -> typer.Typer:
     both = {"help_option_names": ["-h", "--help"]}
-    return typer.Typer(
-        name=name or None, help=about, cls=Group, context_settings=both, add_completion=False, rich_markup_mode=None
-    )
+    how: Any = {"add_completion": False, "rich_markup_mode": "markdown"}
+    return typer.Typer(name=name or None, help=about, cls=Group, context_settings=both, **how)
 
 
 def option(
@@ -246,10 +236,21 @@ RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
 
 
 @dataclass(frozen=True, slots=True)
-class Io:
-    """What most commands have: JSON or tables, and the store."""
+class Output:
+    """What every command has: one document, as JSON or as text."""
 
     is_json: bool = JSON
+
+    def show(self, document: Any, columns: str = "") -> int:
+        if self.is_json:
+            return emit_json(document)
+        if document:
+            write("\n".join(text_lines(document, columns)))
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Io(Output):
     store: str | None = STORE
 
     def opened(self, *, to_read: bool = False) -> Store:
@@ -262,15 +263,12 @@ class Io:
             note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
         return store
 
-    def show(self, rows: Sequence[Row], columns: Columns) -> int:
-        """Rows as one JSON document with all their keys, or as a table of these columns; nothing where there is no
-        row."""
-        if self.is_json:
-            return emit_json(list(rows))
-        if rows:
-            cells = [[cell(row[key]) if isinstance(key, str) else key(row) for _, key in columns] for row in rows]
-            write(table([title for title, _ in columns], cells))
-        return 0
+
+def only_with(owner: str, is_given: object, **options: object) -> None:
+    """An error where an option is given without its owner: ``only_with("--fit", fit, junk_weight=2.0)``."""
+    for name, value in options.items():
+        if value and not is_given:
+            raise DriftscopeError(f"--{name.replace('_', '-')} belongs to {owner}", "Give both, or leave it out")
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -311,11 +309,7 @@ def given_text(text: str | None, file: str | None = None) -> str:
 
 def path_of(text: str) -> Path:
     """A path from the command line, if the system can have it."""
-    try:
-        is_possible = b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        is_possible = False
-    if not text or not is_possible:
+    if not text or "\0" in text:
         raise FileFormatError(f"{shown(text)} is not a path", "Give the name of a file")
     return Path(text)
 
@@ -340,14 +334,47 @@ def note(text: str) -> None:
     sys.stderr.write(one_line(text) + "\n")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as aligned text columns."""
-    cells = [[str(value) for value in row] for row in rows]
-    return "\n".join(table_lines(columns, lambda: cells))
+def text_lines(document: Any, columns: str = "") -> Iterator[str]:
+    """A JSON document for people: of an object its values, a line each, then its lists of rows as tables; of a list
+    of rows a table of these ``columns`` (default: all with a value). ``passes%samples`` is a column of shares."""
+    if isinstance(document, list):
+        yield from rows_lines(document, columns)
+        return
+    values = {}
+    stack = list(document.items())
+    while stack:
+        name, value = stack.pop(0)
+        if isinstance(value, Mapping):  # histogram {"-1": 2} -> histogram -1
+            stack = [*((f"{name} {key}", part) for key, part in value.items()), *stack]
+        elif cell(value):
+            values[name] = value
+    tables = {name: value for name, value in values.items() if isinstance(value, list) and isinstance(value[0], dict)}
+    for name, value in values.items():
+        if name not in tables:
+            yield f"{name:<{max(map(len, values)) + 2}}{cell(value, 10_000)}"
+    for name, rows in tables.items():
+        yield from ("", name, *rows_lines(rows[:MOST_ROWS], columns))
+        if len(rows) > MOST_ROWS:
+            yield f"... and {len(rows) - MOST_ROWS:,} rows more: --json has them"
+
+
+def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
+    """Without columns that have no value. The last one is never shortened."""
+
+    def text_of(row: Row, name: str, most: int) -> str:
+        part, _, whole = name.partition("%")
+        if whole:  # 1 of 4 -> 25.0%
+            return "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
+        return cell(row.get(name), most)
+
+    names = columns.split() or list(dict.fromkeys(name for row in rows for name in row))
+    kept = [name for name in names if any(text_of(row, name, 1) for row in rows)]
+    cells = [[text_of(row, name, 10_000 if name == kept[-1] else MOST_CELL) for name in kept] for row in rows]
+    return table_lines([name.partition("%")[0] for name in kept], lambda: cells)
 
 
 def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
-    """The same of many rows, which are made twice and never held: once for the widths, once to write them."""
+    """Aligned columns of rows which are made twice and never held: once for the widths, once to write them."""
     widths = [len(title) for title in columns]
     for row in rows():
         widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
@@ -356,22 +383,20 @@ def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str
 
 
 def cell(value: object, most: int = MOST_CELL) -> str:
-    """A value in a table: 1234 -> ``1,234``, 0.5 -> ``0.50``; text is untrusted, so printable and short."""
+    """1234 -> ``1,234``, 0.12345 -> ``0.123``, a list -> its values. Text is untrusted: short,
+    and quoted where it has what cannot be seen."""
     if value is None:
         return ""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-    return shortened(one_line(str(value)), most)
-
-
-def figure(key: str, form: str, per: float = 1) -> Callable[[Row], str]:
-    """The cell of a number in this format, such as ``,.1f``; 1500 us ``per`` 1000 -> ``1.5``."""
-    return lambda row: "" if row[key] is None else f"{row[key] / per:{form}}"
-
-
-def share(part: str, whole: str) -> Callable[[Row], str]:
-    """The cell of one count as a share of another: 1 of 4 -> ``25.0%``."""
-    return lambda row: "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(value).replace("−", "-")
+    if isinstance(value, Mapping):  # by what names it
+        return cell(next(iter(value.values()), None))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(cell, value)) if len(value) <= 8 else f"{len(value):,} values"
+    text = str(value)
+    return shortened(text, most) if one_line(text) == text else shown(text, most)
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -402,6 +427,12 @@ class StatusLine:
         if self.is_shown:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
+
+    def __enter__(self) -> StatusLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
 
 
 Say = Callable[..., None]
@@ -440,18 +471,14 @@ class Progress:
     @contextlib.contextmanager
     def counting(self, what: str, *, is_quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Say]]:
         """What to call with how many are done of how many, as "molecules evaluated"; and ``say``."""
-        line = StatusLine(is_quiet=is_quiet)
-        with self.reporting() as say:
+        with self.reporting() as say, StatusLine(is_quiet=is_quiet) as line:
 
             def progress(done: int, all_of_them: int) -> None:
                 say(done=done, **{what.split()[0]: all_of_them}, work=done / max(all_of_them, 1))
                 words = f"{done:,}/{all_of_them:,} {what}"
                 line.draw(words, done / max(all_of_them, 1), now=done == all_of_them)
 
-            try:
-                yield progress, say
-            finally:
-                line.clear()
+            yield progress, say
 
 
 def typed_command(default: str) -> str:

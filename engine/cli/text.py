@@ -6,28 +6,26 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from engine.cli.terminal import (
-    JSON,
+    Output,
     StatusLine,
     command,
-    emit_json,
     finite,
     given_text,
     new_app,
+    note,
+    only_with,
     option,
     path_of,
     read_text,
-    table,
     whole,
     words,
     write,
 )
 from engine.errors import EnrichedError, FileFormatError, TextError, shown, unquoted
-from engine.figures.words import counted
 from engine.folders import exporting
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 
 app = new_app()
-MOST_ROWS = 200  # rows that a terminal table shows; ``--json`` has them all
 TOKENIZER = option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
 PLACEHOLDER = option("0.0000,0.0000,0.0000", metavar="P")
 DECIMALS = option(4, "1 drops trailing zeros, 0 a trailing point too")
@@ -36,41 +34,36 @@ BINS = option(None, BINS_HELP, of=finite(), metavar="WIDTH RANGE")
 READER = option("strict", READER_HELP)
 
 
-def form_of(bins: tuple[float, float] | None, least_decimals: int = 4) -> NumberFormat:
-    if bins is None:
-        return NumberFormat(least_decimals=least_decimals)
+def form_of(bins: tuple[float, float] | None, *decimals: int) -> NumberFormat:
+    """``decimals``: least, most, and at most how many digits before the point."""
     try:
-        return BinFormat(bin_ang=bins[0], range_ang=bins[1])
+        return NumberFormat(*decimals) if bins is None else BinFormat(bin_ang=bins[0], range_ang=bins[1])
     except ValueError as error:
-        raise TextError(str(error), "Give for example --bins 0.042 21") from error
+        fix = "Give for example --decimals 1-4 or --bins 0.042 21"
+        raise TextError(f"there is no such number format: {error}", fix) from error
 
 
 @command(app, "tokens")
 def tokens(
+    out: Output,
     text: str = words(..., "TEXT", "any text; - reads standard input, -- goes before a text that begins with -"),
     tokenizer: str = TOKENIZER,
-    is_json: bool = JSON,
 ) -> int:
     """the tokens of a text"""
     from engine.text.tokenizers import load_tokenizer
 
     found = load_tokenizer(tokenizer).tokens(given_text(text))
-    if is_json:
-        rows = [{"id": token.id, "piece": token.piece, "start": token.start, "end": token.end} for token in found]
-        return emit_json({"tokenizer": tokenizer, "count": len(found), "tokens": rows})
-    lines = [(index, token.id, repr(token.piece), token.start, token.end) for index, token in enumerate(found)]
-    write(table(("#", "id", "piece", "start", "end"), lines[:MOST_ROWS]))
-    write(f"{len(found)} tokens ({tokenizer}){_more(len(found))}")
-    return 0
+    rows = [{name: getattr(token, name) for name in ("id", "piece", "start", "end")} for token in found]
+    return out.show({"tokenizer": tokenizer, "count": len(found), "tokens": rows})
 
 
 @command(app, "template")
 def template(
+    out: Output,
     smiles: str = words(..., "SMILES"),
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     tags: bool = option(False, "with [CONFORMER] and [/CONFORMER] around the skeleton"),
-    is_json: bool = JSON,
 ) -> int:
     """a molecule's template and its roles"""
     from engine.chem.enriched import skeleton_of
@@ -92,15 +85,8 @@ def template(
         }
         for position, id_ in enumerate(made.ids.tolist())
     ]
-    if is_json:
-        counts = {"tokens": made.tokens, "free": made.free, "copy": made.copy, "boundary": made.boundary}
-        head = {"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer}
-        return emit_json({**head, **counts, "rows": rows})
-    columns = ("position", "id", "piece", "role", "block")
-    write(table(columns, [[repr(row[c]) if c == "piece" else row[c] for c in columns] for row in rows[:MOST_ROWS]]))
-    counts_line = f"{made.tokens} tokens: {made.free} FREE, {made.copy} COPY"
-    write(f"{counts_line} ({made.boundary} of them BOUNDARY){_more(len(rows))}")
-    return 0
+    counts = {name: getattr(made, name) for name in ("tokens", "free", "copy", "boundary")}
+    return out.show({"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer, **counts, "rows": rows})
 
 
 Weight = finite(1_000_000, least=0)
@@ -108,6 +94,7 @@ Weight = finite(1_000_000, least=0)
 
 @command(app, "drift")
 def drift(
+    out: Output,
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     smiles: list[str] | None = option(None, "reference conformers of these molecules", metavar="SMILES..."),
@@ -122,7 +109,6 @@ def drift(
     fit: bool = option(False, "also fit a placeholder to these coordinates"),
     junk_weight: float | None = option(None, "cost of a surplus token (default 1)", of=Weight),
     cut_weight: float | None = option(None, "cost of a missing token (default 1)", of=Weight),
-    is_json: bool = JSON,
 ) -> int:
     """drift of known coordinates, both signs"""
     from engine.text.drift import drift_summary
@@ -131,12 +117,8 @@ def drift(
 
     if sum(source is not None for source in (smiles, first, file)) != 1:
         raise TextError("one of the arguments --smiles --set --file is required", "Give one")
-    if file is not None and (conformers, seed) != (None, None):
-        raise TextError(
-            "--conformers and --seed are for SMILES, and --file brings its own coordinates", "Leave them out"
-        )
-    if not fit and (junk_weight, cut_weight) != (None, None):
-        raise TextError("--junk-weight and --cut-weight weigh the fit", "Add --fit, or leave them out")
+    only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
+    only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)
     if file is not None:
         texts = _file_texts(file, form)
@@ -158,25 +140,16 @@ def drift(
             **{name: getattr(fitted, name) for name in ("placeholder", "free", "cost", "junk_weight", "cut_weight")},
             "costs": {str(free): cost for free, cost in fitted.costs.items()},
         }
-    if is_json:
-        return emit_json(document)
-    counts = [("exact", found.exact), ("junk-prone", found.junk_prone), ("cut", found.cut)]
-    write(table(("sign", "blocks", "share"), [(name, n, f"{found.share(n):.1%}") for name, n in counts]))
-    write(table(("drift", "blocks"), [(f"{drift:+d}", count) for drift, count in found.histogram.items()]))
-    needed = f"{found.tokens_per_atom:.2f} tokens per atom"
-    write(f"{found.blocks} blocks of {len(texts)} texts against {placeholder} ({tokenizer}), {needed}")
-    if fit:
-        write(f"fitted placeholder {fitted.placeholder}: {fitted.free} FREE, cost {fitted.cost:.3f} tokens per block")
-    return 0
+    return out.show(document)
 
 
 @command(app, "junk")
 def junk(
+    out: Output,
     text: str | None = words(None, "TEXT", "generated text; - reads standard input"),
     file: str | None = option(None, "a file with generated text"),
     lp: str = option("none", "the LP that made the text"),
     bins: tuple[float, float] | None = BINS,
-    is_json: bool = JSON,
 ) -> int:
     """the coordinate blocks of a text, by kind"""
     from engine.chem.other_forms import OTHER_WORDS, other_form
@@ -186,44 +159,35 @@ def junk(
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
     generated = given_text(text, file)
     blocks = find_blocks(generated)
+    document: dict[str, Any] = {"format": "enriched", "blocks": len(blocks)}
     if bins is None and (other := other_form(generated)) is not None:  # its blocks are listed and not judged
-        rows: list[dict[str, Any]] = [
+        document |= {"format": other, **dict.fromkeys(("bad_blocks", "letters", "nonnumeric")), "kinds": {}}
+        document["rows"] = [
             {"block": k, "text": block.content, "kinds": [], "junk_text": ""} for k, block in enumerate(blocks)
         ]
-        if is_json:
-            counts = dict.fromkeys(("bad_blocks", "letters", "nonnumeric"))
-            return emit_json({"format": other, "blocks": len(blocks), **counts, "kinds": {}, "rows": rows})
-        write(f"{OTHER_WORDS[other]}: {counted(len(blocks), 'block')}, not judged")
-        return 0
-    form = READ_FORMAT if bins is None else form_of(bins)
-    readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
-    count = count_junk(readings)
-    rows = [
-        {"block": index, "text": reading.content, "kinds": list(reading.kinds), "junk_text": reading.junk_text}
-        for index, reading in enumerate(readings)
-    ]
-    if is_json:
-        reported = {"letters": count.letters, "nonnumeric": count.nonnumeric}
-        head = {"format": "enriched", "blocks": count.blocks, "bad_blocks": count.not_triples, **reported}
-        return emit_json({**head, "kinds": count.by_kind, "rows": rows})
-    if not rows:
-        write("no coordinate block found: nothing of this text could be judged")
-        return 0
-    bad = [row for row, reading in zip(rows, readings, strict=True) if not reading.is_clean_triple]
-    if bad:
-        lines = [(row["block"], repr(row["text"]), " ".join(row["kinds"]), repr(row["junk_text"])) for row in bad]
-        write(table(("block", "text", "kinds", "junk"), lines[:MOST_ROWS]))
-    write(f"{count.blocks} blocks, {count.not_triples} of them not a clean triple{_more(len(bad))}")
-    write(f"by the reports' counts: {count.letters} with letters, {count.nonnumeric} with anything non-numeric")
-    return 0
+        unjudged = OTHER_WORDS[other]
+    else:
+        form = READ_FORMAT if bins is None else form_of(bins)
+        readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
+        count = count_junk(readings)
+        document |= {"bad_blocks": count.not_triples, "letters": count.letters, "nonnumeric": count.nonnumeric}
+        document["kinds"] = count.by_kind
+        document["rows"] = [
+            {"block": index, "text": reading.content, "kinds": list(reading.kinds), "junk_text": reading.junk_text}
+            for index, reading in enumerate(readings)
+        ]
+        unjudged = "" if blocks else "no coordinate block found"
+    if unjudged and not out.is_json:
+        note(f"{unjudged}: nothing of this text could be judged")
+    return out.show(document)
 
 
 @command(app, "encode")
 def encode_file(
+    out: Output,
     file: str = words(..., "FILE", "an .sdf, .mol or .sdf.gz file with 3D coordinates"),
     least_decimals: Literal[0, 1, 2, 3, 4] = DECIMALS,
     bins: tuple[float, float] | None = BINS,
-    is_json: bool = JSON,
 ) -> int:
     """an SDF or MOL file as enriched text"""
     from engine.chem.enriched import encode
@@ -231,22 +195,21 @@ def encode_file(
 
     form = form_of(bins, least_decimals)
     encoded = [encode(mol, form) for mol in read_molecules(path_of(file))]
-    if is_json:
-        records = [{"smiles": record.smiles, "enriched": record.text} for record in encoded]
-        # A file is mostly one molecule: its keys stand at the top, all records below them.
-        return emit_json({**records[0], "records": records})
-    write("\n".join(record.text for record in encoded))
-    return 0
+    if not out.is_json:
+        write("\n".join(record.text for record in encoded))
+        return 0
+    records = [{"smiles": record.smiles, "enriched": record.text} for record in encoded]
+    return out.show({**records[0], "records": records})  # a file is mostly one molecule: its keys stand at the top
 
 
 @command(app, "decode")
 def decode_text(
+    out: Output,
     text: str = words(..., "TEXT", "enriched text, with or without its tags; - reads standard input"),
     sdf: str | None = option(None, "write the conformer as SDF", metavar="FILE"),
     xyz: str | None = option(None, "write the conformer as XYZ", metavar="FILE"),
     reader: ReaderName = READER,
     bins: tuple[float, float] | None = BINS,
-    is_json: bool = JSON,
 ) -> int:
     """enriched text as a molecule, and whether its stereo is right"""
     from engine.chem.enriched import as_decimals
@@ -260,13 +223,12 @@ def decode_text(
             with exporting(path_of(path)) as file:
                 file.write(content.encode())
     stereo = judge_stereo(decoded.mol, decoded.mol)
-    if is_json:
+    if out.is_json:
         judged = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}
-        return emit_json({"smiles": decoded.smiles, "coordinates": decoded.coordinates, "stereo": judged})
+        return out.show({"smiles": decoded.smiles, "coordinates": decoded.coordinates, "stereo": judged})
     atoms = zip(decoded.mol.GetAtoms(), decoded.numbers, strict=True)
-    write(f"{decoded.smiles}\n{table(('atom', 'x', 'y', 'z'), [(a.GetSymbol(), *numbers) for a, numbers in atoms])}")
-    write(stereo.words())
-    return 0
+    rows = [dict(zip(("atom", "x", "y", "z"), (atom.GetSymbol(), *numbers), strict=True)) for atom, numbers in atoms]
+    return out.show({"smiles": decoded.smiles, "stereo": stereo.words().removeprefix("stereo: "), "atoms": rows})
 
 
 def _reference_texts(
@@ -278,12 +240,11 @@ def _reference_texts(
 
     given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
     molecules = [parse_smiles(one) for one in given]  # all of them, before the first is embedded
-    line = StatusLine()
     texts: list[str] = []
-    for number, molecule in enumerate(molecules):
-        line.draw(f"embedding {number}/{len(molecules)}")
-        texts += reference_texts(molecule, form, conformers=conformers, seed=seed)
-    line.clear()
+    with StatusLine() as line:
+        for number, molecule in enumerate(molecules):
+            line.draw(f"embedding {number}/{len(molecules)}")
+            texts += reference_texts(molecule, form, conformers=conformers, seed=seed)
     return texts
 
 
@@ -313,7 +274,3 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
     if not texts:
         raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")
     return texts
-
-
-def _more(rows: int) -> str:
-    return f"; the table shows the first {MOST_ROWS}, --json all" if rows > MOST_ROWS else ""

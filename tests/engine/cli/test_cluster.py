@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from engine.cli.main import main
-from engine.cli.run import SUBMIT_KINDS
+from engine.cli.run import Cluster
 from engine.cli.run import minutes as minutes_of
 from engine.runner import ray_run, submit
 from engine.runner.run_state import RunState
@@ -83,8 +83,8 @@ def test_a_terminal_gets_a_table_of_what_was_handed_out(slurm: Path, tmp_path: P
     result = run(*ASKED, "--submit", "slurm", "--lp", "exact", "--lp", "none", "--logs", str(tmp_path / "logs"))
     assert (result.code, result.err) == (0, "")
     head, *lines = result.out.splitlines()
-    assert head.split() == ["run", "tasks", "jobs", "to", "end", "them", "logs"]
-    assert [line.split()[1:] for line in lines] == [["1", "4711", "scancel", "4711", str(tmp_path / "logs")]] * 2
+    assert head.split() == ["run_id", "molecules", "samples", "jobs", "cancel", "logs"]
+    assert [line.split()[-3:] for line in lines] == [["scancel", "4711", str(tmp_path / "logs")]] * 2
 
 
 def test_a_run_goes_on_as_tasks_and_as_tasks_go_on_here() -> None:
@@ -198,5 +198,6 @@ def test_times(text: str, minutes: int) -> None:
 
 
 def test_the_parsers_list_is_the_runners() -> None:
-    assert SUBMIT_KINDS == submit.KINDS  # listed twice, since every command reads the parser's file
+    named = get_args(get_args(get_type_hints(Cluster)["submit"])[0])
+    assert named == submit.KINDS  # listed twice, since every command reads the parser's file
     assert ray_run.TRIES > 1

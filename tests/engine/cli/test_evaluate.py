@@ -37,10 +37,6 @@ def test_a_run_beside_its_baseline(store: Store) -> None:
     assert (found["run_id"], found["references"], found["reference_conformers"]) == ("mine", None, 4)
     assert (found["threshold_ang"], found["missing_rule"], found["molecules"]) == (0.01, "skip", 1)
     assert (found["cov_r"], found["cov_p"], found["incomplete"]) == (0.25, 1.0, 0)
-    shown = run("evaluate", "mine", "--workers", "1", "--per-molecule", "4", "--threshold", "0.01").out
-    assert shown.startswith("at 0.01 Å  mean     median   RDKit mean  RDKit median\nCOV-R      25.0%")
-    assert "1 molecules; 0 without a single sample, left out\nmine: 1 conformers of 1 samples against 4 ref" in shown
-    assert "against 4 references, conformers by RDKit's ETKDG (no --references given)" in shown
     alone = run_json("evaluate", "mine", "--workers", "1", "--per-molecule", "4", "--no-baseline")
     assert alone["baseline"] is None
 
@@ -55,9 +51,7 @@ def test_a_run_against_references_of_the_store(store: Store) -> None:
     found = run_json(*words)
     assert (found["references"], found["reference_conformers"], found["without_references"]) == ("made", 3, 1)
     assert (found["cov_r"], found["cov_p"], found["molecules"]) == (pytest.approx(2 / 3), 1.0, 1)
-    shown = run(*words).out
-    assert "mine: 2 conformers of 4 samples against 3 references of made\n1 molecules have no references" in shown
-    assert found["references_not_asked"] == 1 and "1 molecules of made were never asked for" in shown
+    assert found["references_not_asked"] == 1
 
 
 def test_matrices_alone(tmp_path: Path) -> None:
@@ -69,8 +63,6 @@ def test_matrices_alone(tmp_path: Path) -> None:
         0.5, 0.5, pytest.approx(0.425), 3, 2,
     )  # fmt: skip
     assert run_json("evaluate", "--matrices", str(file), "--missing", "zero")["cov_r"] == pytest.approx(1 / 6)
-    shown = run("evaluate", "--matrices", str(file), "--missing", "zero").out
-    assert "COV-R      16.7%" in shown and "3 molecules; 2 without a single sample, counted as 0 in COV" in shown
     assert run_json("evaluate", "--matrices", "-", stdin=file.read_bytes()) == found
 
 
@@ -100,7 +92,7 @@ def test_matrices_of_another_form_are_one_line(content: str, problem: str, tmp_p
         (["nobody"], "nobody"), (["--matrices", "absent.json"], "absent.json"), (["mine", "--missing", "drop"], "drop"),
         (["mine", "--threshold", "0"], "above 0"), (["mine", "--threshold", "nan"], "above 0"),
         (["mine", "--per-molecule", "0"], "whole number"), (["mine", "--references", "geom"], "geom"),
-        (["mine", "--references", "made", "--per-molecule", "2"], "--per-molecule is of references by ETKDG"),
+        (["mine", "--references", "made", "--per-molecule", "2"], "--per-molecule belongs to references by ETKDG"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(words: list[str], problem: str, store: Store) -> None:

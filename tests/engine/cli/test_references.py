@@ -30,7 +30,7 @@ def test_an_sdf_is_added_listed_and_removed(tmp_path: Path, place: str) -> None:
     assert "drugs  sdf" in run("references", "--store", place).out
     rows = run_json("sql", "SELECT smiles, len(xyz) AS n FROM reference_conformers ORDER BY ALL", "--store", place)
     assert rows == [{"smiles": "CCN", "n": 9}, *[{"smiles": "CCO", "n": 9}] * 3]
-    assert run("verify", "--store", place).out == "runs: 0 whole\nreferences: 1 whole\n"
+    assert run("verify", "--store", place).out == "whole references  1\n"
     assert run_json("references", "rm", "drugs", "--yes", "--store", place) == [{"reference_set": "drugs"}]
     assert run_json("references", "--store", place) == []
 
