@@ -49,11 +49,17 @@ from engine.errors import (
     one_line,
     shown,
 )
+from engine.file_patterns import expand
 from engine.records import ReaderName
+from engine.store.reference_schema import REFERENCES
+from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
+from engine.store.sql.failures import is_unreadable
+from engine.store.sql.process import Limits
+from engine.store.sql.rows import rows_of
+from engine.store.trace_schema import TRACE
 
 if TYPE_CHECKING:
     from engine.store.entries import Entry, StoreListing
-    from engine.store.schema import Kind
     from engine.store.store import Store
 
 app = new_app()
@@ -80,7 +86,6 @@ LABEL = option(None, "a name of your own")
 
 def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     """All columns of an entry, in JSON's types; without ``kind``, of a run."""
-    from engine.store.schema import RUN
 
     main = (kind or RUN).main
     row: dict[str, Any] = dict.fromkeys(main.by_name) | dict(entry.row)
@@ -90,7 +95,6 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
 def show_entries(io: Io, kind: Kind | None, entries: Iterable[Entry]) -> int:
     """Without ``kind``: runs."""
     from engine.store.entries import rmsd_references
-    from engine.store.schema import RUN
 
     kind = kind or RUN
 
@@ -213,7 +217,6 @@ def remove_entries(io: Io, kind: Kind, names: Sequence[str], *, yes: bool) -> in
 @command(app, "runs", rules=True)
 def runs(io: Io, unfinished: bool = option(False, "runs that were stopped, or are being written")) -> int:
     """the runs of the store"""
-    from engine.store.schema import RUN
 
     return io.show(_unfinished(io.opened())) if unfinished else list_entries(io, RUN, "run")
 
@@ -235,7 +238,6 @@ def annotate(
     notes: str | None = option(None, ""),
 ) -> int:
     """give a run a label, notes or tags of your own"""
-    from engine.store.schema import RUN
 
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not values and not tag and not untag:
@@ -249,7 +251,6 @@ def annotate(
 @command(app, "rm")
 def remove_runs(io: Io, run_ids: list[str] = words(..., "RUN"), yes: bool = YES) -> int:
     """remove runs, finished or not"""
-    from engine.store.schema import RUN
 
     return remove_entries(io, RUN, run_ids, yes=yes)
 
@@ -257,7 +258,6 @@ def remove_runs(io: Io, run_ids: list[str] = words(..., "RUN"), yes: bool = YES)
 @command(app, "verify")
 def verify(io: Io) -> int:
     """read every file of the store, and name what is damaged"""
-    from engine.store.schema import KINDS, RUN
     from engine.store.store import damaged_parts
 
     of, rows = io.opened(to_read=True), list[dict[str, Any]]()
@@ -321,11 +321,6 @@ def sql(
     """
     import json
 
-    from engine.store.schema import KINDS
-    from engine.store.sql.failures import is_unreadable
-    from engine.store.sql.process import Limits
-    from engine.store.sql.rows import rows_of
-
     if columns:
         tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]
         return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.what}
@@ -380,10 +375,8 @@ def import_files(
     Each file becomes a run. A report's texts are checked again, its own figures kept. Of generations, a pickle
     {smiles: [Mol, ...]}, the conformers are kept; it is read in a process of its own that runs nothing of it.
     """
-    from engine.file_patterns import expand
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
-    from engine.store.schema import RUN
 
     to = io.opened()
 
@@ -422,7 +415,6 @@ def export(
     from engine.inspection.conformer_files import write_generations, write_sdf
     from engine.store.entries import without_samples
     from engine.store.reports.exporting import export_report
-    from engine.store.schema import CONFORMERS
 
     chosen, *more = form or [""]  # --as takes a FILE or RUN that stands behind its FORM
     names = [*(names or []), *more]
@@ -466,8 +458,6 @@ def export(
 @references_app.callback(invoke_without_command=True)
 @flat
 def references(io: Io, ctx: typer.Context) -> int:
-    from engine.store.reference_schema import REFERENCES
-
     return 0 if ctx.invoked_subcommand is not None else list_entries(io, REFERENCES, "references add")
 
 
@@ -511,7 +501,6 @@ def make_references(
 
 
 def _write_references(io: Io, label: str, conformers: Any, **described: str) -> int:
-    from engine.store.reference_schema import REFERENCES
     from engine.store.references import omissions, write_references
 
     store = io.opened()
@@ -533,7 +522,6 @@ def _write_references(io: Io, label: str, conformers: Any, **described: str) -> 
 @command(references_app, "rm")
 def remove_references(io: Io, names: list[str] = words(..., "NAME"), yes: bool = YES) -> int:
     """remove reference sets"""
-    from engine.store.reference_schema import REFERENCES
 
     return remove_entries(io, REFERENCES, names, yes=yes)
 
@@ -560,7 +548,6 @@ def add_traces(
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
     from engine.profile.ingest import TraceMetadata, add_trace
-    from engine.store.trace_schema import TRACE
 
     to = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
@@ -588,9 +575,7 @@ def add_logs(
     label: str | None = LABEL,
 ) -> int:
     """read log files, gz or not, into the store"""
-    from engine.file_patterns import expand
     from engine.logits.ingest import LogNames, add_file
-    from engine.store.schema import LOGIT_LOG
 
     to, names = io.opened(), LogNames(engine, model, precision, label)
 
@@ -608,7 +593,6 @@ def add_logs(
 @command(traces_app, "list")
 def list_traces(io: Io) -> int:
     """the traces of the store"""
-    from engine.store.trace_schema import TRACE
 
     return list_entries(io, TRACE, "trace add")
 
@@ -616,7 +600,6 @@ def list_traces(io: Io) -> int:
 @command(logs_app, "list")
 def list_logs(io: Io) -> int:
     """the logs of the store"""
-    from engine.store.schema import LOGIT_LOG
 
     return list_entries(io, LOGIT_LOG, "logits add")
 
@@ -624,7 +607,6 @@ def list_logs(io: Io) -> int:
 @command(traces_app, "rm")
 def remove_traces(io: Io, trace_ids: list[str] = words(..., "TRACE"), yes: bool = YES) -> int:
     """remove traces"""
-    from engine.store.trace_schema import TRACE
 
     return remove_entries(io, TRACE, trace_ids, yes=yes)
 
@@ -632,6 +614,5 @@ def remove_traces(io: Io, trace_ids: list[str] = words(..., "TRACE"), yes: bool 
 @command(logs_app, "rm")
 def remove_logs(io: Io, log_ids: list[str] = words(..., "LOG"), yes: bool = YES) -> int:
     """remove logs"""
-    from engine.store.schema import LOGIT_LOG
 
     return remove_entries(io, LOGIT_LOG, log_ids, yes=yes)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import typer
 
 from engine.cli.entries import entry_row, logs_app, traces_app, without_damaged
+from engine.cli.generate import set_threads
 from engine.cli.terminal import (
     MANY_MOLECULES,
     MOST_SEED,
@@ -47,6 +48,9 @@ from engine.cli.terminal import (
     write,
 )
 from engine.errors import FileFormatError, RunError, nearest, one_line
+from engine.lp_records import LPS, full_name
+from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.trace_schema import TRACE
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -174,7 +178,6 @@ def compare(io: Io, control: str = words(..., "CONTROL"), tests: list[str] = wor
     """runs beside a control, with ratios to it"""
     from engine.comparing.measures import BY_NAME, has_samples
     from engine.questions import ask
-    from engine.store.schema import RUN
 
     of = io.opened()
     found = without_damaged(of.found())
@@ -205,7 +208,6 @@ def compare(io: Io, control: str = words(..., "CONTROL"), tests: list[str] = wor
 def compare_traces(io: Io, control: str = words(..., "CONTROL"), test: str = words(..., "TEST")) -> int:
     """two traces: how much longer the test takes, and what takes the time"""
     from engine.questions import ask
-    from engine.store.trace_schema import TRACE
 
     of = io.opened()
     ids = [of.found(TRACE).get(name, TRACE).id for name in (control, test)]
@@ -233,7 +235,6 @@ def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     """what is wrong with a log, and why"""
     from engine.logits.health import health
     from engine.logits.pairs import late_in_store
-    from engine.store.schema import LOGIT_LOG
 
     of = io.opened()
     log = of.entry(log_id, LOGIT_LOG)
@@ -247,7 +248,6 @@ def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
 def parity(io: Io, control: str = words(..., "CONTROL"), test: str = words(..., "TEST")) -> int:
     """how far two engines agree on the same prompt"""
     from engine.logits.parity import compare_logs
-    from engine.store.schema import LOGIT_LOG
 
     of = io.opened()
     logs = [of.found(LOGIT_LOG).get(name, LOGIT_LOG) for name in (control, test)]
@@ -412,7 +412,6 @@ def cost_of_lp(
     Reads the run's kept steps. Samples without them are scored by the run's model in one pass over their stored tokens;
     nothing is generated. What is scored of a run of your own is stored with it, as its steps.
     """
-    from engine.cli.generate import set_threads
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
@@ -483,7 +482,6 @@ def advise(
 
     From measured runs of the store, or from a quick probe. Without a model it lists those with measured runs.
     """
-    from engine.lp_records import full_name
     from engine.questions import ask, runs_of_model
     from engine.questions.compare_advice import CANDIDATES, setting_words, settings_of
 
@@ -529,7 +527,6 @@ def advise(
 
 def _advisable(io: Io) -> int:
     """Models with measured runs, and the LPs of the setting that has most; no file but the sheets is opened."""
-    from engine.lp_records import LPS
     from engine.questions import models_of
     from engine.questions.compare_advice import setting_of, setting_words, settings_of
 

@@ -10,8 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from engine.cli.entries import show_entries
-from engine.cli.generate import LPS_HELP, SMILES, Model, Plan, read_molecules, set_threads, smiles_of
-from engine.cli.recording import Logging, Profiling
+from engine.cli.generate import (
+    LPS_HELP,
+    SMILES,
+    Logging,
+    Model,
+    Plan,
+    Profiling,
+    read_molecules,
+    set_threads,
+    smiles_of,
+)
 from engine.cli.terminal import (
     MANY_MOLECULES,
     RMSD,
@@ -30,10 +39,11 @@ from engine.cli.terminal import (
 )
 from engine.errors import DriftscopeError, RunError
 from engine.figures.words import counted
+from engine.lp_records import full_name, split_cleanup
+from engine.models.registry import ModelEntry
+from engine.records import Molecule
 
 if TYPE_CHECKING:
-    from engine.models.registry import ModelEntry
-    from engine.records import Molecule
     from engine.runner.plan import RunPlan, RunProgress
     from engine.runner.ray_run import Pool
     from engine.runner.run_state import RunState
@@ -244,7 +254,6 @@ def run(
 def _plans(
     models: Sequence[str] | None, lps: Sequence[str], of_model: Model, of_plan: Plan, of_run: Run
 ) -> list[tuple[ModelEntry, list[RunPlan]]]:
-    from engine.lp_records import full_name, split_cleanup
     from engine.runner.plan import ModelChoice, RunPlan
 
     names: Sequence[str | None] = models or [None]

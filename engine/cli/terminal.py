@@ -9,7 +9,6 @@ import itertools
 import json
 import math
 import os
-import re
 import shlex
 import signal
 import sys
@@ -40,80 +39,53 @@ MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
 MOST_ROWS = 200  # of a table below a record
 MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
 DRAW_S = 0.2
-NEGATIVE = re.compile(r"-\d*\.?\d+")
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
 def read_words(self: Any, ctx: Any, args: list[str]) -> list[str]:
-    """Reads words by typer's parameters, with what scripts rely on: ``--smiles A B`` (metavar ``A...``), ``--rmsd``
-    alone (metavar ``[K=10]``), ``-1.5`` as a value. Typer's own reading imports pydantic: 0.1 s of each start.
-    Gives what is left where commands follow."""
+    """Reads words by typer's parser and parameters, with what scripts rely on: ``--smiles A B`` (metavar ``A...``) and
+    ``--rmsd`` alone (metavar ``[K=10]``). Typer's own conversion imports pydantic: 0.1 s of each start."""
     params: list[Any] = self.get_params(ctx)
     options = {name: param for param in params if isinstance(param, TyperOption) for name in param.opts}
-    given: dict[str, list[str]] = {}
-    words: list[str] = []
-    rest = list(args)
-
-    def is_value(word: str) -> bool:
-        is_option = word[:1] == "-" and word != "-" and not NEGATIVE.fullmatch(word)
-        return not is_option or (" " in word and word.partition("=")[0] not in options)
-
-    while rest and (word := rest.pop(0)) != "--":
-        if is_value(word):
-            words.append(word)
-            if not ctx.allow_interspersed_args:
-                break
-            continue
-        name, is_joined, value = word.partition("=")
-        if name not in options:
-            ctx.fail(f"unrecognized argument: {word}")
-        param: Any = options[name]
-        if param.name == "help":
+    spread, rest = list[str](), list(args)
+    while rest and rest[0] != "--":
+        word = rest.pop(0)
+        metavar = (options[word].metavar or "") if word in options else ""
+        values = list(itertools.takewhile(lambda one: one[:1] != "-" or one == "-", rest))
+        if metavar.startswith("[") and not values:
+            word = f"{word}={metavar.strip('[]').partition('=')[2]}"
+        elif metavar.endswith("...") and values:  # --smiles A B -> --smiles A --smiles B
+            spread += [part for value in values[:-1] for part in (word, value)]
+            del rest[: len(values) - 1]
+        spread.append(word)
+    given, words, _ = self.make_parser(ctx).parse_args([*spread, *rest])
+    for param in sorted(params, key=lambda one: not one.is_eager):  # --help before what is missing
+        texts = given.get(param.name)
+        if texts is not None and param.name == "help":
             with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
                 ctx.get_help()
             write(text.getvalue().rstrip())
             ctx.exit()
-        if param.callback is not None:  # --version
+        if texts is not None and param.callback is not None:  # --version
             param.callback(ctx, param, True)
-        metavar = param.metavar or ""
-        most = 0 if param.is_flag else len(args) if metavar.endswith("...") else param.nargs
-        values = [value] if is_joined else []
-        while not is_joined and len(values) < most and rest and is_value(rest[0]):
-            values.append(rest.pop(0))
-        if values == ["--"] or len(values) > most:
-            ctx.fail(f"argument {name}: {shown(value)} is no value" if most else f"argument {name} takes no value")
-        if not values and metavar.startswith("["):  # [K=10]
-            values = [metavar.strip("[]").partition("=")[2]]
-        if len(values) < min(most, param.nargs):
-            ctx.fail(f"argument {name}: expected {'a value' if param.nargs == 1 else f'{param.nargs} values'}")
-        given[param.name] = [*(given.get(param.name, ()) if param.multiple else ()), *values]
-    words += rest
-    for param in params:
-        if isinstance(param, TyperArgument):
-            count = len(words) if param.nargs == -1 else 1
-            if words[:count]:
-                given[param.name] = words[:count]
-            del words[:count]
-        if param.required and param.name not in given:
+        if param.required and texts is None:
             name = param.metavar or param.name if isinstance(param, TyperArgument) else param.opts[0]
             ctx.fail(f"the argument {name} is required")
-        (ctx.params if param.expose_value else ctx.meta)[param.name] = _value(ctx, param, given.get(param.name))
+        (ctx.params if param.expose_value else ctx.meta)[param.name] = _value(ctx, param, texts)
     if words and ctx.allow_interspersed_args:
         ctx.fail(f"unrecognized arguments: {' '.join(words)}")
-    return words
+    return list(words)
 
 
-def _value(ctx: Any, param: Any, texts: list[str] | None) -> Any:
-    if texts is None:
-        return param.default() if callable(param.default) else param.default
-    if isinstance(param, TyperOption) and param.is_flag:
-        return True
+def _value(ctx: Any, param: Any, given: Any) -> Any:
+    if given is None or given is True:
+        return given or (param.default() if callable(param.default) else param.default)
     kind, name = param.type_descriptor, param.opts[0]
     choices = {str(choice): choice for choice in kind.choices or ()}
     values: list[Any] = []
-    for text in texts:
+    for text in [given] if isinstance(given, str) else given:
         if choices and text not in choices:
             ctx.fail(f"argument {name}: invalid choice: {shown(text)} (choose from {', '.join(choices)})")
         try:

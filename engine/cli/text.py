@@ -23,6 +23,7 @@ from engine.cli.terminal import (
 )
 from engine.errors import EnrichedError, FileFormatError, TextError, shown, unquoted
 from engine.folders import exporting
+from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 
 app = new_app()
@@ -153,7 +154,6 @@ def junk(
 ) -> int:
     """the coordinate blocks of a text, by kind"""
     from engine.chem.other_forms import OTHER_WORDS, other_form
-    from engine.lp_records import lp_of_text, split_cleanup
     from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
 
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
