@@ -39,16 +39,7 @@ from engine.cli.terminal import (
     write,
 )
 from engine.cli.text import READER
-from engine.errors import (
-    DriftscopeError,
-    FileFormatError,
-    RunError,
-    SqlError,
-    StoreFolderError,
-    nearest,
-    one_line,
-    shown,
-)
+from engine.errors import DriftscopeError, SqlError, StoreFolderError, nearest, one_line, shown
 from engine.file_patterns import expand
 from engine.records import ReaderName
 from engine.store.reference_schema import REFERENCES
@@ -92,11 +83,8 @@ def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
     return row | {name: row[name].isoformat() for name in main.moments if row[name] is not None}
 
 
-def show_entries(io: Io, kind: Kind | None, entries: Iterable[Entry]) -> int:
-    """Without ``kind``: runs."""
+def show_entries(io: Io, kind: Kind, entries: Iterable[Entry]) -> int:
     from engine.store.entries import rmsd_references
-
-    kind = kind or RUN
 
     rows = []
     for entry in entries:
@@ -178,7 +166,7 @@ def read_files(
                 failed.append(error)
                 note(f"left out: {path}: {error}")
     if failed and not entries:
-        raise FileFormatError(f"none of {len(paths)} files can be read", str(failed[-1]))
+        raise DriftscopeError(f"none of {len(paths)} files can be read", str(failed[-1]))
     return show_entries(io, kind, entries)
 
 
@@ -200,7 +188,7 @@ def remove_entries(io: Io, kind: Kind, names: Sequence[str], *, yes: bool) -> in
         sys.stderr.flush()
         yes = sys.stdin.readline().strip().lower() in ("y", "yes")
     if not yes:
-        raise RunError("nothing was removed", "Answer y, or give --yes")
+        raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
     for id_ in ids:
         if id_ in unfinished:
             abandon(store.home, id_)
@@ -241,7 +229,7 @@ def annotate(
 
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not values and not tag and not untag:
-        raise RunError("nothing to change", "Give --label, --notes, --tag or --untag")
+        raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
     to = io.opened()
     own = to.own(run_id).id
     to.tag([own], add=tag, take=untag)
@@ -326,7 +314,7 @@ def sql(
         return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.what}
                         for stored in tables for column in stored])  # fmt: skip
     if sql is None:
-        raise SqlError("there is no statement", "Give a SELECT, - for standard input, or --columns")
+        raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text, limits = read_text("-") if sql == "-" else sql, Limits(rows=rows, seconds=seconds)
     of, left_out = io.opened(to_read=True), tuple[str, ...]()
@@ -419,23 +407,23 @@ def export(
     chosen, *more = form or [""]  # --as takes a FILE or RUN that stands behind its FORM
     names = [*(names or []), *more]
     if chosen and chosen not in FORMS:
-        raise FileFormatError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
+        raise DriftscopeError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
     if not 1 <= len(names) <= 2:
-        raise FileFormatError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
+        raise DriftscopeError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
     if sdf and (names[1:] or chosen not in ("", "sdf")):
-        raise FileFormatError(f"{chosen or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
+        raise DriftscopeError(f"{chosen or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
     of = io.opened()
     entry = of.entry(names[0])
     chosen = "sdf" if sdf else chosen or "report"
     path = path_of(sdf or (names[1] if len(names) > 1 else f"{entry.id}.{FORMS[chosen]}"))
     if path.exists() and not path.is_file():
-        raise FileFormatError(f"{path} is no plain file", "Give another name")
+        raise DriftscopeError(f"{path} is no plain file", "Give another name")
     if path.exists() and not force:
-        raise FileFormatError(f"{path} already exists", "Give another name, or --force")
+        raise DriftscopeError(f"{path} already exists", "Give another name, or --force")
     row, samples = entry_row(entry) | {"file": str(path)}, entry.row.get("samples") or 0
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
-            raise FileFormatError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or --as sdf")
+            raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or --as sdf")
         export_report(entry, path)
         done = f"{samples:,} samples"
     else:

@@ -36,16 +36,7 @@ from engine.cli.terminal import (
     write,
 )
 from engine.cli.text import BINS, READER, form_of
-from engine.errors import (
-    AssetError,
-    ConstraintError,
-    DriftscopeError,
-    EnrichedError,
-    RegistryError,
-    RunError,
-    shown,
-    unquoted,
-)
+from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
@@ -95,7 +86,7 @@ class Model:
     def entry(self, model: str | None) -> ModelEntry:
         only_with("--model-path", self.model_path, tokenizer_name=self.tokenizer_name)
         if (model is None) == (self.model_path is None):
-            raise RegistryError("give either --model or --model-path", "`models` lists the registered ones")
+            raise DriftscopeError("give either --model or --model-path", "`models` lists the registered ones")
         if self.model_path is None:
             return load_registry().find(str(model), self.step)
         only_with("--model", model, step=self.step)
@@ -148,7 +139,7 @@ class Plan:
         form = form_of(self.bins, least, most, self.integer_digits or numbers.most_integer_digits)
         record = lp_record(split_cleanup(lp)[0])
         if self.bins is not None and (record.is_guarded or record.name == "truncating"):
-            raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
+            raise DriftscopeError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
         names = ("temperature", "top_k", "top_p", "min_p")
         filters = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         same = "placeholder descriptors backend compile seed batch_size diagnostics candidates equal_work".split()
@@ -183,9 +174,9 @@ class Profiling:
         of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
         only_with("--profile", self.profile, **of_trace)
         if self.profile_output and parts > 1:
-            raise RunError(f"--profile-output is one file, but there are {parts} runs", "Leave it out")
+            raise DriftscopeError(f"--profile-output is one file, but there are {parts} runs", "Leave it out")
         if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
-            raise RunError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
+            raise DriftscopeError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
         if run:
             io.opened().entry(run)
 
@@ -279,7 +270,7 @@ class Logging:
             where = path if is_kept else "the log"
             checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
             if not log.is_sound:  # tokens were drawn from other logits than those that are logged
-                raise RunError(f"{where} is not what was sampled from: {checked}", "Do not use it, and report this")
+                raise DriftscopeError(f"{where} is not what was sampled from: {checked}", "Report this")
             note(f"{where}: logits of {log.entries:,} tokens; {checked}")
             if not self.add_log:
                 return
@@ -383,7 +374,7 @@ def generate(
     A model writes the 3D structure of each molecule as text, under any LP or under none.
     """
     if no_logit_processor and lp != "exact":
-        raise ConstraintError("--no-logit-processor is --lp none", "Give one of the two")
+        raise DriftscopeError("--no-logit-processor is --lp none", "Give one of the two")
     entry = of_model.entry(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
     profiled.check(io, run=profile_run)
@@ -515,7 +506,7 @@ def prepare(out: Output, check: bool = option(False, "make nothing; exit 2 when 
             elif not check:
                 built_in(name)
             elif not folder_of(name).is_dir():
-                raise AssetError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
+                raise DriftscopeError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
             if is_needed:
                 load_tokenizer(name)
         except DriftscopeError as error:

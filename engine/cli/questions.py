@@ -47,7 +47,7 @@ from engine.cli.terminal import (
     words,
     write,
 )
-from engine.errors import FileFormatError, RunError, nearest, one_line
+from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.trace_schema import TRACE
@@ -286,7 +286,7 @@ def evaluate(
 
     head = {"threshold_ang": threshold, "missing_rule": missing}
     if (run_id is None) == (matrices is None):
-        raise RunError("give either a run or --matrices", "`runs` lists the runs")
+        raise DriftscopeError("give either a run or --matrices", "`runs` lists the runs")
     if matrices is not None:
         read = read_matrices(read_text(matrices)).values()
         document = head | over_molecules([figures_of(matrix, threshold) for matrix in read], missing).columns()
@@ -356,10 +356,10 @@ def judge(
     from engine.inspection.judging import judge_run, judge_text
 
     if (run_id is None) == (text is None):
-        raise RunError("give either a run or --text", "`runs` lists the runs")
+        raise DriftscopeError("give either a run or --text", "`runs` lists the runs")
     only_with("--text", text is not None, smiles=smiles)
     if energy and settings == "mol_fast":
-        raise RunError("the settings mol_fast have no energy ratio", "Give --settings mol or group, or no --energy")
+        raise DriftscopeError("the settings mol_fast have no energy ratio", "Give --settings mol or group")
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         return io.show(judge_text(given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))
@@ -508,14 +508,14 @@ def advise(
         fits = [s for s in known if all(str(s[name]).startswith(str(value)) for name, value in asked.items())]
         if not fits:
             there = "; ".join(map(setting_words, known[:3]))
-            raise RunError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
+            raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
         given = {"advice_lps": lps, "advice_least": least, "advice_molecules": molecules or 10_000}
         given |= {"advice_setting": setting_words(fits[0])} if asked else {}
         given |= {"advice_want": want.capitalize()} if want else {}
         answered = ask(of, "compare_advice", ids, given)
         advice = {row["key"]: json.loads(row["value"]) for row in answered.tables["advice"].to_pylist()}
         if want not in (None, advice["want"]):
-            raise RunError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
+            raise DriftscopeError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
         if not io.is_json:
             write_answer(of, "compare_advice", ids, given)
             write("\nTo know more:\n" + "\n".join(f"  {one_line(command)}" for command in advice["commands"]))
@@ -551,9 +551,9 @@ def _probe(model: str, lps: Sequence[str], count: int, options: Row, more: Row, 
     from engine.cli.main import main
 
     if count < 4:
-        raise RunError(f"a probe of {count} molecules is too small", "Give 4 or more; 64 tell something")
+        raise DriftscopeError(f"a probe of {count} molecules is too small", "Give 4 or more; 64 tell something")
     if len(lps) < 2:
-        raise RunError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
+        raise DriftscopeError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
 
     def words_of(given: Row) -> list[str]:
         return [f"--{n.replace('_', '-')}={value}" for n, value in given.items() if value not in (None, "")]
@@ -595,7 +595,7 @@ def claims(
     every = load_claims()
     known = [claim.id for claim in every]
     if unknown := sorted(set(ids or []) - set(known)):
-        raise FileFormatError(f"there is no claim {unknown[0]}", nearest(unknown[0], known))
+        raise DriftscopeError(f"there is no claim {unknown[0]}", nearest(unknown[0], known))
     if save_all:
         judgement = judge_all(io.opened())
         save(judgement)

@@ -37,11 +37,12 @@ from engine.cli.terminal import (
     typed_command,
     whole,
 )
-from engine.errors import DriftscopeError, RunError
+from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.lp_records import full_name, split_cleanup
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
+from engine.store.schema import RUN
 
 if TYPE_CHECKING:
     from engine.runner.plan import RunPlan, RunProgress
@@ -87,7 +88,7 @@ class Cluster:
 
     def check(self) -> None:
         if self.submit and self.engine == "ray":
-            raise RunError("give either --submit or --engine ray", "A Ray cluster can be started inside a Slurm job")
+            raise DriftscopeError("give either --submit or --engine ray", "Ray can start inside a Slurm job")
         for_submit = {name: getattr(self, name) for name in ("partition", "time", "array", "slurm", "logs", "wait")}
         only_with("--submit", self.submit, **for_submit)
         only_with("--engine ray", self.engine == "ray", actors=self.actors, address=self.address)
@@ -135,7 +136,7 @@ class Molecules:
         from engine.chem.smiles import in_text_order, parse_smiles, parse_written
 
         if self.smiles and self.smiles_file:
-            raise RunError("give either SMILES or --smiles-file", "Leave one of the two out")
+            raise DriftscopeError("give either SMILES or --smiles-file", "Leave one of the two out")
         molecules: Sequence[Molecule]
         if self.smiles_file:
             from engine.chem.molecule_files import read_molecule_file
@@ -158,7 +159,7 @@ class Molecules:
             molecules = [parse_smiles(smiles) for smiles in references.molecules()[: self.sample_size]]
         else:
             molecules = [parse_smiles(smiles) for smiles in load_run_set(self.sample_size or DEFAULT_MOLECULES)]
-        if self.order == "written" and not self.smiles_file:
+        if self.order == "written" and not self.smiles_file and (self.smiles or references is None):
             molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
         if references is None:
             return molecules
@@ -170,7 +171,7 @@ class Molecules:
             else:
                 asked += [molecule] * ((self.per_reference or 0) * conformers.GetNumConformers() or 1)
         if not asked:
-            raise RunError(f"{references.name} has none of these molecules", "Without SMILES all of the set are taken")
+            raise DriftscopeError(f"{references.name} has none of these molecules", "Without SMILES all are taken")
         return asked
 
 
@@ -220,7 +221,7 @@ def run(
     to = io.opened()
     parts = 1 if of_run.resume else len(model or [None]) * len(lps)
     if of_run.json_report and parts > 1:
-        raise RunError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
+        raise DriftscopeError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
     profiled.check(io, parts=parts)
     with (
         progress.reporting() as say,
@@ -248,7 +249,7 @@ def run(
         from engine.store.reports.exporting import export_report
 
         export_report(entries[0], path_of(of_run.json_report))
-    return show_entries(io, None, entries)
+    return show_entries(io, RUN, entries)
 
 
 def _plans(
@@ -258,13 +259,13 @@ def _plans(
 
     names: Sequence[str | None] = models or [None]
     if of_model.step and len(names) > 1:
-        raise RunError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+        raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
     lps = [full_name(name) for name in lps]
     if of_plan.bins and any(split_cleanup(lp)[0] not in ("exact", "none") for lp in lps):
         problem = "a run with --bins is for the LPs exact and none; the others write decimals"
-        raise RunError(problem, "Leave --bins or --lp out")
+        raise DriftscopeError(problem, "Leave --bins or --lp out")
     if of_plan.bins and of_run.json_report:
-        raise RunError("the report format does not say what a bin is", "Leave --json-report out, and use `export --as`")
+        raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
     plans = []
     for name, entry in [(name, of_model.entry(name)) for name in names]:
         model = ModelChoice(
@@ -336,7 +337,7 @@ def _resumed(store: Store, run_id: str, model: Model, workers: RemoteWorkers) ->
 
     staging, plan = resume(store.home, run_id)
     if staging.is_being_written:
-        raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+        raise DriftscopeError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
     choice = plan.model if model.device == "auto" else replace(plan.model, device=model.device)
     loaded = None
     if workers is None:
@@ -411,7 +412,7 @@ def _submit(io: Io, store: Store, states: Iterator[RunState], workers: Any, aske
         if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
             state.publish_if_whole()
     if asked.wait or workers.kind == "debug":
-        return show_entries(io, None, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
+        return show_entries(io, RUN, [_await(store, *one, is_quiet=io.is_json) for one in submitted])
     rows = [
         {
             "run_id": tasks.run_id,
@@ -440,5 +441,5 @@ def _await(store: Store, state: RunState, tasks: Submitted, *, is_quiet: bool) -
     if not is_shown:
         problems = tasks.problems() or ["no task gave a reason"]
         what = f"{tasks.run_id} is unfinished: {problems[0]}"
-        raise RunError(what, f"See {tasks.logs}; `python -m engine run --resume {tasks.run_id}`")
+        raise DriftscopeError(what, f"See {tasks.logs}; `python -m engine run --resume {tasks.run_id}`")
     return store.entry(tasks.run_id)

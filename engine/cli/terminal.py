@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from engine.errors import DriftscopeError, FileFormatError, TextError, one_line, shown, visible
+from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.words import number, shortened
 from engine.records import RULES_HELP
 from engine.user_files import open_file
@@ -250,17 +250,17 @@ def read_text(path: str, most: int = MOST_INPUT_BYTES) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
     if path == "-":
         if sys.stdin is None:
-            raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+            raise DriftscopeError("there is no standard input", "Give the text itself, or a file")
         raw = sys.stdin.buffer.read(most + 1)
     else:
         with open_file(path_of(path)) as file:
             raw = file.read(most + 1)
     if len(raw) > most:
-        raise FileFormatError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
+        raise DriftscopeError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise TextError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
+        raise DriftscopeError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
 
 
 def given_text(text: str | None, file: str | None = None) -> str:
@@ -268,7 +268,7 @@ def given_text(text: str | None, file: str | None = None) -> str:
     from engine.text.tokenizers import check_text
 
     if (text is None) == (file is None):
-        raise TextError("give either a text or --file", "`-` stands for standard input")
+        raise DriftscopeError("give either a text or --file", "`-` stands for standard input")
     if file is not None or text == "-":
         return read_text(file or "-", MOST_TEXT_BYTES)
     try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
@@ -282,7 +282,7 @@ def given_text(text: str | None, file: str | None = None) -> str:
 def path_of(text: str) -> Path:
     """A path from the command line, if the system can have it."""
     if not text or "\0" in text:
-        raise FileFormatError(f"{shown(text)} is not a path", "Give the name of a file")
+        raise DriftscopeError(f"{shown(text)} is not a path", "Give the name of a file")
     return Path(text)
 
 

@@ -21,7 +21,7 @@ from engine.cli.terminal import (
     words,
     write,
 )
-from engine.errors import EnrichedError, FileFormatError, TextError, shown, unquoted
+from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
 from engine.folders import exporting
 from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
@@ -41,7 +41,7 @@ def form_of(bins: tuple[float, float] | None, *decimals: int) -> NumberFormat:
         return NumberFormat(*decimals) if bins is None else BinFormat(bin_ang=bins[0], range_ang=bins[1])
     except ValueError as error:
         fix = "Give for example --decimals 1-4 or --bins 0.042 21"
-        raise TextError(f"there is no such number format: {error}", fix) from error
+        raise DriftscopeError(f"there is no such number format: {error}", fix) from error
 
 
 @command(app, "tokens")
@@ -117,7 +117,7 @@ def drift(
     from engine.text.tokenizers import load_tokenizer
 
     if sum(source is not None for source in (smiles, first, file)) != 1:
-        raise TextError("one of the arguments --smiles --set --file is required", "Give one")
+        raise DriftscopeError("one of the arguments --smiles --set --file is required", "Give one")
     only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
     only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)
@@ -267,10 +267,10 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
             if not texts and path != "-":  # perhaps another kind of file: nothing of it is quoted
                 other = other_form(answer)
                 what = "does not begin with enriched text" if other is None else f"is {OTHER_WORDS[other]}"
-                raise FileFormatError(f"{shown(path)} {what}", "Write one molecule per line") from error
+                raise DriftscopeError(f"{shown(path)} {what}", "Write one molecule per line") from error
             why = str(error) if path == "-" else unquoted(error)
-            raise FileFormatError(f"line {number} of {shown(path)}: {why}") from error
+            raise DriftscopeError(f"line {number} of {shown(path)}: {why}") from error
         texts.append(answer)
     if not texts:
-        raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")
+        raise DriftscopeError(f"{shown(path)} has no enriched text", "Write one molecule per line")
     return texts
