@@ -420,24 +420,18 @@ def export(
         raise DriftscopeError(f"{path} is no plain file", "Give another name")
     if path.exists() and not force:
         raise DriftscopeError(f"{path} already exists", "Give another name, or --force")
-    row, samples = entry_row(entry) | {"file": str(path)}, entry.row.get("samples") or 0
+    row = entry_row(entry) | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
-            raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or --as sdf")
+            fix = "Give --as generations.pickle or --as sdf"
+            raise DriftscopeError(f"{entry.id} has conformers and no texts", fix)
         export_report(entry, path)
-        done = f"{samples:,} samples"
     else:
         if not of.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
             raise without_samples(entry, "export")
-        conformers = (write_sdf if chosen == "sdf" else write_generations)(of, entry.id, path, reader)
-        row |= {"conformers": conformers, "reader": reader}
-        unread = (samples or conformers) - conformers
-        failed = f", {unread:,} samples cannot be read" if unread else ""
-        done = f"{conformers:,} conformers{failed}, by the {reader} reader"
-    if io.is_json:
-        return emit_json([row])
-    note(f"{path}: {done}")
-    return 0
+        write_conformers = write_sdf if chosen == "sdf" else write_generations
+        row |= {"conformers": write_conformers(of, entry.id, path, reader), "reader": reader}
+    return io.show([row], "file samples conformers reader")
 
 
 # --- references -------------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from engine.cli.terminal import (
     finite,
     new_app,
     note,
+    one_of,
     only_with,
     option,
     path_of,
@@ -85,8 +86,7 @@ class Model:
 
     def entry(self, model: str | None) -> ModelEntry:
         only_with("--model-path", self.model_path, tokenizer_name=self.tokenizer_name)
-        if (model is None) == (self.model_path is None):
-            raise DriftscopeError("give either --model or --model-path", "`models` lists the registered ones")
+        one_of("--model or --model-path", model, self.model_path, hint="`models` lists the registered ones")
         if self.model_path is None:
             return load_registry().find(str(model), self.step)
         only_with("--model", model, step=self.step)
@@ -106,12 +106,10 @@ class Plan:
     placeholder: str = option("", "for a position LP (default: the LP's own)")
     decimals: Range | None = option(None, "such as 0-4 (default: the model's)", of=decimals)
     integer_digits: int | None = option(None, "at most (default: the model's)", of=whole(6), metavar="N")
-    descriptors: Literal["plain", "with-hydrogens"] | None = option(None, DESCRIPTORS_HELP)  # fmt: skip
+    descriptors: Literal["plain", "with-hydrogens"] | None = option(None, DESCRIPTORS_HELP)
     retries: int = option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
     back: int = option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
-    most_thrown: float = option(
-        GUARD.most_thrown, "lp guarded: blocks thrown away for each of the molecule's", of=NUMBER
-    )
+    most_thrown: float = option(GUARD.most_thrown, "lp guarded: blocks thrown away, of each one's", of=NUMBER)
     guard: str = option(",".join(GUARD.checks), "lp guarded: what is checked of each block", metavar="CHECKS")
     backend: str = option("fast", "fast (ours) or hf (plain generate)")
     compile: bool = option(False, "compile the fast backend (takes minutes; for a GPU)")

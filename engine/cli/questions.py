@@ -39,6 +39,7 @@ from engine.cli.terminal import (
     given_text,
     new_app,
     note,
+    one_of,
     only_with,
     option,
     read_text,
@@ -267,9 +268,7 @@ def evaluate(
     references: str | None = option(None, "references of the store (see `references`; default: ETKDG)"),
     per_molecule: int | None = option(None, "references by ETKDG where none are named (10)", of=whole(1_000)),
     matrices: str | None = option(None, "RMSD matrices in place of a run: JSON, {molecule: [[rmsd, ...] ...]}"),
-    missing: Literal["skip", "zero"] = option(
-        "skip", "molecules without a sample: left out, or 0 in COV and left out of MAT"
-    ),
+    missing: Literal["skip", "zero"] = option("skip", "without a sample: left out, or 0 in COV"),
     threshold: float = option(0.75, "of COV", of=finite(100.0, above=0)),
     no_baseline: bool = option(False, "leave the clustered RDKit conformers out"),
     workers: int | None = WORKERS,
@@ -285,8 +284,7 @@ def evaluate(
     from engine.store.references import reference_set
 
     head = {"threshold_ang": threshold, "missing_rule": missing}
-    if (run_id is None) == (matrices is None):
-        raise DriftscopeError("give either a run or --matrices", "`runs` lists the runs")
+    one_of("a run or --matrices", run_id, matrices, hint="`runs` lists the runs")
     if matrices is not None:
         read = read_matrices(read_text(matrices)).values()
         document = head | over_molecules([figures_of(matrix, threshold) for matrix in read], missing).columns()
@@ -355,8 +353,7 @@ def judge(
     from engine.chem.verdict import JudgeSettings, strain_per_atom
     from engine.inspection.judging import judge_run, judge_text
 
-    if (run_id is None) == (text is None):
-        raise DriftscopeError("give either a run or --text", "`runs` lists the runs")
+    one_of("a run or --text", run_id, text, hint="`runs` lists the runs")
     only_with("--text", text is not None, smiles=smiles)
     if energy and settings == "mol_fast":
         raise DriftscopeError("the settings mol_fast have no energy ratio", "Give --settings mol or group")
@@ -462,9 +459,7 @@ def advise(
     progress: Progress,
     model: str | None = option(None, "ALIAS or ALIAS:STEP"),
     lp: list[str] | None = option(None, "a candidate; may be repeated (default: six)"),
-    want: Literal["usable", "clean", "passed"] | None = option(
-        None, "what counts (usable where all answers are judged, else clean)"
-    ),
+    want: Literal["usable", "clean", "passed"] | None = option(None, "what counts (usable if all are judged)"),
     least: float = option(0.9, "required share of these", of=finite()),
     molecules: int | None = option(None, "also: time and yield for N molecules", of=MANY_MOLECULES),
     seed: int = option(0, "of a probe's samples", of=whole(MOST_SEED, 0)),

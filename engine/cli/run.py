@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 app = new_app()
 DEFAULT_MOLECULES = 64
+SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
 _TIME = re.compile(r"(\d{1,5}):([0-5]\d):([0-5]\d)|(\d{1,6})")
 
 
@@ -72,9 +73,7 @@ def minutes(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    submit: Literal["local", "debug", "slurm", "h100", "a100"] | None = option(
-        None, "tasks through submitit: processes here, or Slurm, with that GPU"
-    )
+    submit: SubmitKind | None = option(None, "tasks through submitit: processes here, or Slurm, with that GPU")
     array: int | None = option(None, "number of tasks (1)", of=whole(10_000), metavar="N")
     partition: str | None = option(None, "for Slurm", metavar="P")
     time: int | None = option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", of=minutes)
@@ -124,9 +123,7 @@ class Molecules:
     smiles_file: str | None = option(None, "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz", metavar="FILE")
     smiles_column: str | None = option(None, "of a CSV or Parquet file (default: found by name)")
     order: Literal["canonical", "written"] = option("canonical", "of the atoms: written keeps the input's")
-    sample_size: int | None = option(
-        None, "the first N; without SMILES, of the held-out molecules (64)", of=MANY_MOLECULES
-    )
+    sample_size: int | None = option(None, "the first N; without SMILES, of the held-out ones (64)", of=MANY_MOLECULES)
     references: str | None = option(None, "those of a set of the store (see `references`); --rmsd is to its conformers")
     per_reference: int | None = option(None, "N samples per conformer of --references", of=whole(1_000))
 
@@ -213,9 +210,8 @@ def run(
     lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
     per_reference = molecules.references and of_plan.n == 1
     only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
-    only_with(
-        "a run that is not submitted", not cluster.submit, json_report=of_run.json_report, progress=progress.progress
-    )
+    report, said = of_run.json_report, progress.progress
+    only_with("a run that is not submitted", not cluster.submit, json_report=report, progress=said)
     is_here = not cluster.submit and cluster.engine == "here"
     only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
     to = io.opened()

@@ -243,6 +243,11 @@ def only_with(owner: str, is_given: object, **options: object) -> None:
             raise DriftscopeError(f"--{name.replace('_', '-')} belongs to {owner}", "Give both, or leave it out")
 
 
+def one_of(what: str, *options: object, hint: str) -> None:
+    if sum(option is not None for option in options) != 1:
+        raise DriftscopeError(f"give either {what}", hint)
+
+
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
@@ -267,8 +272,7 @@ def given_text(text: str | None, file: str | None = None) -> str:
     """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
     from engine.text.tokenizers import check_text
 
-    if (text is None) == (file is None):
-        raise DriftscopeError("give either a text or --file", "`-` stands for standard input")
+    one_of("a text or --file", text, file, hint="`-` stands for standard input")
     if file is not None or text == "-":
         return read_text(file or "-", MOST_TEXT_BYTES)
     try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates

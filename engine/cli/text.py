@@ -13,6 +13,7 @@ from engine.cli.terminal import (
     given_text,
     new_app,
     note,
+    one_of,
     only_with,
     option,
     path_of,
@@ -99,9 +100,7 @@ def drift(
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     smiles: list[str] | None = option(None, "reference conformers of these molecules", metavar="SMILES..."),
-    first: int | None = option(
-        None, "the first N molecules of data/molecules.tsv", "--set", of=whole(2_000), metavar="N"
-    ),
+    first: int | None = option(None, "the first N of data/molecules.tsv", "--set", of=whole(2_000), metavar="N"),
     file: str | None = option(None, "enriched text, one molecule per line (- is standard input), or an SDF file"),
     conformers: int | None = option(None, "conformers per molecule (default 1)", of=whole(1_000)),
     seed: int | None = option(None, "seed of the embedding (default 0)", of=whole(2**31 - 1, 0)),
@@ -116,8 +115,7 @@ def drift(
     from engine.text.placeholder import fit_placeholder
     from engine.text.tokenizers import load_tokenizer
 
-    if sum(source is not None for source in (smiles, first, file)) != 1:
-        raise DriftscopeError("one of the arguments --smiles --set --file is required", "Give one")
+    one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
     only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
     only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)

@@ -167,8 +167,8 @@ def test_a_fitted_placeholder() -> None:
     ("argv", "stdin", "said"),
     [
         (("--smiles", "CC", "C(C"), b"", "SMILES 'C(C' cannot be read at position 1"),
-        ((), b"", "one of the arguments --smiles"),
-        (("--smiles", "C", "--file", "x"), b"", "--smiles --set --file"),
+        ((), b"", "give either --smiles, --set or --file"),
+        (("--smiles", "C", "--file", "x"), b"", "give either --smiles, --set or --file"),
         (("--smiles", "C", "--conformers", "9" * 5_000), b"", "is not a whole number"),
         (("--smiles", "C", "--conformers", "\u0663"), b"", "is not a whole number"),
         (("--smiles", "C", "--seed=-1"), b"", "'-1' is not a whole number from 0"),
