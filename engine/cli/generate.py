@@ -385,7 +385,7 @@ def generate(
     to_sdf = None if sdf is None else path_of(sdf)
     set_threads(of_model.threads)
     loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
-    stopped, label, line = False, f"{entry.name}, {plan.lp}", StatusLine(is_quiet=io.is_json)
+    stopped, label = False, f"{entry.name}, {plan.lp}"
     with (
         logged.recording(io) as log,
         profiled.recording(
@@ -396,6 +396,7 @@ def generate(
             like_run=profile_run,
             align=lambda ids: aligned_samples(generation, ids),
         ) as watch,
+        StatusLine(is_quiet=io.is_json) as line,
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
@@ -407,7 +408,6 @@ def generate(
                 line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
-        line.clear()
     if to_sdf is not None:
         _write_sdf(to_sdf, generation, reader)
     written = document(generation, skipped)

@@ -103,8 +103,7 @@ class Group(TyperGroup):
 
 
 class Command(TyperCommand):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return read_words(self, ctx, args)
+    parse_args = read_words
 
 
 def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -202,8 +201,7 @@ JSON = option(False, "one JSON document on standard output", "--json")
 YES = option(False, "do not ask", "--yes")
 STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
 THREADS = option(None, "default: all cores that are idle now", of=whole(4_096), metavar="N")
-RMSD_HELP = "RMSD to the nearest of K references by ETKDG (10), or of all that --references has"
-RMSD = option(None, RMSD_HELP, of=whole(1_000), metavar="[K=10]")
+RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=whole(1_000), metavar="[K=10]")
 RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
 
 
@@ -386,29 +384,20 @@ class StatusLine:
         self._drawn_s = 0.0
 
     def draw(self, text: str, done: float | None = None, *, now: bool = False) -> None:
-        """At most five times a second, unless ``now``; ``done`` from 0 to 1 is a bar before it."""
+        """At most five times a second, unless ``now``; ``done`` is from 0 to 1."""
         if self.is_shown and (now or time.monotonic() - self._drawn_s >= DRAW_S):
-            from rich.console import Console
-            from rich.progress_bar import ProgressBar
-
             self._drawn_s = time.monotonic()
-            console = Console(file=sys.stderr, soft_wrap=True)
-            sys.stderr.write("\r")
-            if done is not None:
-                console.print(ProgressBar(completed=100 * min(max(done, 0.0), 1.0), width=24), end="")
-            sys.stderr.write(f" {text}\033[K")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self.is_shown:
-            sys.stderr.write("\r\033[K")
+            share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%}"
+            sys.stderr.write(f"\r{share} {text}\033[K")
             sys.stderr.flush()
 
     def __enter__(self) -> StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.clear()
+        if self.is_shown:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
 
 
 Say = Callable[..., None]
