@@ -202,7 +202,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "belongs to --log-logits" in run("generate", *asked, "--logit-log", "x").error
     assert "belongs to --log-logits" in run("run", *asked, "--add-log").error
     assert "neither a number nor token ids" in run("generate", *asked, "--log-logits", "x").error
-    assert "works in this process only" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
+    assert "belongs to a run of this process" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
 
 
 def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ def test_a_file_beside_it(tmp_path: Path) -> None:
     refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", missing)
     assert refused.code == 2 and "is no folder" in refused.err and "passed" not in refused.out
     refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", str(tmp_path))
-    assert refused.code == 2 and "cannot be written" in refused.err
+    assert refused.code == 2 and "Is a directory" in refused.err
     assert len(Store.open().found(TRACE).entries) == 2  # the trace itself is kept
 
 
