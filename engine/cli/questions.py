@@ -598,10 +598,11 @@ def claims(
     chosen = [claim for claim in every if claim.id in (ids or known) and report in (None, claim.report)]
     pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
     rows = [document(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
-    if ids and not io.is_json:
-        for row in rows:
-            io.show(row)
-    else:
+    if io.is_json:
+        return emit_json(rows)
+    for row in rows if ids else ():
+        io.show(row)
+    if not ids:
         io.show(rows, "id section verdict reported measured unit subject")
     counted = Counter(row["verdict"] for row in rows)
     note(f"{len(rows)} claims: {', '.join(f'{counted[name]} {name}' for name in get_args(Verdict) if counted[name])}")
