@@ -69,6 +69,7 @@ class Column:
 class Chart:
     """A table's rows as marks. A table that is absent or empty draws nothing.
 
+    Bars by ``colour="sign"`` (exact, junk-prone, cut, hypothetical) have the colours of drift, and one scale.
     "time" stacks the shares of ``colour`` from ``x`` to ``high``, with zoom and pan; ``spans`` are drawn below them.
     """
 
