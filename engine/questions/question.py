@@ -82,6 +82,7 @@ class Chart:
     high: str = ""
     interval: Literal["x", "y"] = "x"
     split: str = ""  # a small chart for each value of this column
+    across: int = 0  # so many of them in a row
     size: str = ""
     text: str = ""  # written beside or inside the mark
     faint: str = ""  # a column that is true where a mark is background

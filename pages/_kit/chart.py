@@ -69,12 +69,13 @@ def figure_of(
     categories = (
         list(dict.fromkeys(row[chart.y] for row in rows)) if any(isinstance(r[chart.y], str) for r in rows) else []
     )
-    across = 1 if chart.kind == "bars" else min(2, len(panels))
+    across = chart.across or (1 if chart.kind == "bars" else min(2, len(panels)))
     down = -(-len(panels) // across)
     titles = [on_axis(panel) for panel in panels] if chart.split else None
-    empty = make_subplots(rows=down, cols=across, subplot_titles=titles, shared_xaxes=chart.kind == "bars",
-                          shared_yaxes="all" if chart.colour == "sign" else False,
-                          vertical_spacing=0.25 / down, horizontal_spacing=0.12)  # fmt: skip
+    is_drift = "all" if chart.colour == "sign" else False  # on one scale
+    empty = make_subplots(rows=down, cols=across, subplot_titles=titles, shared_yaxes=is_drift,
+                          shared_xaxes=is_drift or chart.kind == "bars", vertical_spacing=0.25 / down,
+                          horizontal_spacing=0.12 if across < 3 else 0.02)  # fmt: skip
     traces, shown = [], set()
     for place, panel in enumerate(panels):
         of_panel = [row for row in rows if panel is None or row[chart.split] == panel]
@@ -105,18 +106,26 @@ def figure_of(
     lanes = len(categories) or 1
     legend = 34 if any(trace.get("showlegend") for trace in traces) else 0
     height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
-    height = 70 + legend + 120 * down if chart.kind == "bars" and chart.split else max(height, 150)
+    height = (
+        70 + legend + (190 if chart.across else 120) * down
+        if chart.kind == "bars" and chart.split
+        else max(height, 150)
+    )
     figure = go.Figure(traces, empty.layout)
     top, dragmode = 26 + legend if chart.split or legend else 8, False if chart.picks else "zoom"
     figure.update_layout(template=plotly_template(colours), height=height, margin={"t": top}, dragmode=dragmode,
                          barmode="relative", bargap=0.25)  # fmt: skip
-    if chart.split:  # the legend above the panels' titles
-        figure.update_layout(legend_y=1 + 24 / (height - top))
+    if titles:  # the legend above them
+        lines = max(title.count("<br>") for title in titles[:across])
+        figure.update_layout(legend_y=1 + (24 + 16 * lines) / (height - top), margin_t=top + 16 * lines)
     figure.update_annotations(font={"size": 12})
     for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
-        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in range(1, down)})
+        above = range(1, (down - 1) * across + 1)
+        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in above})
+    if chart.across > 1:
+        figure.update_layout({f"yaxis{place + 1}": {"title": None} for place in range(len(panels)) if place % across})
     lines_across(chart, figure, rows)
     return figure
 

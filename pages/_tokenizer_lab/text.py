@@ -14,6 +14,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted, percent
 from engine.inspection.judging import judge_text
+from engine.questions.question import rows_table
 from engine.records import FIXED4, Molecule
 from engine.text.annotate import (
     MOST_CHARACTERS,
@@ -30,6 +31,7 @@ from engine.text.blocks import count_junk
 from engine.text.reference import reference_text
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
+from pages._kit.card import show_table
 from pages._shared.components.token_strip import Chip, strip_legend, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
@@ -39,7 +41,6 @@ from pages._shared.words import verdict
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
-    in_colour,
     label_of,
     placeholder_input,
     tokenizers,
@@ -273,24 +274,17 @@ def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {
             "block": index,
-            "atom": escape_markdown(block.descriptor),
-            "text": escape_markdown(block.content),
+            "atom": block.descriptor,
+            "text": block.content,
             "kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds),
-            "junk": escape_markdown(reading.junk_text) if reading.junk_text else "",
+            "junk": reading.junk_text or "",
         }
-        for name, block_needs_of in needs.items():
-            need = block_needs_of[index]
+        for name, of_blocks in needs.items():
+            need = of_blocks[index]
             tokens = "?" if need.needed is None else need.needed
-            drift = in_colour(drift_words(need.drift), need.drift)
-            row[f"{escape_markdown(name)}: drift"] = f"{drift} · {tokens} of {need.template_free}"
+            row[f"{name}: drift"] = f"{drift_words(need.drift)} · {tokens} of {need.template_free}"
         rows.append(row)
-    st.table(
-        rows,
-        hide_index=True,
-        height="content" if len(rows) < 12 else 420,
-        border="horizontal",
-        alt="Blocks with kinds and drift",
-    )
+    show_table("blocks", rows_table(rows), {})
     st.caption(
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: a position LP with this placeholder would cut off the "
