@@ -61,9 +61,8 @@ def test_junk_is_counted_by_both_rules(lab) -> None:
 def test_a_smiles_shows_its_template_and_a_reference_conformers_drift(lab) -> None:
     app = lab(text="CC=O")
     assert not app.exception and not app.error
-    metrics = [(metric.label, metric.value) for metric in app.metric]
-    assert metrics[:3] == [("Template tokens", "70"), ("FREE", "60"), ("COPY", "10")]
-    assert list(_table(app)["atom"]) == ["[C]", "[C]", "[O]"]
+    assert app.dataframe[0].value.iloc[0].tolist()[:4] == ["Qwen3", 70, 60, 10]
+    assert list(app.dataframe[1].value["atom"]) == ["[C]", "[C]", "[O]"]
 
 
 def test_a_bad_smiles_is_explained_and_still_shown_as_text(lab) -> None:
