@@ -227,9 +227,7 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
     with visit(browser, server, f"{JUNK}&order=As+written&atom=5") as seen:
         expect_atom(seen, 5)
         open_picker(seen, 1)
-        expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(
-            3
-        )  # of molecules, of judged texts, of blocks
+        expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(3)  # of molecules, judged texts, blocks
         grid = seen.page.locator("[data-testid=stDataFrame]:visible .dvn-scroller").first
         fits = "grid => grid.scrollHeight <= grid.clientHeight && grid.scrollWidth <= grid.clientWidth"
         assert grid.evaluate(fits)  # the page keeps its wheel
