@@ -240,7 +240,7 @@ def compare_traces(io: Io, control: str = words(..., "CONTROL"), test: str = wor
 def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     """what is wrong with a log, and why"""
     from engine.logits.health import health
-    from engine.logits.pairs import late_in_store
+    from engine.logits.pairs import late_read
     from engine.questions import ask
     from engine.store.schema import LOGIT_LOG
 
@@ -249,7 +249,7 @@ def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     if not io.is_json:
         write(ask(of, "logits_health", [log.id]).answer)
         return 0
-    late = late_in_store(of, log)
+    late = late_read(of, log)
     return emit_json(health(of, log) | {"read_late": None if late is None else asdict(late)})
 
 

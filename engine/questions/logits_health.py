@@ -15,7 +15,7 @@ from engine.figures.words import capitalised, counted, percent, significant
 from engine.inspection.memo import computed_once
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, RULES, positions_in_words
 from engine.logits.health import DAMAGED, check_values, damage_query, health
-from engine.logits.pairs import late_in_store
+from engine.logits.pairs import late_read
 from engine.logits.parity import log_name
 from engine.logits.rules import FLAGS, MEANING
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -132,7 +132,7 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[s
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     log = entries[0]
-    found, late = health(store, log), late_in_store(store, log)
+    found, late = health(store, log), late_read(store, log)
     text = next(row for row in texts(store, log) if row["text"] == options["text"])
     place = {"checkpoint": text["checkpoint"], "sequence": text["sequence"]}
     tokens, token = int(options["tokens"]), options["token"]
