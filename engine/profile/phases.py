@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -86,13 +85,6 @@ def marks_of(store: Store, entry: Entry, family: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]]
     rows = store.table(MARKS, {"family": family, "names": [STEP, *NAMES]}, of=[entry.id]).to_pylist()
     return rows
-
-
-def example_of(steps: Sequence[StepPhases]) -> StepPhases:
-    """The step whose time is nearest the median, if possible one without a prefill."""
-    chosen = [step for step in steps if "prefill" not in step.phases_us] or list(steps)
-    middle = median(step.dur_us for step in chosen)
-    return min(chosen, key=lambda step: (abs(step.dur_us - middle), step.step))
 
 
 def mean_us(steps: Sequence[StepPhases]) -> dict[str, float]:

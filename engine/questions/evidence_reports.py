@@ -1,8 +1,8 @@
 """What report 003 counts in its two traces, and what it derived wrongly from that.
 
 Its figures are as it states them, not measured here. *Ours* is computed from the report's own counts by the formula
-next to it. The traces cover different work: compare ratios and figures per token, not totals. The same counts of other
-traces are under *Launches*.
+next to it. The traces cover different work: compare ratios and figures per token, not totals. The same counts of stored
+traces are under *Launches* of Profiles.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 
 TITLE = "What did report 003 count?"
-OF = Of("trace", least=1, most=2)
+OF = Of("run", least=0, most=0)
 OPTIONS = ()
 COLUMNS = {
     "trace": Column("trace"),
