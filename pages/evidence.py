@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -63,11 +64,11 @@ def all_claims(store: Store) -> None:
     cards(VIEWS[ALL, ""], store, [])
 
 
-def lost_third(store: Store) -> None:
-    cards(VIEWS[LOST_THIRD, ""], store, [])
-
-
-SECTIONS = {"In two minutes": in_two_minutes, LOST_THIRD: lost_third, ALL: all_claims}
+SECTIONS = {
+    "In two minutes": in_two_minutes,
+    LOST_THIRD: partial(cards, VIEWS[LOST_THIRD, ""], ids=[]),
+    ALL: all_claims,
+}
 
 page(TITLE, ICON, LEAD)
 with shown_errors():

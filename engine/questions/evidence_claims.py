@@ -47,10 +47,8 @@ COLUMNS = {
 }
 CHARTS = ()
 TABLES = ("main",)
-ORDER = (
-    *"claim_id verdict reported measured unit statement subject source section reason report also least value".split(),
-    *"most highlight query".split(),
-)
+ORDER = """claim_id verdict reported measured unit statement subject source section reason report also least value most
+    highlight query""".split()
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.figures.statistics import quotient
-from engine.figures.words import listed, times
+from engine.figures.words import times
 from engine.paths import DATA, read_toml
 from engine.questions.question import Column, Of, Options, Tables, rows_table
 from engine.store.entries import Entry
@@ -52,14 +52,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 
 def answer(tables: Tables, options: Options) -> str:
-    rows, derived = tables["main"].to_pylist(), tables["derived"].to_pylist()
-    launches = [row["calls"] for row in rows if row["what"] == "launches of all kernels"]
-    attention = [row["calls"] for row in rows if row["what"] == "fmha"]
-    ratios = [f"{times(quotient(pair[1], pair[0]))} the {what}" for pair, what in
-              ((launches, "kernel launches"), (attention, "attention calls"))]  # fmt: skip
-    given = sum(row["ours"] is not None for row in derived)
+    rows, ours = tables["main"].to_pylist(), tables["derived"]["ours"]
+    counts = [[row["calls"] for row in rows if row["what"] == what] for what in ("launches of all kernels", "fmha")]
+    launches, attention = (times(quotient(qwen, llama)) for llama, qwen in counts)
     return (
-        f"Report 003: Qwen's trace has {listed(ratios)} of LLaMA's. {len(derived)} figures that it derived from its "
-        f"counts are wrong: {given} differ when computed from its own numbers, and {len(derived) - given} has a wrong "
-        "name. Most errors come from counting steps as tokens, and from assuming 24 layers in both models."
+        f"Report 003: Qwen's trace has {launches} the kernel launches and {attention} the attention calls of LLaMA's. "
+        f"{len(ours)} figures that it derived from its counts are wrong: {len(ours) - ours.null_count} differ when "
+        f"computed from its own numbers, and {ours.null_count} has a wrong name. Most errors come from counting steps "
+        "as tokens, and from assuming 24 layers in both models."
     )
