@@ -20,7 +20,6 @@ TITLE = "What did report 003 count?"
 OF = Of("run", least=0, most=0)
 OPTIONS = ()
 COLUMNS = {
-    "trace": Column("trace"),
     "what": Column("figure", is_pinned=True),
     "calls": Column("number"),
     "total_us": Column("time", "µs"),
@@ -28,9 +27,7 @@ COLUMNS = {
     "a_token": Column("per token"),
     "stated": Column("report 003 (reported)"),
     "ours": Column("ours, from its counts"),
-    "unit": Column("unit"),
     "from": Column("computed as"),
-    "why": Column("why"),
 }
 CHARTS = ()
 TABLES = ("main", "derived")

@@ -59,12 +59,10 @@ OPTIONS = (
 COLUMNS = {
     "cause": Column("likely cause", is_pinned=True),
     "why": Column("what it means"),
-    "evidence": Column("evidence"),
     "share": Column("damaged values", "%"),
     "seen": Column("values"),
     "x": Column("sign × log10(1 + |value|)"),
     "kind": Column("values are"),
-    "from": Column("from"),
     "is_damaged": Column("damaged", help="Neither a mask nor padding"),
     "line": Column("line", help="Of the file"),
     "token_idx": Column("token"),

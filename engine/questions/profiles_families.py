@@ -59,8 +59,6 @@ COLUMNS = {
     "us_by_each": Column("by each", "µs", "Cost of slower calls"),
     **{f"share_{s}": Column(f"share, {s}", "%", "Of all work of the trace") for s in ("control", "test")},
     "end": Column("work, ms"),
-    "step": Column("step"),
-    "change": Column("change"),
     "share": Column("share", "%"),
 }
 CHARTS = (

@@ -41,7 +41,6 @@ OPTIONS = (
 SIDES = ("control", "test", "ratio")
 COLUMNS = {
     "short_name": Column("operation", is_pinned=True),
-    "family": Column("family"),
     "change": Column("calls in the test", help="More, fewer or as many as in the control, or only in one of them"),
     "difference_us": Column("difference", "µs", "Test less control"),
     **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
@@ -51,7 +50,6 @@ COLUMNS = {
     "share": Column("share", "%", "Of all work"),
     "name": Column("full name"),
     "key": Column(is_hidden=True),
-    "trace": Column("trace"),
     **{name: Column(words, "µs") for name, words in (("min_us", "shortest"), ("max_us", "longest"),
                                                      ("delay_us", "after its launch"), ("us", "time"))},
 }  # fmt: skip

@@ -25,9 +25,6 @@ OF = Of("trace", least=1, most=2)
 OPTIONS = ()
 COLUMNS = {
     "what": Column("figure", is_pinned=True),
-    "unit": Column("unit"),
-    "control": Column("control"),
-    "test": Column("test"),
     "ratio": Column("ratio", "×", "Test over control"),
     "family": Column("family", is_pinned=True),
     "a_token": Column("calls per token"),

@@ -25,13 +25,11 @@ OPTIONS = ()
 STATES = {"normal": "without junk", "junk": "with junk", "cut": "with a cut"}
 COLUMNS = {
     "name": Column("trace"),
-    "phase": Column("phase"),
     "us": Column("time per pass", "µs", "Mean over all passes"),
     "ms": Column("mean per pass", "ms"),
     "share": Column("share of the pass", "%"),
     "state": Column("passes"),
     "passes": Column("number"),
-    "of": Column("of"),
     "mean_us": Column("mean time", "µs"),
 }
 CHARTS = (

@@ -36,7 +36,6 @@ PLACES = {
 }
 COLUMNS = {
     "where": Column("place", is_pinned=True),
-    "family": Column("family"),
     "control_us": Column("control, per pass", "µs"),
     "test_us": Column("test, per pass", "µs"),
     "difference_us": Column("difference", "µs", "Test less control"),
