@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import streamlit as st
@@ -47,7 +48,7 @@ def in_two_minutes(store: Store) -> None:
     cards(PAGES["evidence"]["In two minutes", ""], store, [])
 
 
-SECTIONS = {
+SECTIONS: dict[str, Callable[..., None]] = {
     "In two minutes": in_two_minutes,
     **{view: partial(cards, PAGES["evidence"][view, ""], ids=[]) for view in (LOST_THIRD, ALL)},
 }

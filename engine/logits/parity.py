@@ -147,7 +147,7 @@ def _agreement(pairs: Pairs) -> dict[str, Any]:
     if not len(finite):
         return counts | dict.fromkeys(FIGURES)
     rows, control, test = by_entry(finite), finite["control"], finite["test"]
-    means = [known.mean() if len(known := rows[name][np.isfinite(rows[name])]) else None for name in MEANS]
+    means = [rows[name][np.isfinite(rows[name])] for name in MEANS]
     difference, size = test - control, np.maximum(np.abs(control), np.abs(test))
     most = np.abs(control).max()
     figures = (
@@ -156,7 +156,7 @@ def _agreement(pairs: Pairs) -> dict[str, Any]:
         difference.mean(),
         np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)) if most else None,
         np.divide(np.abs(difference), size, out=np.zeros_like(size), where=size > 0).max(),
-        *means,
+        *(mean.mean() if len(mean) else None for mean in means),
     )
     known = [None if figure is None else float(figure) for figure in figures]
     return counts | {"entries": len(rows["entry"])} | dict(zip(FIGURES, known, strict=True))
@@ -165,7 +165,7 @@ def _agreement(pairs: Pairs) -> dict[str, Any]:
 def _places(met: pa.Table, pairs: Pairs) -> list[dict[str, Any]]:
     """The entries that share a position, in the control's order."""
     entries, starts = np.unique(pairs["entry"], return_index=True)
-    rows = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
+    rows: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
     figures = by_entry(pairs[pairs["is_finite"] & ~pairs["is_flagged"]])
     known = {
         row[0]: dict(zip(PLACE, [value if np.isfinite(value) else None for value in row[1:]], strict=True))

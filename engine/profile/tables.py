@@ -51,7 +51,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     rows = _rows(path)
     named = [families.of_name(name) for name, _, _ in rows]
     has_device = any(side == "device" for side, _ in named)
-    operations = [
+    operations: list[dict[str, Any]] = [
         {"trace_id": trace_id, "op": number, "side": side, "name": name, "short_name": short_name(name),
          "family": HOST_WORK if side == "host" and has_device else family,
          "calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
@@ -59,8 +59,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
     ]  # fmt: skip
 
     def summed_ns(side: str, family: str = "") -> int:
-        mine = [one["total_ns"] for one in operations if one["side"] == side and family in ("", one["family"])]
-        return sum(mine)
+        return sum(one["total_ns"] for one in operations if one["side"] == side and family in ("", one["family"]))
 
     work = "device" if has_device else "host"
     total, unclear_ns = summed_ns(work), summed_ns("mark", OTHERS["mark"])

@@ -9,6 +9,7 @@ explains. If each engine sampled its own text, entries after the first different
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,7 +83,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
 
     by, tolerance = options["parity_by"], parity["tolerance"]
-    drawn, checkpoints = [], {}
+    drawn: list[dict[str, Any]] = []
+    checkpoints: dict[str, dict[str, Any]] = {}
     for place in parity["places"]:
         cosine, relative, name = place["cosine"], place["relative"], place["checkpoint"]
         line = checkpoints.setdefault(name, {"checkpoint": name, "both": 0, "relatives": [], "diverges_at": None})

@@ -93,7 +93,7 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
         first, last = np.searchsorted(bounds, [row["start_us"], row["start_us"] + row["dur_us"]])
         places[first:last] = NAMES.get(row["name"], OTHER)
     shares = {}  # [bins] by place: of each bin's time
-    for place in set(places) - {OUTSIDE}:
+    for place in sorted(set(places) - {OUTSIDE}):
         passed = np.concatenate([[0.0], np.cumsum(np.where(places == place, np.diff(bounds), 0.0))])
         shares[place] = np.diff(np.interp(edges, bounds, passed)) / np.diff(edges)
     shares[OUTSIDE] = np.clip(1 - sum(shares.values()), 0.0, 1.0)

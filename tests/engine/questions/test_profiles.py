@@ -217,6 +217,7 @@ def test_operations_that_came_went_grew_and_shrank(store: Store, tmp_path: Path)
     assert abs(found[0]["difference_us"]) == max(abs(row["difference_us"]) for row in found)
     chosen = rows(store, "kernels", *pair, table="table", change="only in B,fewer calls", kernel="E")
     assert {row["name"] for row in chosen} == {"added", "fewer"}
+    assert rows(store, "kernels", *pair, table="table", kernel="no such") == []  # the bug: a KeyError
     (largest,) = rows(store, "kernels", *pair, table="largest", kernel="same")
     assert (largest["words"], largest["move"]) == ("+2.00 µs", "more in the test")
     streams = rows(store, "kernels", *pair, table="streams", operation=largest["key"])
