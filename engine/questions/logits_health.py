@@ -27,7 +27,7 @@ TITLE = "What is damaged, and why?"
 OF = Of("log")
 TELLING = ("non_finite", "pointer", "denormal", "outlier", "constant", "repeated", "zero")
 LETTERS = dict(zip(TELLING, "NPDOCR0", strict=True))  # of several flags the first in this order is shown
-MOST_TEXTS, MOST_VALUES, MOST_BARS, BINS = 2_000, 20_000, 48, 360
+MOST_TEXTS, MOST_VALUES, BINS = 2_000, 20_000, 360
 
 
 @computed_once(16)
@@ -50,8 +50,8 @@ OPTIONS = (
     Option("text", None, "Text", text_names),
     Option("token", -1, "From token", bounds=(-1, 2**31), help="On the map; −1: where the first damage is"),
     Option("tokens", "60", "Tokens", ("30", "60", "120"), help="Side by side on the map"),
-    Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Of the map"),
-    Option("position", -1, bounds=(-1, 2**31), is_picked=True),
+    Option("position", 0, "From position", bounds=(-1, 2**31), help="On the map"),
+    Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Below each other on the map"),
     Option("flags", (), "Flags", FLAGS, is_many=True, help="Of the table of values"),
     Option("at", (), "At positions", flagged_positions, is_many=True, help="Of the table of values"),
     Option("meant", False, "Masks and padding too", help=f"In the table of values, which has at most {MOST_VALUES:,}"),
@@ -71,12 +71,10 @@ COLUMNS = {
 CHARTS = (
     Chart("heat", "token_idx", "position", "map", colour="", size="level", text="letter",
           hover=("token_idx", "position", "value", "flags", "reason")),
-    Chart("bars", "position", "share", "worst", colour="", hover=("position", "share", "seen"),
-          picks="option:position:position"),
     Chart("bars", "x", "values", "spread", colour="kind", size="width", log="y",
           hover=("kind", "from", "to", "values")),
 )  # fmt: skip
-TABLES = ("causes", "values")
+TABLES = ("causes", "positions", "values")
 
 TEXTS = f"""
 WITH damaged AS (SELECT entry, count(*) AS damaged FROM logit_values WHERE {DAMAGED} GROUP BY entry)
@@ -127,7 +125,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **wanted).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [place | {"share": place["damaged"] / place["seen"]} for place in found["positions"]]
-    worst = sorted((place for place in shares if place["damaged"]), key=lambda place: -place["damaged"])[:MOST_BARS]
     causes = [
         {"cause": f"{capitalised(one['title'])} ({CERTAINTY_LABELS[one['certainty']]})",
          "positions": positions_in_words(one["positions"]) if one["positions"] else "",
@@ -146,7 +143,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "main": rows_table([first]),
         "causes": rows_table(causes, ["cause", "why", "values", "positions", "evidence"]),
         "map": rows_table([cell | {"position": str(cell["position"])} for cell in cells]),
-        "worst": rows_table([p | {"position": str(p["position"])} for p in sorted(worst, key=lambda p: p["position"])]),
         "spread": damage_query(store, log, SPREAD, checkpoint=text["checkpoint"]),
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),
