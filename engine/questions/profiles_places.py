@@ -103,7 +103,7 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
         mine = families == family
         for place, share in shares.items():
             time_us = float(busy_us[mine] @ share[bin_of[mine]]) / len(spans)
-            if time_us > 0:
+            if time_us > 1e-9:  # else what rounding left
                 found[place, family] = time_us
     return found
 
