@@ -259,9 +259,6 @@ def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     assert "no timeline" in ask(store, "profiles_timeline", [add_trace(store, table).id]).answer
 
 
-def test_what_the_report_counts_and_what_it_derived_wrongly(store: Store) -> None:
-    tables = ask(store, "evidence_reports", []).tables
-    stated = {row["what"]: row["calls"] for row in tables["main"].to_pylist() if "Qwen" in row["trace"]}
-    assert (stated["launches of all kernels"], stated["fmha"]) == (2_912_920, 48_440)
-    derived = {row["what"]: (row["stated"], row["ours"]) for row in tables["derived"].to_pylist()}
-    assert derived["layers of the LLaMA model"] == (24, 16)
+def test_what_the_report_derived_wrongly(store: Store) -> None:
+    rows = ask(store, "evidence_reports", []).tables["main"].to_pylist()
+    assert {row["what"]: (row["stated"], row["ours"]) for row in rows}["layers of the LLaMA model"] == (24, 16)
