@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,10 +80,9 @@ near AS (
 )
 SELECT count(*) AS entries, count(*) FILTER (next < own) AS nearer, median(own) AS own, median(next) AS next FROM near
 """
-Pairs = NDArray[np.void]
+Pairs = dict[str, NDArray[Any]]
 """N pairs of values in the control's order: entry (the control's), position, control, test, is_flagged (either of
 them), is_finite (both of them)."""
-COLUMNS = {"entry": "i8", "position": "i8", "control": "f8", "test": "f8", "is_flagged": "?", "is_finite": "?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,14 @@ def pairs_of(store: Store, control: Entry, test: Entry) -> tuple[pa.Table, Pairs
     check_values(store, control)
     check_values(store, test)
     values = _table(store, _VALUES, control, test)
-    pairs = np.empty(values.num_rows, np.dtype(list(COLUMNS.items()), align=True))
-    for name in values.column_names:
-        pairs[name] = values[name].to_numpy()
+    pairs = {name: values[name].to_numpy() for name in values.column_names}
     pairs["is_finite"] = np.isfinite(pairs["control"]) & np.isfinite(pairs["test"])
     (by_number,) = _table(store, _BY_NUMBER, control, test)["by_number"].to_pylist()
     return _table(store, _ENTRIES, control, test), pairs, by_number
+
+
+def chosen(pairs: Pairs, kept: NDArray[Any]) -> Pairs:
+    return {name: column[kept] for name, column in pairs.items()}
 
 
 def is_damaged(entry: Entry) -> bool:

@@ -18,7 +18,7 @@ from engine.figures.statistics import ranks
 from engine.figures.words import counted, percent, precision_name, shortened
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
-from engine.logits.pairs import Pairs, pairs_of
+from engine.logits.pairs import Pairs, chosen, pairs_of
 from engine.logits.rules import Marks, Real, Whole, load_rules
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -57,7 +57,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     if control.id == test.id:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
     met, pairs, by_number = pairs_of(store, control, test)
-    if len(pairs) == 0:
+    if len(pairs["entry"]) == 0:
         what = f"{control.id} and {test.id} share no checkpoint, token and position"
         raise FileFormatError(what, "Log the same prompt with both")
     one, other = log_name(control.row), log_name(test.row)
@@ -66,9 +66,9 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     tolerance = max(map(load_rules().tolerance, precisions))
     filters: list[dict[str, Any]] = []
     for name, keeps in FILTERS.items():
-        kept = pairs[keeps(pairs["position"])]
+        kept = chosen(pairs, keeps(pairs["position"]))
         flagged, whole = int(kept["is_flagged"].sum()), _agreement(kept)
-        without = _agreement(kept[~kept["is_flagged"]]) if flagged else whole
+        without = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else whole
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
     counts = {row["log_id"]: row["entries"] for row in store.table(_COUNTS, of=[control.id, test.id]).to_pylist()}
     places = _places(met, pairs)
@@ -91,12 +91,12 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # of values near the largest that there are, sums are infinite
-def by_entry(pairs: Pairs) -> dict[str, Real]:
+def by_entry(pairs: Pairs, *, is_ranked: bool = False) -> dict[str, Real]:
     """Figures of each entry [E], of pairs of finite values; NaN where there is none."""
-    control, test = pairs["control"], pairs["test"]
-    starts = np.flatnonzero(np.diff(pairs["entry"], prepend=-1))
-    widths = np.diff(np.append(starts, len(pairs)))
-    row, place, none = np.repeat(np.arange(len(starts)), widths), np.arange(len(pairs)), np.full(len(starts), np.nan)
+    control, test, entry = (pairs[name] for name in ("control", "test", "entry"))
+    starts = np.flatnonzero(np.diff(entry, prepend=-1))
+    widths = np.diff(np.append(starts, len(entry)))
+    row, place, none = np.repeat(np.arange(len(starts)), widths), np.arange(len(entry)), np.full(len(starts), np.nan)
 
     def sums(values: Real) -> Real:
         return np.asarray(np.add.reduceat(values, starts))
@@ -124,12 +124,12 @@ def by_entry(pairs: Pairs) -> dict[str, Real]:
 
     size = np.sqrt(sums(control**2))
     return {
-        "entry": pairs["entry"][starts],
+        "entry": entry[starts],
         "values": widths,
         "max_difference": most(np.abs(test - control)),
         "relative": np.where(size > 0, np.sqrt(sums((test - control) ** 2)) / size, np.nan),
         "cosine": cosine(control, test),
-        "rank": cosine(centred_ranks(control), centred_ranks(test)),
+        "rank": cosine(centred_ranks(control), centred_ranks(test)) if is_ranked else none,
         "has_same_top": np.where(widths > 1, top(control) == top(test), np.nan),
     }
 
@@ -142,11 +142,11 @@ def _agreement(pairs: Pairs) -> dict[str, Any]:
     control; it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of
     one value, over the larger of the pair. ``cosine``, ``rank`` and ``top_1`` are means over entries.
     """
-    finite = pairs[pairs["is_finite"]]
-    counts = {"entries": 0, "values": len(finite), "not_finite": len(pairs) - len(finite)}
-    if not len(finite):
+    finite, is_finite = chosen(pairs, pairs["is_finite"]), pairs["is_finite"]
+    counts = {"entries": 0, "values": int(is_finite.sum()), "not_finite": int((~is_finite).sum())}
+    if not counts["values"]:
         return counts | dict.fromkeys(FIGURES)
-    rows, control, test = by_entry(finite), finite["control"], finite["test"]
+    rows, control, test = by_entry(finite, is_ranked=True), finite["control"], finite["test"]
     means = [rows[name][np.isfinite(rows[name])] for name in MEANS]
     difference, size = test - control, np.maximum(np.abs(control), np.abs(test))
     most = np.abs(control).max()
@@ -166,7 +166,7 @@ def _places(met: pa.Table, pairs: Pairs) -> list[dict[str, Any]]:
     """The entries that share a position, in the control's order."""
     entries, starts = np.unique(pairs["entry"], return_index=True)
     rows: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
-    figures = by_entry(pairs[pairs["is_finite"] & ~pairs["is_flagged"]])
+    figures = by_entry(chosen(pairs, pairs["is_finite"] & ~pairs["is_flagged"]))
     known = {
         row[0]: dict(zip(PLACE, [value if np.isfinite(value) else None for value in row[1:]], strict=True))
         for row in zip(*(figures[name].tolist() for name in ("entry", *PLACE)), strict=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.figures.words import capitalised, counted
-from engine.logits.pairs import late_read, pairs_of
+from engine.logits.pairs import chosen, late_read, pairs_of
 from engine.logits.parity import compare_logs, parity_sentences
 from engine.logits.rules import LOGITS
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -104,10 +104,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
 
     entry, at = met["entry"].to_numpy(), np.array(met["checkpoint"].to_pylist()) == options["parity_at"]
-    sound = pairs[np.isin(pairs["entry"], entry[at]) & pairs["is_finite"] & ~pairs["is_flagged"]]
-    some = sound[np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)]
+    sound = chosen(pairs, np.isin(pairs["entry"], entry[at]) & pairs["is_finite"] & ~pairs["is_flagged"])
+    count = len(sound["entry"])
+    some = chosen(sound, np.linspace(0, count - 1, min(MOST_POINTS, count)).astype(np.int64))
     tokens = met["token_idx"].to_numpy()[np.searchsorted(entry, some["entry"])]
-    points = {"token_idx": tokens, **{name: some[name].copy() for name in ("position", "control", "test")}}
+    points = {"token_idx": tokens, **{name: some[name] for name in ("position", "control", "test")}}
     position, where = np.unique(sound["position"], return_inverse=True)
     off, most = np.abs(sound["test"] - sound["control"]), np.zeros(len(position))
     np.maximum.at(most, where, off)
