@@ -235,13 +235,13 @@ def compare_traces(io: Io, control: str = words(..., "CONTROL"), test: str = wor
 def show_log(io: Io, log_id: str = words(..., "LOG")) -> int:
     """what is wrong with a log, and why"""
     from engine.logits.health import health
-    from engine.logits.pairs import late_in_store
+    from engine.logits.pairs import late_read
 
     of = io.opened()
     log = of.entry(log_id, LOGIT_LOG)
     if not io.is_json:
         return write_answer(of, "logits_health", [log.id])
-    late = late_in_store(of, log)
+    late = late_read(of, log)
     return emit_json(health(of, log) | {"read_late": None if late is None else asdict(late)})
 
 

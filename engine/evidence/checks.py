@@ -7,20 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.evidence.claims import Claim, load_claims, said
 from engine.figures.words import percent
 from engine.lp.constraint import build_constraint
-from engine.lp.table import ILLEGAL, KEEP, NO_ID, SYMBOLS, Automaton, Program
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
 from engine.models.layout import VOCAB_ROWS
 from engine.records import FIXED4, SHORTEST4
-from engine.text.blocks import find_blocks, has_nonnumeric
 from engine.text.check import answer_of
-from engine.text.cleanup import clean_up
 from engine.text.drift import DriftSummary, drift_summary
 from engine.text.reference import reference_texts
 from engine.text.tokenizers import load_tokenizer
@@ -128,19 +123,6 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
     return Finding("reproduced" if is_it else "contradicted", float(measured), reason, query, "tokenizers")
 
 
-def examples(claim: Claim, rows: Rows) -> Finding:
-    """For how many of the quoted ``blocks`` a ``rule`` holds."""
-    rule, words = {
-        "nonnumeric": (has_nonnumeric, "hold anything but digits and . , -"),
-        "mended": (lambda content: bool(clean_up(f"[C]<{content}>").mended), "are clean after a cleanup"),
-    }[claim.check["rule"]]
-    blocks = claim.check["blocks"]
-    measured = sum(rule(find_blocks(f"[C]{block}")[0].content) for block in blocks)
-    reason = f"{measured} of {len(blocks)} quoted blocks {words}{beside(claim)}."
-    query = f"{claim.check['rule']} of {' '.join(blocks)}"
-    return Finding(held_against(claim, measured), float(measured), reason, query, "arithmetic")
-
-
 @functools.lru_cache(maxsize=16)
 def summary_of(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
     return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
@@ -201,53 +183,27 @@ def references(claim: Claim, rows: Rows) -> Finding:
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 
-def lp_table(claim: Claim, rows: Rows) -> Finding:
-    """A ``figure`` of the tables of ``lp`` for the stored molecules; ``text`` are the numbers of a block."""
+def lp_memory(claim: Claim, rows: Rows) -> Finding:
+    """How many MB the tables of ``lp`` take for the stored molecules: all that masks are made from."""
     given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    tokenizer, width = load_tokenizer(given["tokenizer"]), VOCAB_ROWS[given["tokenizer"]]
-    constraint = build_constraint(given["lp"], tokenizer, width)
-    descriptors = lp_record(given["lp"]).descriptors or "plain"
-    programs = [constraint.compile(described(parse_smiles(text), descriptors)) for text in smiles]
-    text, automaton = given.get("text", ""), constraint.automaton
-    if given["figure"] == "memory":  # all that masks are made from
-        arrays: list[Any] = [automaton.classes, automaton.goto, automaton.move]
-        for program in programs:
-            arrays += [program.forced, program.entry, program.symbols, program.jump, program.block]
-        measured, words = sum(int(array.nbytes) for array in arrays) / 1e6, "its tables take {} MB"
-    elif given["figure"] == "kept":
-        measured = 100 * len(automaton.live) / len(automaton.classes)
-        words = "a FREE position lets {} % of the vocabulary through"
-    else:  # a number that begins with a digit joins no bracket
-        measured = skipped(automaton, programs[0], tokenizer.encode(f"<{text}>")[1:-1])
-        words = f"where <{text}> ends with its numbers, it leaves out {{}} FREE positions"
-    reason = (
-        f"The LP {given['lp']} for {len(smiles)} molecules under {given['tokenizer']}: {words.format(said(measured))}"
-    )
-    query = f"{MOLECULES} -- build_constraint({given['lp']!r}, {given['tokenizer']}, {width})"
-    return Finding(held_against(claim, measured), measured, f"{reason}{beside(claim)}.", query, "lp tables")
-
-
-def skipped(automaton: Automaton, program: Program, inside: list[int]) -> float:
-    """FREE positions of a block that stay unused when it ends behind these tokens; 0 where it may not end there."""
-    cells = np.flatnonzero((program.forced == NO_ID) & (program.block == 0))
-    if len(inside) >= len(cells):
-        return 0.0
-    node = KEEP
-    for cell, id_ in zip(cells, inside, strict=False):
-        node = node if program.entry[cell] == KEEP else int(program.entry[cell])
-        node = int(automaton.goto[node, automaton.classes[id_]])
-        if node == ILLEGAL:
-            return 0.0
-    behind = cells[len(inside)]
-    node = node if program.entry[behind] == KEEP else int(program.entry[behind])
-    may_end = automaton.legal[node, -SYMBOLS] and program.symbols[behind, 0] != NO_ID
-    return float(len(cells) - len(inside)) if may_end else 0.0
+    lp, tokenizer = given["lp"], load_tokenizer(given["tokenizer"])
+    constraint = build_constraint(lp, tokenizer, VOCAB_ROWS[given["tokenizer"]])
+    automaton, descriptors = constraint.automaton, lp_record(lp).descriptors or "plain"
+    arrays: list[Any] = [automaton.classes, automaton.goto, automaton.move]
+    for text in smiles:
+        program = constraint.compile(described(parse_smiles(text), descriptors))
+        arrays += [program.forced, program.entry, program.symbols, program.jump, program.block]
+    measured = sum(int(array.nbytes) for array in arrays) / 1e6
+    of = f"The LP {lp} for {len(smiles)} molecules under {given['tokenizer']}"
+    reason = f"{of}: its tables take {said(measured)} MB{beside(claim)}."
+    query = f"{MOLECULES} -- build_constraint({lp!r}, {given['tokenizer']}, {VOCAB_ROWS[given['tokenizer']]})"
+    return Finding(held_against(claim, measured), measured, reason, query, "lp tables")
 
 
 CHECKS: dict[str, Callable[[Claim, Rows], Finding]] = {
-    **{check.__name__: check for check in (agree, drift, examples, lp_table, needs, references, sql, tokens)},
+    **{check.__name__: check for check in (agree, drift, lp_memory, needs, references, sql, tokens)},
     "arithmetic": sql,
     "experiment": sql,
 }

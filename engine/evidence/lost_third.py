@@ -14,21 +14,6 @@ from engine.user_files import parsed_json
 FOLDER = "lost_third"
 MOST_BYTES, MOST_REASON = 2_000_000, 200
 KEYS = ("step", "lane", "molecules", "samples_per_molecule")
-NONE, EXACT, V43, REORDERED = "none", "exact", "v4.3", "exact-reordered"
-LANES: Mapping[str, str] = {
-    NONE: "no LP",
-    EXACT: "the exact LP",
-    V43: "v4.3 as it ran: 0.000 x 3, [OH]",
-    "v4.3-plain": "v4.3 with plain descriptors, [O]",
-    "v4.3-four": "v4.3 with 0.0000 x 3",
-    "v4.3-fitted": "v4.3, fitted placeholder",
-    "v3.9": "v3.9: blocklist, 0.000 x 3",
-    "v3.8": "v3.8 (reconstructed): blocklist, 0.0000 x 3",
-    "truncating": "truncating",
-    "guarded": "the guarded LP",
-    REORDERED: "the exact LP, another atom order",
-}
-"""What the experiment's lanes are called, in the order in which they ran."""
 
 Number = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)] | None
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

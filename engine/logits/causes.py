@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,7 +20,6 @@ from engine.logits.rules import Flags, Marks, Rules, Whole, has
 
 Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
 Certainty = Literal["sure", "likely", "possible"]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
 CERTAINTIES: tuple[Certainty, ...] = get_args(Certainty)
 RULES: Mapping[str, tuple[str, str]] = {
     # cause: its title; what it means and what tells it apart, in a sentence
@@ -78,13 +77,7 @@ class LogFinding:
     positions: tuple[int, ...]  # the first of them
     evidence: tuple[str, ...]
     places: int  # all positions
-
-    @property
-    def title(self) -> str:
-        return TITLES[self.cause]
-
-    def sheet(self) -> dict[str, Any]:
-        return asdict(self) | {"title": self.title}
+    title: str
 
 
 class DamageTally:
@@ -163,7 +156,8 @@ def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
         facts = [f"{count.total():,} {KINDS[kind]}" for kind, count in counts.items()]
         usual: dict[str, Any] = {"entries": max(of[kind] for kind in counts), "values": places.total()}
         usual |= {"positions": tuple(sorted(places)[:MOST_POSITIONS]), "places": len(places)}
-        return LogFinding(cause, certainty, evidence=(listed(facts), *filter(None, [more])), **(usual | own))
+        usual |= {"title": TITLES[cause], "evidence": (listed(facts), *filter(None, [more]))}
+        return LogFinding(cause, certainty, **(usual | own))
 
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
     padded = end = len(seen)
@@ -175,7 +169,7 @@ def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
         values = sum(count for kind in ("zero", "mask") for place, count in at[kind].items() if place >= padded)
         words, count = f"the last {end - padded:,} positions of the row, from {padded:,} on", tally.sums["entries"]
         certainty: Certainty = "sure" if end - padded > 1 else "likely"
-        yield LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded)
+        yield LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded, TITLES["padding"])
     memory = ("address", "denormal", "zero", "huge", "far")
     at = {**at} | {kind: Counter({p: c for p, c in at[kind].items() if p < padded}) for kind in (*memory, "mask")}
     if at["mask"]:

@@ -5,6 +5,7 @@ Shares count damage. Values masked on purpose and rows without a token are flagg
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -77,7 +78,7 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
         "garbage_share": figures["garbage_entries"] / entries,
         "flags": sorted(found["flags"] or (), key=lambda share: (*FLAGS, share["flag"]).index(share["flag"])),
         "positions": sorted(found["positions"] or (), key=lambda place: (-place["flagged"], place["position"])),
-        "findings": [finding.sheet() for finding in findings_in(entry)],
+        "findings": [asdict(finding) for finding in findings_in(entry)],
         "rule": rules.report,
     }
 

@@ -13,8 +13,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.figures.words import counted
-from engine.logits.causes import DamageTally, LogFinding, findings_of
+from engine.logits.causes import TITLES, DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import (
     BROKEN,
@@ -85,53 +85,46 @@ def add_file(
     entries = left_out = 0
     reasons: list[str] = []
     is_cut = False
-    try:
-        try:
+    say = progress or (lambda entries, share: None)
+    with ExitStack() as undoing:
+        with suppress(*BROKEN):
+            is_cut = True  # unless the loop gets to its end
             for number, (text, share) in enumerate(read_lines(path), start=1):
-                if text.isspace():
-                    continue
                 try:
-                    line = read_line(text)
-                    key = names.key(line)
-                    if key not in logs:
-                        if len(logs) == MOST_LOGS:
-                            what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
-                            raise FileFormatError(what, "Name them by --engine, --model and --precision")
-                        logs[key] = _Log(store, sha256, key)
-                    logs[key].add(line, number)
-                    entries += 1
+                    if not text.isspace():
+                        line = read_line(text)
+                        key = names.key(line)
+                        if key not in logs:
+                            if len(logs) == MOST_LOGS:
+                                what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+                                raise FileFormatError(what, "Name them by --engine, --model and --precision")
+                            logs[key] = _Log(store, sha256, key)
+                            undoing.callback(logs[key].abandon)
+                        logs[key].add(line, number)
+                        entries += 1
                 except NoEntryError as error:
                     if not text.endswith(b"\n"):
-                        is_cut = True
-                        continue
+                        break
                     left_out += 1
-                    if len(reasons) < MOST_NAMED:
-                        reasons.append(f"line {number:,}: {error}")
+                    reasons += [f"line {number:,}: {error}"] if len(reasons) < MOST_NAMED else []
                     if not logs and left_out == MOST_BAD_LINES:  # the file is no log
                         break
-                if progress is not None and number % REPORT_LINES == 0:
-                    progress(entries, share)
-        except BROKEN:
-            is_cut = True
-        if progress is not None:
-            progress(entries, 1.0)
+                if number % REPORT_LINES == 0:
+                    say(entries, share)
+            else:
+                is_cut = False
+        say(entries, 1.0)
         if not logs:
-            reason = f": {reasons[0]}" if reasons else ""
-            raise FileFormatError(
-                f"{shown(path.name)} has no logit entry{reason}", "A log has one JSON object per line"
-            )
+            what = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
+            raise FileFormatError(what, "A log has one JSON object per line")
         notes = ["The file is truncated; what could be read is here."] if is_cut else []
         if left_out:
             notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
         row = {"file": clean_text(path.name), "label": names.label, "left_out": left_out, "is_cut": is_cut}
         is_named = any((names.engine, names.model, names.precision))
-        return [log.publish(row, notes, is_named=is_named) for log in logs.values()]
-    except BaseException:
-        for log in logs.values():
-            if log.staging is not None:
-                with suppress(DriftscopeError):
-                    log.staging.abandon()
-        raise
+        added = [log.publish(row, notes, is_named=is_named) for log in logs.values()]
+        undoing.pop_all()
+    return added
 
 
 class _Log:
@@ -143,6 +136,11 @@ class _Log:
         is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
         self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
         self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
+
+    def abandon(self) -> None:
+        if self.staging is not None:
+            with suppress(DriftscopeError):
+                self.staging.abandon()
 
     def add(self, line: LogLine, number: int) -> None:
         if self.staging is not None:
@@ -180,7 +178,7 @@ class _Log:
             "notes": " ".join(notes) or None,
             "cause": findings[0].cause if findings else None,
             "certainty": findings[0].certainty if findings else None,
-            "findings": json.dumps([finding.sheet() for finding in findings]),
+            "findings": json.dumps([asdict(finding) for finding in findings]),
             **tally.sums, **tally.ends,
         }  # fmt: skip
         return AddedLog(self.staging.publish({k: v for k, v in row.items() if v is not None}), is_new=True)
@@ -190,11 +188,8 @@ def findings_in(entry: Entry) -> list[LogFinding]:
     """As they were stored with a log; a sheet may say anything."""
     try:
         sheets = parsed_json(entry.row.get("findings") or "[]")
-        names = set(LogFinding.__slots__)
-        usual = [
-            {"places": len(sheet["positions"])} | {k: v for k, v in sheet.items() if k in names} for sheet in sheets
-        ]
-        return [msgspec.convert(sheet, LogFinding) for sheet in usual]
+        usual = [{"places": len(one["positions"]), **one, "title": TITLES[one["cause"]]} for one in sheets]
+        return msgspec.convert(usual, list[LogFinding])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.inspection.memo import computed_once
 from engine.logits.causes import ON_PURPOSE
 from engine.logits.health import check_values, has_values
-from engine.logits.rules import Marks, Real, Whole
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -48,63 +49,40 @@ met AS (
 )
 """
 _ENTRIES = f"{MET} SELECT control_entry AS entry, checkpoint, token_idx, sequence FROM met ORDER BY entry"
-_BY_NUMBER = f"""
-{MET} SELECT count(*) = 0 AND (SELECT max(sequence) FROM logit_entries) > 0 AS by_number FROM named
-"""
-_VALUES = f"""
+_BY_NUMBER = f"{MET} SELECT count(*) = 0 AND (SELECT max(sequence) FROM logit_entries) > 0 AS by_number FROM named"
+_PAIRED = f"""
 {MET}
-SELECT met.control_entry AS entry, c.position, c.value AS control, t.value AS test,
-       coalesce(len(c.flags) > 0 OR len(t.flags) > 0, false) AS is_flagged
-FROM met
-JOIN logit_values AS c ON c.log_id = $control AND c.entry = met.control_entry
-JOIN logit_values AS t ON t.log_id = $test AND t.entry = met.test_entry AND t.position = c.position
-ORDER BY met.control_entry, c.position
-"""
-# Distances are relative: root mean squares of differences, over that of the other log's values. Joined step by step:
-# by positions first, values of all entries would meet each other.
-_DISTANCES = f"""
-{MET}
-, next AS (
-    SELECT met.test_entry, met.control_entry, later.entry AS next_entry
+, paired AS MATERIALIZED (
+    SELECT met.control_entry AS entry, met.checkpoint, met.sequence, met.token_idx, c.position, c.value AS control,
+           t.value AS test, coalesce(len(c.flags) > 0 OR len(t.flags) > 0, false) AS is_flagged
     FROM met
-    JOIN (SELECT checkpoint, sequence, token_idx, min(entry) AS entry FROM logit_entries WHERE log_id = $control
-          GROUP BY ALL) AS later
-      ON later.checkpoint = met.checkpoint AND later.sequence = met.sequence
-     AND later.token_idx::BIGINT = met.token_idx::BIGINT + 1
+    JOIN logit_values AS c ON c.log_id = $control AND c.entry = met.control_entry
+    JOIN logit_values AS t ON t.log_id = $test AND t.entry = met.test_entry AND t.position = c.position
+)
+"""
+_VALUES = f"{_PAIRED} SELECT entry, position, control, test, is_flagged FROM paired ORDER BY entry, position"
+# Distances are relative: root mean squares of differences, over that of the other log's values.
+_DISTANCES = f"""
+{_PAIRED}
+, next AS (
+    SELECT checkpoint, sequence, token_idx::BIGINT - 1 AS token_idx, min(entry) AS next_entry
+    FROM logit_entries WHERE log_id = $control GROUP BY ALL
 ),
-tested AS MATERIALIZED (
-    SELECT next.*, position, value AS t
-    FROM next JOIN logit_values ON log_id = $test AND entry = test_entry AND len(flags) = 0
-),
-paired AS MATERIALIZED (
-    SELECT tested.*, value AS c
-    FROM tested JOIN logit_values AS v ON log_id = $control AND entry = control_entry AND v.position = tested.position
-     AND len(flags) = 0
+sound AS MATERIALIZED (
+    SELECT * FROM paired JOIN next USING (checkpoint, sequence, token_idx) WHERE NOT is_flagged
 ),
 near AS (
-    SELECT sqrt(sum((t - c) ** 2) / sum(c ** 2)) AS own, sqrt(sum((t - value) ** 2) / sum(value ** 2)) AS next
-    FROM paired JOIN logit_values AS v ON log_id = $control AND entry = next_entry AND v.position = paired.position
+    SELECT sqrt(sum((test - control) ** 2) / sum(control ** 2)) AS own,
+           sqrt(sum((test - value) ** 2) / sum(value ** 2)) AS next
+    FROM sound JOIN logit_values AS v ON log_id = $control AND v.entry = next_entry AND v.position = sound.position
      AND len(flags) = 0
-    GROUP BY test_entry
-    HAVING sum(c ** 2) > 0 AND sum(value ** 2) > 0
+    GROUP BY sound.entry HAVING sum(control ** 2) > 0 AND sum(value ** 2) > 0
 )
 SELECT count(*) AS entries, count(*) FILTER (next < own) AS nearer, median(own) AS own, median(next) AS next FROM near
 """
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ValuePairs:
-    """N pairs of values in the control's order, NaN among them."""
-
-    entry: Whole  # the control's
-    position: Whole
-    control: Real
-    test: Real
-    is_flagged: Marks  # either of them
-    is_finite: Marks  # both of them
-
-    def where(self, kept: Marks | Whole) -> ValuePairs:
-        return ValuePairs(*(getattr(self, name)[kept] for name in self.__slots__))
+Pairs = dict[str, NDArray[Any]]
+"""N pairs of values in the control's order: entry (the control's), position, control, test, is_flagged (either of
+them), is_finite (both of them)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,37 +101,36 @@ def _table(store: Store, sql: str, control: Entry, test: Entry) -> pa.Table:
 
 
 @computed_once(4)
-def pairs_of(store: Store, control: Entry, test: Entry) -> tuple[pa.Table, ValuePairs, bool]:
+def pairs_of(store: Store, control: Entry, test: Entry) -> tuple[pa.Table, Pairs, bool]:
     """The entries that both logs have, in the control's order; their values; whether several texts are matched by their
     numbers alone. Damaged logs are an error."""
     check_values(store, control)
     check_values(store, test)
-    entry, position, one, other, is_flagged = (c.to_numpy() for c in _table(store, _VALUES, control, test).columns)
-    is_finite = np.isfinite(one) & np.isfinite(other)
+    values = _table(store, _VALUES, control, test)
+    pairs = {name: values[name].to_numpy() for name in values.column_names}
+    pairs["is_finite"] = np.isfinite(pairs["control"]) & np.isfinite(pairs["test"])
     (by_number,) = _table(store, _BY_NUMBER, control, test)["by_number"].to_pylist()
-    entries = _table(store, _ENTRIES, control, test)
-    pairs = ValuePairs(entry, position, one, other, is_flagged, is_finite)
-    return entries, pairs, by_number
+    return _table(store, _ENTRIES, control, test), pairs, by_number
 
 
-def late_read(store: Store, log: Entry, others: Sequence[Entry]) -> LateRead | None:
-    """Against the first of the others, newest first, that shows it; damaged ones and other models show nothing."""
-    model = log.row.get("model")
-    same = [other for other in reversed(others) if model and other.row.get("model") == model and other.id != log.id]
-    able = [other for other in same if has_values(other) and not is_damaged(other)]
-    return next(filter(None, (_against(store, log, other) for other in able[:MOST_OTHERS])), None)
-
-
-def late_in_store(store: Store, log: Entry) -> LateRead | None:
-    """Against the other logs of the store; None where the log is damaged anyway, or nothing shows it."""
-    if is_damaged(log) or not has_values(log):
-        return None
-    return late_read(store, log, store.found(LOGIT_LOG).entries)
+def chosen(pairs: Pairs, kept: NDArray[Any]) -> Pairs:
+    return {name: column[kept] for name, column in pairs.items()}
 
 
 def is_damaged(entry: Entry) -> bool:
     """By the cause that was found when it was read in."""
     return entry.row.get("cause") is not None and entry.row["cause"] not in ON_PURPOSE
+
+
+def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -> LateRead | None:
+    """Against the first of the others (else of the store's logs), newest first, that shows it; damaged ones and other
+    models show nothing, and a damaged log is not looked at."""
+    if is_damaged(log) or not has_values(log) or not log.row.get("model"):
+        return None
+    newest = [other for other in reversed(others or store.found(LOGIT_LOG).entries) if other.id != log.id]
+    same = [one for one in newest if one.row.get("model") == log.row["model"] and has_values(one)]
+    able = [other for other in same if not is_damaged(other)]
+    return next(filter(None, (_against(store, log, other) for other in able[:MOST_OTHERS])), None)
 
 
 @computed_once(64)
@@ -172,12 +149,9 @@ def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """
     newest = [entry for entry in reversed(entries) if has_values(entry)][:MOST_PAIRED]
 
-    def worth(pair: tuple[Entry, ...]) -> tuple[int, bool, int, int]:
-        one, other = (entry.row for entry in pair)
-        ours = [one["origin"], other["origin"]].count("measured")
-        is_same, entries = one.get("precision") == other.get("precision"), min(one["entries"], other["entries"])
-        return sum(not is_damaged(entry) for entry in pair), is_same, ours, entries
-
     pairs = [(log, other) for log, other in combinations(newest, 2) if log.row.get("model")
              and log.row["model"] == other.row.get("model") and log.row["engine"] != other.row["engine"]]  # fmt: skip
-    return max(pairs, key=worth, default=tuple(newest[:1]))
+    return max(pairs, default=tuple(newest[:1]), key=lambda pair: (
+        sum(not is_damaged(entry) for entry in pair), pair[0].row.get("precision") == pair[1].row.get("precision"),
+        sum(entry.row["origin"] == "measured" for entry in pair), min(entry.row["entries"] for entry in pair),
+    ))  # fmt: skip

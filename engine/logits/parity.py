@@ -18,7 +18,7 @@ from engine.figures.statistics import ranks
 from engine.figures.words import counted, percent, precision_name, shortened
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
-from engine.logits.pairs import ValuePairs, pairs_of
+from engine.logits.pairs import Pairs, chosen, pairs_of
 from engine.logits.rules import Marks, Real, Whole, load_rules
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -34,6 +34,8 @@ FILTERS: Mapping[str, Callable[[Whole], Marks]] = {
 }
 Parity = dict[str, Any]
 FIGURES = ("max_difference", "mean_difference", "shift", "relative", "max_relative", "cosine", "rank", "top_1")
+MEANS = ("cosine", "rank", "has_same_top")  # of entries: the last three figures
+PLACE = ("values", "max_difference", "relative", "cosine", "has_same_top")
 
 
 def log_name(row: Mapping[str, Any]) -> str:
@@ -55,7 +57,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     if control.id == test.id:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
     met, pairs, by_number = pairs_of(store, control, test)
-    if len(pairs.entry) == 0:
+    if len(pairs["entry"]) == 0:
         what = f"{control.id} and {test.id} share no checkpoint, token and position"
         raise FileFormatError(what, "Log the same prompt with both")
     one, other = log_name(control.row), log_name(test.row)
@@ -64,9 +66,9 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     tolerance = max(map(load_rules().tolerance, precisions))
     filters: list[dict[str, Any]] = []
     for name, keeps in FILTERS.items():
-        kept = pairs.where(keeps(pairs.position))
-        flagged, whole = int(kept.is_flagged.sum()), _agreement(kept)
-        without = _agreement(kept.where(~kept.is_flagged)) if flagged else whole
+        kept = chosen(pairs, keeps(pairs["position"]))
+        flagged, whole = int(kept["is_flagged"].sum()), _agreement(kept)
+        without = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else whole
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
     counts = {row["log_id"]: row["entries"] for row in store.table(_COUNTS, of=[control.id, test.id]).to_pylist()}
     places = _places(met, pairs)
@@ -81,111 +83,98 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         "only_test": counts[test.id] - len(places),
         "filters": filters,
         "supported": next((f["name"] for f in filters if not f["flagged"] and f["with_flagged"]["values"]), None),
-        "flagged_positions": np.unique(pairs.position[pairs.is_flagged]).tolist(),
+        "flagged_positions": np.unique(pairs["position"][pairs["is_flagged"]]).tolist(),
         "places": places[:MOST_TOKENS],
         "tolerance": tolerance,
         "diverging": next((place for place in places if (place["relative"] or 0.0) > tolerance), None),
     }
 
 
-class _Groups:
-    """Values in order of their entries, summed and compared within each."""
-
-    def __init__(self, entry: Whole) -> None:
-        self.starts = np.flatnonzero(np.concatenate([[True], entry[1:] != entry[:-1]]))
-        self.widths = np.diff(np.append(self.starts, len(entry)))
-        self.row = np.repeat(np.arange(len(self.starts)), self.widths)
-
-    def sums(self, values: Real) -> Real:
-        return np.asarray(np.add.reduceat(values, self.starts))
-
-    def cosine(self, one: Real, other: Real) -> Real:
-        """NaN where one of the two is 0. Scaled first: huge numbers have no square."""
-        scaled = []
-        for values in (one, other):
-            most = np.maximum.reduceat(np.abs(values), self.starts)[self.row]
-            scaled.append(np.divide(values, most, out=np.zeros_like(values), where=most > 0))
-        size = np.sqrt(self.sums(scaled[0] ** 2)) * np.sqrt(self.sums(scaled[1] ** 2))
-        return np.asarray(np.divide(self.sums(scaled[0] * scaled[1]), size, np.full(len(size), np.nan), where=size > 0))
-
-    def rank(self, one: Real, other: Real) -> Real:
-        """Spearman's correlation: of ranks among all, since an entry's mean is taken away."""
-        centred = []
-        for values in (one, other):
-            places = np.unique(values, return_inverse=True)[1].astype(np.int64)
-            ranked = ranks((self.row * len(values) + places).astype(np.float64))
-            centred.append(ranked - (self.sums(ranked) / self.widths)[self.row])
-        return self.cosine(*centred)
-
-    def top(self, values: Real) -> Whole:
-        """The place of each entry's largest value."""
-        is_best = values == np.maximum.reduceat(values, self.starts)[self.row]
-        places = np.where(is_best, np.arange(len(values)), len(values))
-        return np.asarray(np.minimum.reduceat(places, self.starts))
-
-
 @np.errstate(over="ignore", invalid="ignore")  # of values near the largest that there are, sums are infinite
-def _agreement(pairs: ValuePairs) -> dict[str, Any]:
+def by_entry(pairs: Pairs, *, is_ranked: bool = False) -> dict[str, Real]:
+    """Figures of each entry [E], of pairs of finite values; NaN where there is none."""
+    control, test, entry = (pairs[name] for name in ("control", "test", "entry"))
+    starts = np.flatnonzero(np.diff(entry, prepend=-1))
+    widths = np.diff(np.append(starts, len(entry)))
+    row, place, none = np.repeat(np.arange(len(starts)), widths), np.arange(len(entry)), np.full(len(starts), np.nan)
+
+    def sums(values: Real) -> Real:
+        return np.asarray(np.add.reduceat(values, starts))
+
+    def most(values: Real) -> Real:
+        return np.asarray(np.maximum.reduceat(values, starts))
+
+    def cosine(*both: Real) -> Real:
+        """Scaled first: huge numbers have no square."""
+        sizes = [most(np.abs(values))[row] for values in both]
+        one, other = (
+            np.divide(v, size, out=np.zeros_like(v), where=size > 0) for v, size in zip(both, sizes, strict=True)
+        )
+        size = np.sqrt(sums(one**2)) * np.sqrt(sums(other**2))
+        return np.asarray(np.divide(sums(one * other), size, none.copy(), where=size > 0))
+
+    def centred_ranks(values: Real) -> Real:
+        """Of ranks among all, since an entry's mean is taken away."""
+        ranked = ranks((row * len(values) + np.unique(values, return_inverse=True)[1]).astype(np.float64))
+        return np.asarray(ranked - (sums(ranked) / widths)[row])
+
+    def top(values: Real) -> Whole:
+        """The place of each entry's largest value."""
+        return np.asarray(np.minimum.reduceat(np.where(values == most(values)[row], place, len(place)), starts))
+
+    size = np.sqrt(sums(control**2))
+    return {
+        "entry": entry[starts],
+        "values": widths,
+        "max_difference": most(np.abs(test - control)),
+        "relative": np.where(size > 0, np.sqrt(sums((test - control) ** 2)) / size, np.nan),
+        "cosine": cosine(control, test),
+        "rank": cosine(centred_ranks(control), centred_ranks(test)) if is_ranked else none,
+        "has_same_top": np.where(widths > 1, top(control) == top(test), np.nan),
+    }
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _agreement(pairs: Pairs) -> dict[str, Any]:
     """Of pairs of finite values; a figure is null where it cannot be computed.
 
     Differences are test minus control. ``relative`` is the root mean square of the differences over that of the
     control; it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of
     one value, over the larger of the pair. ``cosine``, ``rank`` and ``top_1`` are means over entries.
     """
-    finite = pairs.where(pairs.is_finite)
-    counts = {"entries": 0, "values": len(finite.entry), "not_finite": int((~pairs.is_finite).sum())}
-    if not len(finite.entry):
+    finite, is_finite = chosen(pairs, pairs["is_finite"]), pairs["is_finite"]
+    counts = {"entries": 0, "values": int(is_finite.sum()), "not_finite": int((~is_finite).sum())}
+    if not counts["values"]:
         return counts | dict.fromkeys(FIGURES)
-
-    def mean(values: Real) -> float | None:
-        known = values[np.isfinite(values)]
-        return float(known.mean()) if len(known) else None
-
-    rows, control, test = _Groups(finite.entry), finite.control, finite.test
+    rows, control, test = by_entry(finite, is_ranked=True), finite["control"], finite["test"]
+    means = [rows[name][np.isfinite(rows[name])] for name in MEANS]
     difference, size = test - control, np.maximum(np.abs(control), np.abs(test))
-    most = float(np.abs(control).max())
-    is_wide = rows.widths > 1
+    most = np.abs(control).max()
     figures = (
         np.abs(difference).max(),
         np.abs(difference).mean(),
         difference.mean(),
         np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)) if most else None,
         np.divide(np.abs(difference), size, out=np.zeros_like(size), where=size > 0).max(),
-        mean(rows.cosine(control, test)),
-        mean(rows.rank(control, test)),
-        (rows.top(control) == rows.top(test))[is_wide].mean() if is_wide.any() else None,
+        *(mean.mean() if len(mean) else None for mean in means),
     )
     known = [None if figure is None else float(figure) for figure in figures]
-    return counts | {"entries": len(rows.starts)} | dict(zip(FIGURES, known, strict=True))
+    return counts | {"entries": len(rows["entry"])} | dict(zip(FIGURES, known, strict=True))
 
 
-@np.errstate(over="ignore", invalid="ignore")
-def _places(met: pa.Table, pairs: ValuePairs) -> list[dict[str, Any]]:
+def _places(met: pa.Table, pairs: Pairs) -> list[dict[str, Any]]:
     """The entries that share a position, in the control's order."""
-    whole = _Groups(pairs.entry)
-    entries, flagged = pairs.entry[whole.starts], np.add.reduceat(pairs.is_flagged, whole.starts, dtype=np.int64)
-    where = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries)))
-    found = np.full((5, len(entries)), np.nan)
-    found[0] = 0
-    sound = pairs.where(pairs.is_finite & ~pairs.is_flagged)
-    if len(sound.entry):
-        rows, difference = _Groups(sound.entry), sound.test - sound.control
-        here = np.searchsorted(entries, sound.entry[rows.starts])
-        found[0, here] = rows.widths
-        found[1, here] = np.maximum.reduceat(np.abs(difference), rows.starts)
-        most = np.sqrt(rows.sums(sound.control**2))
-        found[2, here] = np.where(most > 0, np.sqrt(rows.sums(difference**2)) / most, np.nan)
-        found[3, here] = rows.cosine(sound.control, sound.test)
-        found[4, here] = np.where(rows.widths > 1, rows.top(sound.control) == rows.top(sound.test), np.nan)
-    columns = [where[name].to_pylist() for name in ("checkpoint", "token_idx", "sequence")]
-    known = [[value if np.isfinite(value) else None for value in column] for column in found[1:].tolist()]
-    names = ("values", "max_difference", "relative", "cosine", "has_same_top", "flagged")
-    same = [None if value is None else bool(value) for value in known.pop()]
-    figures = zip(found[0].astype(int).tolist(), *known, same, flagged.tolist(), strict=True)
-    return [
-        {"checkpoint": checkpoint, "token_idx": token, "sequence": text, **dict(zip(names, row, strict=True))}
-        for checkpoint, token, text, row in zip(*columns, figures, strict=True)
-    ]
+    entries, starts = np.unique(pairs["entry"], return_index=True)
+    rows: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
+    figures = by_entry(chosen(pairs, pairs["is_finite"] & ~pairs["is_flagged"]))
+    known = {
+        row[0]: dict(zip(PLACE, [value if np.isfinite(value) else None for value in row[1:]], strict=True))
+        for row in zip(*(figures[name].tolist() for name in ("entry", *PLACE)), strict=True)
+    }
+    for row, flagged in zip(rows, np.add.reduceat(pairs["is_flagged"], starts, dtype=np.int64).tolist(), strict=True):
+        row |= dict.fromkeys(PLACE) | {"values": 0} | known.get(row.pop("entry"), {}) | {"flagged": flagged}
+        row["has_same_top"] = None if row["has_same_top"] is None else bool(row["has_same_top"])
+    return rows
 
 
 # --- in sentences ---------------------------------------------------------------------------------------------------
@@ -193,39 +182,32 @@ def _places(met: pa.Table, pairs: ValuePairs) -> list[dict[str, Any]]:
 
 def parity_sentences(parity: Parity) -> list[str]:
     """The answer first, then where they diverge, flags, and what was left out."""
-    agreed, flagged, first = (
-        parity["filters"][0]["without_flagged"],
-        parity["filters"][0]["flagged"],
-        parity["diverging"],
-    )
+    agreed, flagged = parity["filters"][0]["without_flagged"], parity["filters"][0]["flagged"]
+    first, relative = parity["diverging"], agreed["relative"]
     names, mean = f"{parity['test_name']} and {parity['control_name']}", agreed["mean_difference"]
     pairs = f"{counted(agreed['values'], 'value')} of {counted(agreed['entries'], 'entry', 'entries')}"
     if not agreed["values"]:
         found = [f"{names} cannot be compared: no pair of values is without a flag."]
     elif agreed["max_difference"] == 0:
         found = [f"{names} agree bit for bit in {pairs}."]
-    elif agreed["relative"] is None:
+    elif relative is None:
         found = [f"{names} differ by {mean:.2g} on average in {pairs}, all 0 in the control."]
     else:
         # Decimal digits to which the values agree, by the root mean square of their differences.
-        digits = max(0, min(MOST_DIGITS, math.floor(-math.log10(agreed["relative"]))))
+        digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative)))), "digit")
         rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
         top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
-        found = [
-            f"{names} agree to about {counted(digits, 'digit')}: {pairs} differ by {mean:.2g} on average and "
-            f"{agreed['max_difference']:.2g} at most{rank}{top}."
-        ]
+        most = f"{mean:.2g} on average and {agreed['max_difference']:.2g} at most"
+        found = [f"{names} agree to about {digits}: {pairs} differ by {most}{rank}{top}."]
         if abs(agreed["shift"]) >= 0.9 * mean:
             found[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
     if first is not None:
-        found.append(
-            f"First divergence: checkpoint {first['checkpoint']}, token {first['token_idx']:,}, relative difference "
-            f"{first['relative']:.2g}; their precision explains {parity['tolerance']:g}."
-        )
-    elif agreed["relative"] is not None:
-        found.append(
-            f"No divergence: no relative difference is over {parity['tolerance']:g}, which precision explains."
-        )
+        place = f"checkpoint {first['checkpoint']}, token {first['token_idx']:,}"
+        explained = f"their precision explains {parity['tolerance']:g}"
+        found.append(f"First divergence: {place}, relative difference {first['relative']:.2g}; {explained}.")
+    elif relative is not None:
+        limit = parity["tolerance"]
+        found.append(f"No divergence: no relative difference is over {limit:g}, which precision explains.")
     if not flagged:
         found.append("No compared value has a flag; no position filter is needed.")
     else:

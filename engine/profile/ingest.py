@@ -13,14 +13,12 @@ import re
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import pyarrow as pa
 
 from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
@@ -41,7 +39,6 @@ from engine.user_files import open_file
 MOST_NAME = 60
 FILES = "profiles"  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
-Tables = Mapping[str, pa.Table]
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 
 
@@ -122,15 +119,41 @@ def add_trace(
     columns, counts, file = read_trace(path, say)
     summariser = Summariser(columns, families)
     figures, tables, order = summariser.summary(trace_id)
-    tables, warnings = _with_steps(tables, trace_id, metadata)
+    odd = {
+        "with only a begin or an end: left out": counts["pair"],
+        "without a readable duration: calls of no time": counts["no_duration"],
+        "with a negative duration: in the sums as it is": counts["negative"],
+        "without a readable time: in the sums, not in the timeline": counts["no_time"],
+        "in invalid JSON: read leniently": file.lenient,
+    }
+    warnings = [f"{counted(count, 'event')} {what}" for what, count in odd.items() if count]
+    # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.
+    if not {"device", "host"} & set(summariser.sides):
+        warnings.append("no work is in it: neither kernels nor operators")
+    elif "device" not in summariser.sides and any(
+        one.category.casefold().startswith(OF_DEVICES) for one in summariser.operations
+    ):
+        warnings.append("no work of a device is in it: its figures are of operators on the CPU")
+    if metadata.written:  # what the steps wrote, where each step has its mark
+        marks = tables.get(TRACE_MARKS.name)
+        marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
+        if marked == metadata.steps:
+            steps = [{"trace_id": trace_id, **step} for step in metadata.written]
+            tables = {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(steps)}
+        else:
+            warnings.append(f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out")
+    devices = file.head.get("deviceProperties")
+    named = [one.get("name") for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
+    kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
+    device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
     events = summariser.events(trace_id, order) if with_events else iter(())
     row |= figures | {
         "form": "events",
-        "device": _device_name(file.head),
+        "device": device.encode("utf-8", "replace").decode() or None,
         "is_complete": True,
         "flows": counts["flow"],
         "others": counts["other"],
-        "warnings": "\n".join((*_warnings(counts, file.lenient), *_no_work(summariser), *warnings)) or None,
+        "warnings": "\n".join(warnings) or None,
     }
     if keep_file:
         with path.open("rb") as source:
@@ -175,44 +198,3 @@ def new_trace_id(name: str) -> str:
     plain = re.sub(r"\.(?:json|pt\.trace|gz|tsv|csv|txt)\b", "", name)
     plain = re.sub(r"[^A-Za-z0-9.]+", "-", plain).strip("-.")[:MOST_NAME].rstrip("-.")
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{plain or 'trace'}-{uuid.uuid4().hex[:6]}"
-
-
-def _with_steps(tables: Tables, trace_id: str, metadata: TraceMetadata) -> tuple[Tables, Sequence[str]]:
-    """With what the steps wrote, where each step has its mark; else a warning."""
-    if not metadata.written:
-        return tables, ()
-    marks = tables.get(TRACE_MARKS.name)
-    marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
-    if marked != metadata.steps:
-        return tables, (f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out",)
-    rows = [{"trace_id": trace_id, **row} for row in metadata.written]
-    return {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(rows)}, ()
-
-
-def _warnings(counts: Mapping[str, int], lenient: int) -> Iterator[str]:
-    """How many events are odd, and what was done with them."""
-    odd = {
-        "with only a begin or an end: left out": counts["pair"],
-        "without a readable duration: calls of no time": counts["no_duration"],
-        "with a negative duration: in the sums as it is": counts["negative"],
-        "without a readable time: in the sums, not in the timeline": counts["no_time"],
-        "in invalid JSON: read leniently": lenient,
-    }
-    yield from (f"{counted(count, 'event')} {what}" for what, count in odd.items() if count)
-
-
-def _no_work(found: Summariser) -> Iterator[str]:
-    """A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be."""
-    if not {"device", "host"} & set(found.sides):
-        yield "no work is in it: neither kernels nor operators"
-    elif "device" not in found.sides and any(o.category.casefold().startswith(OF_DEVICES) for o in found.operations):
-        yield "no work of a device is in it: its figures are of operators on the CPU"
-
-
-def _device_name(head: Mapping[str, Any]) -> str | None:
-    """Each kind once, with how many there are."""
-    devices = head.get("deviceProperties")
-    named = [device.get("name") for device in devices if isinstance(device, dict)] if isinstance(devices, list) else []
-    names = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
-    texts = [f"{count} x {name}" if count > 1 else name for name, count in names.items()]
-    return ", ".join(texts).encode("utf-8", "replace").decode() or None

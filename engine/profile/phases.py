@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ MARKS = """
 SELECT name, thread, start_us, dur_us FROM trace_marks
 WHERE family = $family AND start_us + dur_us > start_us AND list_contains($names, name) ORDER BY start_us, -dur_us
 """
-WRITTEN = "SELECT step, piece, mark FROM trace_steps ORDER BY step, sample_id, pos"
+WRITTEN = "SELECT step, list(DISTINCT coalesce(mark, 'unknown')) AS marks FROM trace_steps GROUP BY step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class StepPhases:
     start_us: float
     dur_us: float
     phases_us: Mapping[str, float]
-    tokens: tuple[tuple[str, str], ...]  # each one's text, and its mark
     state: str
 
 
@@ -58,26 +56,18 @@ def steps_of(store: Store, entry: Entry) -> tuple[list[StepPhases], float | None
             # What plain `generate` does between its marks is inside of a decode that is outside of the step.
             outer = marks[parent[place]]["name"] if place == above and parent[place] >= 0 else row["name"]
             phases[above][NAMES.get(outer, OTHER)] += float(own[place]) / 1000
-    written: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in store.table(WRITTEN, of=[entry.id]).to_pylist():
-        written[row["step"]].append(row)
+    written = {row["step"]: row["marks"] for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
     steps = []
     for number, place in enumerate(place for place, row in enumerate(marks) if row["name"] == STEP):
-        found = {row["mark"] for row in written[number]}
-        state = next((mark for mark in ("junk", "cut") if mark in found), "normal")
-        state = "unknown" if state == "normal" and (not found or None in found) else state
-        tokens = tuple((row["piece"] or "", row["mark"] or "") for row in written[number])
-        steps.append(StepPhases(number, marks[place]["start_us"], marks[place]["dur_us"], phases[place], tokens, state))
+        found = written.get(number, ["unknown"])
+        state = next((state for state in ("junk", "cut", "unknown") if state in found), "normal")
+        steps.append(StepPhases(number, marks[place]["start_us"], marks[place]["dur_us"], phases[place], state))
     templates = [row["dur_us"] for row in marks if row["name"] == f"{PREFIX}{TEMPLATE}"]
     why = ""
-    if not steps and entry.row.get("origin") != "measured":
-        why = "it was not captured here, so its passes and what they wrote are not known"
-    elif not steps:
-        why = "it has no marks of passes: it is an older one, or of a backend without separate passes"
-    elif not any(step.tokens for step in steps):
-        why = "it has no tokens of its passes"
+    if not steps:
+        why = "it has no marks of passes: it was not captured here, or by a backend without separate passes"
     elif all(step.state == "unknown" for step in steps):
-        why = "which tokens of its passes are junk is not known: their places in the texts are missing"
+        why = "which tokens of its passes are junk is not known"
     return steps, sum(templates) if templates else None, why
 
 
@@ -86,13 +76,6 @@ def marks_of(store: Store, entry: Entry, family: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]]
     rows = store.table(MARKS, {"family": family, "names": [STEP, *NAMES]}, of=[entry.id]).to_pylist()
     return rows
-
-
-def example_of(steps: Sequence[StepPhases]) -> StepPhases:
-    """The step whose time is nearest the median, if possible one without a prefill."""
-    chosen = [step for step in steps if "prefill" not in step.phases_us] or list(steps)
-    middle = median(step.dur_us for step in chosen)
-    return min(chosen, key=lambda step: (abs(step.dur_us - middle), step.step))
 
 
 def mean_us(steps: Sequence[StepPhases]) -> dict[str, float]:

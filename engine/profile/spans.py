@@ -104,9 +104,6 @@ class Bins:
         width = max(1, -(-(end - start) // count))
         return cls(start, width, max(1, -(-(end - start) // width)))
 
-    def of(self, times: Ints) -> Ints:
-        return np.clip((times - self.start) // self.width, 0, self.count - 1)
-
 
 def binned(bins: Bins, group: npt.NDArray[Any], groups: int, start: Ints, end: Ints) -> Ints:
     """Time that spans of each group take in each bin, [groups, bins]; what lies outside all bins is left out.
@@ -115,7 +112,7 @@ def binned(bins: Bins, group: npt.NDArray[Any], groups: int, start: Ints, end: I
     """
     low, high = bins.start, bins.start + bins.width * bins.count
     start, end = np.clip(start, low, high), np.clip(end, low, high)
-    first, last = bins.of(start), bins.of(end)
+    first, last = (np.clip((times - low) // bins.width, 0, bins.count - 1) for times in (start, end))
     size = groups * bins.count
     begins, ends = group * bins.count + first, group * bins.count + last
     time = np.zeros(size, np.int64)

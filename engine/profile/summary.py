@@ -55,12 +55,14 @@ class Summariser:
         del host, parent
         tables[TRACE_MARKS.name] = self._marks(trace_id)
         figures, tables[TRACE_GAPS.name] = self._devices(trace_id, order)
-        figures |= {
-            "events": len(self.columns),
-            "span_us": (self.last - self.zero) / 1000,
-            "joined": joined,
-            "other_share": _other_share(ops),
-        }
+        figures |= {"events": len(self.columns), "span_us": (self.last - self.zero) / 1000, "joined": joined}
+        # Of the work: that of devices, or where there is none, of operators.
+        work, columns = "device" if "device" in self.sides else "host", ("side", "family", "self_us")
+        times = [
+            (one, us) for side, one, us in zip(*(ops[n].to_pylist() for n in columns), strict=True) if side == work
+        ]
+        total = sum(us for _, us in times)
+        figures["other_share"] = sum(us for one, us in times if one == "other") / total if total > 0 else None
         return figures, {name: table for name, table in tables.items() if table.num_rows}, order
 
     def events(self, trace_id: str, order: Ints) -> Iterator[pa.Table]:
@@ -175,9 +177,9 @@ class Summariser:
         rows = self._rows("device")
         if not len(rows):
             return {}, TRACE_GAPS.schema.empty_table()
-        devices = np.array([_device_number(one.device or "") for one in self.operations], np.int64)[
-            self.columns.op[rows]
-        ]
+        names = [one.device or "" for one in self.operations]
+        numbers = [int(name) if name.isascii() and name.isdigit() and len(name) < 10 else NONE for name in names]
+        devices = np.array(numbers, np.int64)[self.columns.op[rows]]
         sums_ns = dict.fromkeys(("busy", "idle", "overlap", "copy_overlap"), 0)
         parts: list[tuple[Ints, ...]] = []  # of each device's longest gaps: an operation there, start, length, ends
         count = 0
@@ -248,19 +250,6 @@ def exact_sums(group: npt.NDArray[Any], values: Ints, groups: int) -> list[int]:
     if any(abs(one) >= 2**63 for one in found):
         raise FileFormatError("durations of this trace add up to over 292 years", "Record it again")
     return found
-
-
-def _other_share(ops: pa.Table) -> float | None:
-    """Of the work: that of devices, or where there is none, of operators."""
-    rows = ops.select(["side", "family", "self_us"]).to_pylist()
-    work = "device" if any(row["side"] == "device" for row in rows) else "host"
-    some = [(row["family"], row["self_us"]) for row in rows if row["side"] == work]
-    total = sum(time for _, time in some)
-    return sum(time for family, time in some if family == "other") / total if total > 0 else None
-
-
-def _device_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else NONE
 
 
 def _table(table: Table, trace_id: str, **columns: Any) -> pa.Table:

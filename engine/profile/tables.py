@@ -1,7 +1,7 @@
 """Traces that were summed up already: tables of name, count, total_ms, avg_ms, one operation per line.
 
 Separated by tabs or commas, with or without a header. Such a trace has no timeline, no gaps and no joins. Its sums are
-the table's; lines whose average does not match their total are counted in a warning.
+the table's.
 """
 
 from __future__ import annotations
@@ -48,77 +48,65 @@ def looks_like_a_table(path: Path) -> bool:
 
 def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     """The table of operations, and columns of the trace's own row."""
-    rows, odd = _rows(path)
+    rows = _rows(path)
     named = [families.of_name(name) for name, _, _ in rows]
     has_device = any(side == "device" for side, _ in named)
-    operations = []
-    for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True)):
-        family = HOST_WORK if side == "host" and has_device else family
-        row: dict[str, Any] = {
-            "trace_id": trace_id,
-            "op": number,
-            "side": side,
-            "family": family,
-            "name": name,
-            "calls": calls,
-        }
-        operations.append(row | {"short_name": short_name(name), "total_ns": total_ns, "total_us": total_ns / 1000})
-    work = [row for row in operations if row["side"] == ("device" if has_device else "host")]
-    total = sum(row["total_ns"] for row in work)
-    other = sum(row["total_ns"] for row in work if row["family"] == "other")
+    operations: list[dict[str, Any]] = [
+        {"trace_id": trace_id, "op": number, "side": side, "name": name, "short_name": short_name(name),
+         "family": HOST_WORK if side == "host" and has_device else family,
+         "calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
+        for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True))
+    ]  # fmt: skip
+
+    def summed_ns(side: str, family: str = "") -> int:
+        return sum(one["total_ns"] for one in operations if one["side"] == side and family in ("", one["family"]))
+
+    work = "device" if has_device else "host"
+    total, unclear_ns = summed_ns(work), summed_ns("mark", OTHERS["mark"])
+    warnings = []
+    if unclear_ns:  # what was set apart
+        unclear = [one for one in operations if (one["side"], one["family"]) == ("mark", OTHERS["mark"])]
+        names = [shown(one["name"], MOST_NAMED) for one in sorted(unclear, key=lambda one: -one["total_ns"])]
+        more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
+        warnings.append(
+            f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
+            f"{listed(names[:MOST_NAMES] + more)} ({unclear_ns / 1e6:,.0f} ms); a kernel among them needs a rule of "
+            "your own"
+        )
+    spans = [one["total_ns"] for one in operations if (one["side"], one["family"]) == ("mark", PROFILER)]
+    if has_device and 0 < max(spans, default=0) < total:
+        warnings.append(
+            f"the kernels' {total / 1e6:,.0f} ms are more than the profiler's own {max(spans) / 1e6:,.0f} ms: they "
+            "overlap, or some of them are spans"
+        )
     figures: dict[str, Any] = {
         "form": "table",
-        "events": sum(row["calls"] for row in operations),
+        "events": sum(one["calls"] for one in operations),
         "device_us": total / 1000 if has_device else None,
-        "other_share": other / total if total else None,
-        "warnings": "\n".join(_warnings(operations, total, odd)) or None,
+        "other_share": summed_ns(work, "other") / total if total else None,
+        "warnings": "\n".join(warnings) or None,
     }
     return {TRACE_OPS.name: TRACE_OPS.rows(operations)}, figures
 
 
-def _warnings(operations: Sequence[Mapping[str, Any]], work_ns: int, odd: int) -> Iterator[str]:
-    """What is odd, what was set apart, and a sum of work that is longer than what was recorded."""
-    if odd:
-        yield f"lines whose average is not the total over the count: {odd:,}"
-    marks = [row for row in operations if row["side"] == "mark"]
-    unclear = sorted((row for row in marks if row["family"] == OTHERS["mark"]), key=lambda row: -row["total_ns"])
-    if unclear:
-        names = [shown(row["name"], MOST_NAMED) for row in unclear]
-        more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
-        total_ms = sum(row["total_ns"] for row in unclear) / 1e6
-        yield (
-            f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
-            f"{listed(names[:MOST_NAMES] + more)} ({total_ms:,.0f} ms); a kernel among them needs a rule of your own"
-        )
-    span_ns = max((row["total_ns"] for row in marks if row["family"] == PROFILER), default=0)
-    if 0 < span_ns < work_ns and any(row["side"] == "device" for row in operations):
-        yield (
-            f"the kernels' {work_ns / 1e6:,.0f} ms are more than the profiler's own {span_ns / 1e6:,.0f} ms: they "
-            "overlap, or some of them are spans"
-        )
-
-
-def _rows(path: Path) -> tuple[list[tuple[str, int, int]], int]:
-    """Name, count and nanoseconds of each line, and the number of lines whose average does not match."""
+def _rows(path: Path) -> list[tuple[str, int, int]]:
+    """Name, count and nanoseconds of each line."""
     with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
         filled = list(islice(_lines(file), MOST_LINES + 1))
     if len(filled) > MOST_LINES:
         raise FileFormatError(f"{shown(path, 200)} has over {MOST_LINES:,} lines", "Give one line for each operation")
-    places = _head(filled[0][1])
-    found, odd = [], 0
+    places, found = _head(filled[0][1]), []
     for number, cells in filled[bool(places) :]:
         try:
-            name, calls, total_ns, is_odd = _row(cells, places or PLACES)
+            found.append(_row(cells, places or PLACES))
         except (ValueError, IndexError, ArithmeticError) as error:
             what = f"{shown(path, 200)}, line {number}: {shown(' '.join(cells))} is no name, count, total_ms, avg_ms"
             raise FileFormatError(what, "Fix the file") from error
-        found.append((name, calls, total_ns))
-        odd += is_odd
     if not found:
         raise FileFormatError(f"{shown(path, 200)} has a header and no line", "Give a table of operations")
     if sum(calls for _, calls, _ in found) > MOST_CALLS or sum(ns for _, _, ns in found) >= 2**63:
         raise FileFormatError(f"{shown(path, 200)} adds up to over 2^53 calls or 292 years", "Fix the file")
-    return found, odd
+    return found
 
 
 def _lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
@@ -130,18 +118,13 @@ def _lines(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             yield number, next(csv.reader([line[:MOST_CHARS].replace("\0", "")], delimiter=mark), [])
 
 
-def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int, bool]:
-    name, calls = cells[places["name"]].strip(), _number(cells[places["count"]])
-    total = _number(cells[places["total_ms"]])
-    if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total > MOST_MS:
-        raise ValueError(name)
-    is_odd = False
+def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int]:
+    name, (calls, total_ms) = cells[places["name"]].strip(), (_number(cells[places[n]]) for n in ("count", "total_ms"))
     if "avg_ms" in places:
-        average = _number(cells[places["avg_ms"]])
-        # Within the average's own last digit and one per cent.
-        half = Decimal(1).scaleb(int(average.as_tuple().exponent))
-        is_odd = calls > 0 and abs(average - total / calls) > half + total / calls / 100
-    return name.encode("utf-8", "replace").decode(), int(calls), round(total * 1_000_000), is_odd
+        _number(cells[places["avg_ms"]])
+    if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total_ms > MOST_MS:
+        raise ValueError(name)
+    return name.encode("utf-8", "replace").decode(), int(calls), round(total_ms * 1_000_000)
 
 
 def _number(text: str) -> Decimal:

@@ -35,7 +35,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     "evidence": {
         ("In two minutes", ""): ["evidence_misread"],
         ("The lost third", ""): ["evidence_lost_third"],
-        ("All claims", ""): ["evidence_claims"],
+        ("All claims", ""): ["evidence_claims", "evidence_reports"],
     },
     "tokenizer_lab": {("The reports' figures", ""): ["tokenizer_lab_reports"]},
     "drift": {
@@ -48,7 +48,6 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
         ("Launches", ""): ["profiles_phases", "profiles_launches"],
         ("Kernels", ""): ["profiles_kernels"],
         ("Timeline", ""): ["profiles_timeline"],
-        ("Reports", ""): ["profiles_reports"],
     },
     "logits": {
         ("Models", ""): ["logits_models"],

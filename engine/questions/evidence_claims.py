@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from engine.errors import FileFormatError, nearest, one_line, shown
 from engine.evidence.checks import VERDICTS
@@ -43,14 +44,15 @@ COLUMNS = {
     "measured": Column("here", help="The figure computed here"),
     "subject": Column("about"),
     "source": Column("by", help="What the verdict rests on"),
+    "sql": Column("its query", page="compare", help="Opens it in the SQL console"),
+    "text": Column("its text", page="tokenizer_lab", help="Opens it in the Tokenizer lab"),
     **{name: Column(is_hidden=True) for name in ("report", "least", "value", "most", "highlight", "query", "also")},
 }
 CHARTS = ()
 TABLES = ("main",)
-ORDER = (
-    *"claim_id verdict reported measured unit statement subject source section reason report also least value".split(),
-    *"most highlight query".split(),
-)
+ORDER = """claim_id verdict reported measured unit statement subject source sql text section reason report also least
+    value most highlight query""".split()
+MOST_LINK = 6_000  # characters of a link; a longer one is not taken by every browser and proxy
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> float:
@@ -68,6 +70,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     for claim, verdict in judged():
         row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
         row["measured"] = "" if verdict.measured is None else said(verdict.measured)
+        sql = urlencode({"sql": verdict.query.partition(" -- ")[0], "view": "SQL"})
+        row["sql"] = sql if verdict.source == "store" and len(sql) <= MOST_LINK else None
+        text = claim.check.get("text") if claim.check["by"] == "tokens" else None
+        row["text"] = f"text={quote(text, safe='<>,.[]')}" if text else None
         words = " ".join(str(cell) for cell in row.values()).casefold()
         if (
             claim.report in (options["report"] or REPORTS)
@@ -80,36 +86,25 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     return {"main": rows_table(chosen, ORDER)}
 
 
-def standing() -> str:
-    """How many claims have which verdict, and when they were checked."""
-    last = load()
-    counts = ", ".join(f"{SIGNS[name]} {last.counts[name]} {name}" for name in VERDICTS)
-    commit = (last.git_commit or "no checkout")[:10]
-    return f"{len(last.verdicts)} claims: {counts}. Checked on {last.when:%d %b %Y} at commit {commit}."
-
-
-def figures(claim: Claim, verdict: Verdict) -> str:
-    """``report: 11.1 % · here: 3.8 %``"""
-    here = "" if verdict.measured is None else f"here: {said(verdict.measured)} {verdict.unit}".strip()
-    reported = f"report: {claim.reported} {claim.unit}".strip() if claim.reported else ""
-    return " · ".join(filter(None, [reported, here]))
-
-
-def why(verdict: Verdict) -> str:
-    """The reason, and on which models of what size it rests."""
-    if verdict.source not in ("store", "experiment"):
-        return verdict.reason
-    named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
-    return f"{verdict.reason} Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
-
-
 def answer(tables: Tables, options: Options) -> str:
+    """How many claims have which verdict, and when they were checked; of one claim all that is known of it."""
     if options["claim"] is None:
-        return standing()
+        last = load()
+        counts = ", ".join(f"{SIGNS[name]} {last.counts[name]} {name}" for name in VERDICTS)
+        commit = (last.git_commit or "no checkout")[:10]
+        return f"{len(last.verdicts)} claims: {counts}. Checked on {last.when:%d %b %Y} at commit {commit}."
     known = {claim.id: (claim, verdict) for claim, verdict in judged()}
     if options["claim"] not in known:
         raise FileFormatError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(known)))
     claim, verdict = known[options["claim"]]
-    where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
     what = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
-    return answer_text(filter(None, [what, where, figures(claim, verdict), why(verdict), f"By: {verdict.query}"]))
+    where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
+    # report: 11.1 % · here: 3.8 %
+    here = "" if verdict.measured is None else f"here: {said(verdict.measured)} {verdict.unit}".strip()
+    reported = f"report: {claim.reported} {claim.unit}".strip() if claim.reported else ""
+    why = verdict.reason
+    if verdict.source in ("store", "experiment"):  # on which models of what size it rests
+        named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
+        why += f" Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
+    figures = " · ".join(filter(None, [reported, here]))
+    return answer_text(filter(None, [what, where, figures, why, f"By: {verdict.query}"]))

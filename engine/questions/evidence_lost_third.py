@@ -10,7 +10,7 @@ group does. For your own checkpoint: `make lost-third MODEL=alias`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from engine.errors import RunError
@@ -27,6 +27,7 @@ COLUMNS = {
     "change": Column("change of COV-R", "%", "In points, with its 95 % interval"),
     "low": Column("from", "%", "95 % interval"),
     "high": Column("to", "%"),
+    "is_fall": Column(is_hidden=True),
     "lane": Column("LP", is_pinned=True),
     "size": Column("answers", help="Molecules, times answers of each"),
     "parsed": Column("parsed", "%"),
@@ -75,44 +76,37 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if not documents:
         what = "no result of `lost-third` is here yet"
         raise RunError(what, "`make lost-third MODEL=demo-qwen` writes one in about two hours")
-    fall = [row(document, step["step"], step["cov_r"]) for document in documents for step in document["fall"] or ()]
     changes = []
     for document in documents:
-        known = {"SMILES in another atom order, the exact LP": document["reordered"]}
-        known |= {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
-        known["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
-        changes += [row(document, what, (found or {}).get("cov_r")) for what, found in known.items()]
+        steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
+        steps.append(("SMILES in another atom order, the exact LP", (document["reordered"] or {}).get("cov_r"), False))
+        beside = {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
+        beside["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
+        steps += [(words, (found or {}).get("cov_r"), False) for words, found in beside.items()]
+        changes += [{"model": document["model"], "step": step, "change": found["value"], "low": found["low"],
+                     "high": found["high"], "is_fall": is_fall} for step, found, is_fall in steps if found]  # fmt: skip
+    changes.sort(key=lambda row: not row["is_fall"])
+    # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
+    lanes, curves = [], []
+    shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])["lanes"]
+    size = min((lane["molecules"] for lane in shown), default=0)
+    for lane in shown:
+        zero, name = lane["zero"], lane["words"]
+        row = {"lane": name, "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}"}
+        row |= {"parsed": lane["parsed"] / max(1, lane["samples"])}
+        row |= {name: zero[name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")}
+        unparsed = ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())
+        lanes.append(row | {"skip": lane["skip"]["cov_r"], "does not parse": unparsed})
+        if lane["lane"] in ("none", "exact", "v4.3", "v4.3-fitted") and lane["molecules"] == size:
+            curves += [{"lane": name, "threshold": threshold, "covered": share}
+                       for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)]  # fmt: skip
     return {
-        "main": rows_table([found for found in fall + changes if found], ["model", "step", "change", "low", "high"]),
-        "fall": rows_table([found for found in fall if found], ["model", "step", "change"]),
-        **lanes_of(next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])),
+        "main": rows_table(changes, ["model", "step", "change", "low", "high"]),
+        "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
+        "lanes": rows_table(lanes, ["lane"]),
+        "curves": rows_table(curves),
         "damaged": rows_table([{"what": words} for words in damaged], ["what"]),
     }
-
-
-def lanes_of(document: Mapping[str, Any]) -> Tables:
-    """A row each; one that was run at two sizes has two, and the curves are of the size that all have."""
-    rows = [
-        {"lane": lane["words"], "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}",
-         "parsed": lane["parsed"] / max(1, lane["samples"]),
-         **{name: lane["zero"][name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")},
-         "skip": lane["skip"]["cov_r"],
-         "does not parse": ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())}
-        for lane in document["lanes"]
-    ]  # fmt: skip
-    size = min((lane["molecules"] for lane in document["lanes"]), default=0)
-    curves = [
-        {"lane": lane["words"], "threshold": threshold, "covered": share}
-        for lane in document["lanes"]
-        if lane["lane"] in ("none", "exact", "v4.3", "v4.3-fitted") and lane["molecules"] == size
-        for threshold, share in zip(lane["zero"]["thresholds"], lane["zero"]["cov_r_curve"], strict=True)
-    ]
-    return {"lanes": rows_table(rows, ["lane"]), "curves": rows_table(curves)}
-
-
-def row(document: Mapping[str, Any], step: str, found: Mapping[str, Any] | None) -> dict[str, Any]:
-    ends = {"change": found["value"], "low": found["low"], "high": found["high"]} if found else {}
-    return {"model": document["model"], "step": step, **ends} if ends else {}
 
 
 def points(value: float) -> str:
@@ -130,22 +124,23 @@ def answer(tables: Tables, options: Options) -> str:
     falls: dict[str, dict[str, float]] = {}
     for found in tables["fall"].to_pylist():
         falls.setdefault(found["model"], {})[found["step"]] = found["change"]
-    losses, forced, notes = [], [], []
+    losses, forced = [], []
     for model, steps in sorted(falls.items(), key=lambda pair: pair[1]["in all"]):
         whole, cause = steps["in all"], min(CAUSES, key=lambda name: steps[name])
         words = f"{model} {'gains' if whole > 0 else 'loses'} {points(whole).lstrip('+−')} points"
         of = "all" if points(steps[cause]) == points(whole) else f"{points(steps[cause]).lstrip('+−')} of them"
         losses.append(words + (f", {of} {CAUSES[cause]}" if whole < 0 else ""))
         forced.append(f"{points(steps['forcing the SMILES'])} ({model})")
-    other = [r for r in tables["main"].to_pylist() if r["step"].startswith("SMILES in another")]
-    lines = [lead]
+    lines, rows = [lead], tables["main"].to_pylist()
     if losses:
         lines.append(f"Under v4.3, {'; '.join(losses)}. Forcing the SMILES alone, in canonical atom order, changes "
                      f"COV-R by {listed(forced)} points.")  # fmt: skip
+    other = [(row["change"], row["model"]) for row in rows if row["step"].startswith("SMILES in another")]
     if other:
-        least = min(other, key=lambda found: float(found["change"]))
-        lines.append(f"Forcing a SMILES in another atom order changes COV-R by a further {points(least['change'])} "
-                     f"points ({least['model']}).")  # fmt: skip
-    notes.append("A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and "
-                 "its Qwen model was trained on [O] and [N]; what that does to it cannot be shown here.")  # fmt: skip
-    return answer_text(lines, [*notes, *(found["what"] for found in tables["damaged"].to_pylist())])
+        least, model = min(other)
+        lines.append(
+            f"Forcing a SMILES in another atom order changes COV-R by a further {points(least)} points ({model})."
+        )
+    note = ("A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
+            "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here.")  # fmt: skip
+    return answer_text(lines, [note, *tables["damaged"]["what"].to_pylist()])

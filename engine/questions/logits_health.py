@@ -15,7 +15,7 @@ from engine.figures.words import capitalised, counted, percent, significant
 from engine.inspection.memo import computed_once
 from engine.logits.causes import CERTAINTY_LABELS, ON_PURPOSE, RULES, positions_in_words
 from engine.logits.health import DAMAGED, check_values, damage_query, health
-from engine.logits.pairs import late_in_store
+from engine.logits.pairs import late_read
 from engine.logits.parity import log_name
 from engine.logits.rules import FLAGS, MEANING
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -27,7 +27,7 @@ TITLE = "What is damaged, and why?"
 OF = Of("log")
 TELLING = ("non_finite", "pointer", "denormal", "outlier", "constant", "repeated", "zero")
 LETTERS = dict(zip(TELLING, "NPDOCR0", strict=True))  # of several flags the first in this order is shown
-MOST_TEXTS, MOST_VALUES, MOST_BARS, MOST_BINS, BINS = 2_000, 20_000, 48, 120, 360
+MOST_TEXTS, MOST_VALUES, BINS = 2_000, 20_000, 360
 
 
 @computed_once(16)
@@ -48,10 +48,10 @@ def flagged_positions(store: Store, entries: Sequence[Entry]) -> list[int]:
 
 OPTIONS = (
     Option("text", None, "Text", text_names),
+    Option("token", -1, "From token", bounds=(-1, 2**31), help="On the map; −1: where the first damage is"),
     Option("tokens", "60", "Tokens", ("30", "60", "120"), help="Side by side on the map"),
-    Option("token", -1, bounds=(-1, 2**31), is_picked=True),
-    Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Of the map"),
-    Option("position", -1, bounds=(-1, 2**31), is_picked=True),
+    Option("position", 0, "From position", bounds=(-1, 2**31), help="On the map"),
+    Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Below each other on the map"),
     Option("flags", (), "Flags", FLAGS, is_many=True, help="Of the table of values"),
     Option("at", (), "At positions", flagged_positions, is_many=True, help="Of the table of values"),
     Option("meant", False, "Masks and padding too", help=f"In the table of values, which has at most {MOST_VALUES:,}"),
@@ -59,31 +59,22 @@ OPTIONS = (
 COLUMNS = {
     "cause": Column("likely cause", is_pinned=True),
     "why": Column("what it means"),
-    "evidence": Column("evidence"),
-    "count": Column("damaged entries", help="Or flagged ones, where all flags are on purpose"),
-    "first": Column("token"),
-    "bin": Column("tokens"),
     "share": Column("damaged values", "%"),
     "seen": Column("values"),
     "x": Column("sign × log10(1 + |value|)"),
     "kind": Column("values are"),
-    "from": Column("from"),
     "is_damaged": Column("damaged", help="Neither a mask nor padding"),
     "line": Column("line", help="Of the file"),
     "token_idx": Column("token"),
     **{name: Column(is_hidden=True) for name in ("level", "letter", "width")},
 }
 CHARTS = (
-    Chart("bars", "first", "count", "bins", colour="", size="width", hover=("bin", "count"),
-          picks="option:token:first"),
     Chart("heat", "token_idx", "position", "map", colour="", size="level", text="letter",
           hover=("token_idx", "position", "value", "flags", "reason")),
-    Chart("bars", "position", "share", "worst", colour="", hover=("position", "share", "seen"),
-          picks="option:position:position"),
     Chart("bars", "x", "values", "spread", colour="kind", size="width", log="y",
           hover=("kind", "from", "to", "values")),
 )  # fmt: skip
-TABLES = ("causes", "values")
+TABLES = ("causes", "positions", "values")
 
 TEXTS = f"""
 WITH damaged AS (SELECT entry, count(*) AS damaged FROM logit_values WHERE {DAMAGED} GROUP BY entry)
@@ -93,24 +84,15 @@ SELECT checkpoint, sequence, count(*) AS entries, min(token_idx) AS first_token,
 FROM logit_entries LEFT JOIN damaged USING (entry) GROUP BY checkpoint, sequence
 ORDER BY coalesce(sum(damaged), 0) = 0, min(entry) LIMIT {MOST_TEXTS}
 """
-TOKENS = f"""
-WITH damaged AS (SELECT DISTINCT entry FROM logit_values WHERE checkpoint = $checkpoint AND {DAMAGED})
-SELECT (token_idx - $first) // $width * $width + $first AS first, count(*) AS entries,
-       count(*) FILTER (e.flagged > 0) AS flagged, count(d.entry) AS damaged
-FROM logit_entries AS e LEFT JOIN damaged AS d ON d.entry = e.entry
-WHERE checkpoint = $checkpoint AND sequence = $sequence GROUP BY ALL ORDER BY first
-"""
-PLACES = """
-SELECT DISTINCT position FROM logit_values WHERE checkpoint = $checkpoint AND position >= $position
-ORDER BY position LIMIT $positions
-"""
 VALUES = f"""
 SELECT e.line, v.checkpoint, e.sequence AS text, v.token_idx, v.position, v.value, v.flags,
        coalesce({DAMAGED.replace("flags", "v.flags")}, false) AS is_damaged, e.middle, e.spread
 FROM logit_values AS v JOIN logit_entries AS e ON v.entry = e.entry
 WHERE """
 WINDOW = """e.checkpoint = $checkpoint AND sequence = $sequence AND v.token_idx BETWEEN $token AND $token + $tokens - 1
-  AND list_contains($places, position) ORDER BY v.token_idx, position"""
+  AND position IN (SELECT DISTINCT position FROM logit_values WHERE checkpoint = $checkpoint AND position >= $position
+                   ORDER BY position LIMIT $positions)
+ORDER BY v.token_idx, position"""
 FLAGGED = f"""len(v.flags) > 0 AND (len($flags::VARCHAR[]) = 0 OR list_has_any(v.flags, $flags::VARCHAR[]))
   AND (len($at::INTEGER[]) = 0 OR list_contains($at::INTEGER[], position)) AND ($meant OR is_damaged)
 ORDER BY v.entry, position LIMIT {MOST_VALUES}"""
@@ -132,31 +114,22 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[s
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     log = entries[0]
-    found, late = health(store, log), late_in_store(store, log)
+    found, late = health(store, log), late_read(store, log)
     text = next(row for row in texts(store, log) if row["text"] == options["text"])
-    place = {"checkpoint": text["checkpoint"], "sequence": text["sequence"]}
     tokens, token = int(options["tokens"]), options["token"]
     if not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
         token = text["first_token"] if text["first_damaged"] is None else text["first_damaged"]
     token -= (token - text["first_token"]) % tokens
-    width = -(-(text["last_token"] - text["first_token"] + 1) // MOST_BINS)
-    bins = damage_query(store, log, TOKENS, **place, first=text["first_token"], width=width).to_pylist()
-    for row in bins:
-        row |= {"count": row["damaged"] if text["damaged"] else row["flagged"], "width": width,
-                "bin": f"tokens {row['first']:,} to {row['first'] + width - 1:,}"}  # fmt: skip
-    is_all = text["last_token"] < text["first_token"] + tokens
     wanted = {"checkpoint": text["checkpoint"], "positions": int(options["positions"])}
-    places = store.table(PLACES, wanted | {"position": options["position"]}, of=[log.id])["position"].to_pylist()
-    window = {"token": token, "tokens": tokens, "places": places}
-    cells = value_rows(damage_query(store, log, VALUES + WINDOW, **place, **window).to_pylist())
+    wanted |= {"position": options["position"], "token": token, "tokens": tokens, "sequence": text["sequence"]}
+    cells = value_rows(damage_query(store, log, VALUES + WINDOW, **wanted).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
     shares = [place | {"share": place["damaged"] / place["seen"]} for place in found["positions"]]
-    worst = sorted((place for place in shares if place["damaged"]), key=lambda place: -place["damaged"])[:MOST_BARS]
     causes = [
-        {"cause": f"{capitalised(one['title'])} ({CERTAINTY_LABELS[one['certainty']]})", "values": one["values"],
-         "positions": positions_in_words(one["positions"]) if one["positions"] else "", "places": one["places"],
-         "is_damage": one["cause"] not in ON_PURPOSE, "why": RULES[one["cause"]][1],
-         "evidence": "; ".join(one["evidence"])}
+        {"cause": f"{capitalised(one['title'])} ({CERTAINTY_LABELS[one['certainty']]})",
+         "positions": positions_in_words(one["positions"]) if one["positions"] else "",
+         **{name: one[name] for name in ("values", "places")}, "is_damage": one["cause"] not in ON_PURPOSE,
+         "why": RULES[one["cause"]][1], "evidence": "; ".join(one["evidence"])}
         for one in found["findings"]
     ]  # fmt: skip
     if late is not None:
@@ -169,9 +142,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     return {
         "main": rows_table([first]),
         "causes": rows_table(causes, ["cause", "why", "values", "positions", "evidence"]),
-        "bins": rows_table(bins if text["flagged"] and not is_all else []),
         "map": rows_table([cell | {"position": str(cell["position"])} for cell in cells]),
-        "worst": rows_table([p | {"position": str(p["position"])} for p in sorted(worst, key=lambda p: p["position"])]),
         "spread": damage_query(store, log, SPREAD, checkpoint=text["checkpoint"]),
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),

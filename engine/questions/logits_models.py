@@ -28,7 +28,6 @@ OPTIONS = (Option("rule", None, "Garbage by", (THEIRS, OURS), help="Of the chart
 COLUMNS = {
     "engine": Column("engine", is_pinned=True),
     "log": Column("open", page="logits"),
-    "precision": Column("precision"),
     "vocabulary": Column("vocabulary", help="Row length, by the shape of the entries"),
     "by_report": Column(THEIRS, "%", "Entries with a huge number: the report's own rule"),
     "by_ours": Column(OURS, "%", "Entries with a damaged value, masks and padding left out"),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from engine.figures.words import capitalised, counted
-from engine.logits.pairs import late_read, pairs_of
+from engine.logits.pairs import chosen, late_read, pairs_of
 from engine.logits.parity import compare_logs, parity_sentences
 from engine.logits.rules import LOGITS
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -33,11 +33,9 @@ def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
     if len(entries) < 2:
         return []
     parity = compare_logs(store, *entries[:2])
-    names = dict.fromkeys(place["checkpoint"] for place in parity["places"])
-    first = (
-        parity["diverging"]["checkpoint"] if parity["diverging"] else LOGITS if LOGITS in names else next(iter(names))
-    )
-    return [first, *(name for name in names if name != first)]
+    names = list(dict.fromkeys(place["checkpoint"] for place in parity["places"]))
+    first = (parity["diverging"] or {}).get("checkpoint", LOGITS if LOGITS in names else names[0])
+    return sorted(names, key=lambda name: name != first)
 
 
 OPTIONS = (
@@ -58,7 +56,6 @@ COLUMNS = {
     "not_finite": Column("not finite", help="Pairs with NaN or an infinity: left out"),
     "token_idx": Column("token"),
     "value": Column("difference"),
-    "control": Column("control"),
     "difference": Column("absolute difference"),
     "both": Column("in both"),
     "diverges_at": Column("diverges at", help="First token with a difference that precision does not explain"),
@@ -73,11 +70,6 @@ CHARTS = (
           hover=("position", "which", "difference")),
 )  # fmt: skip
 TABLES = ("main", "checkpoints")
-LOGGED = """
-SELECT checkpoint, log_id, count(*) AS entries, min(token_idx) AS first, max(token_idx) AS last,
-       count(DISTINCT sequence) AS texts
-FROM logit_entries GROUP BY ALL ORDER BY min(entry)
-"""
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -90,21 +82,35 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             supported = "✓" if one["name"] == parity["supported"] and words != "without" else None
             filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
 
-    at, by = options["parity_at"], options["parity_by"]
-    places = [place | {"value": figure(place, by)} for place in parity["places"] if place["checkpoint"] == at]
-    known = sorted((place for place in places if place["value"] is not None), key=lambda place: place["token_idx"])
-    equal, drawn = sum(place["value"] == 0 for place in known), [place for place in known if place["value"]]
+    by, tolerance = options["parity_by"], parity["tolerance"]
+    drawn: list[dict[str, Any]] = []
+    checkpoints: dict[str, dict[str, Any]] = {}
+    for place in parity["places"]:
+        cosine, relative, name = place["cosine"], place["relative"], place["checkpoint"]
+        line = checkpoints.setdefault(name, {"checkpoint": name, "both": 0, "relatives": [], "diverges_at": None})
+        line["both"] += 1
+        line["relatives"] += [] if relative is None else [relative]
+        if line["diverges_at"] is None and (relative or 0) > tolerance:
+            line["diverges_at"] = place["token_idx"]
+        value = place[by] if by != "apart" else None if cosine is None else max(0.0, 1 - cosine)
+        if name == options["parity_at"] and value is not None:
+            drawn.append(place | {"value": value, "tolerance": tolerance if by == "relative" else None})
+    for line in checkpoints.values():
+        relatives = line.pop("relatives")
+        line |= {"median": float(np.median(relatives)) if relatives else None, "largest": max(relatives, default=None)}
+    drawn.sort(key=lambda place: place["token_idx"])
+    equal, drawn = sum(place["value"] == 0 for place in drawn), [place for place in drawn if place["value"]]
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
-    limit = parity["tolerance"] if by == "relative" else None
 
-    here = np.isin(pairs.entry, met.filter(np.array(met["checkpoint"].to_pylist()) == at)["entry"].to_numpy())
-    sound = pairs.where(here & pairs.is_finite & ~pairs.is_flagged)
-    some = sound.where(np.linspace(0, len(sound.entry) - 1, min(MOST_POINTS, len(sound.entry))).astype(np.int64))
-    tokens = met["token_idx"].to_numpy()[np.searchsorted(met["entry"].to_numpy(), some.entry)]
-    points = {"token_idx": tokens, "position": some.position, "control": some.control, "test": some.test}
-    position, where = np.unique(sound.position, return_inverse=True)
-    off, most = np.abs(sound.test - sound.control), np.zeros(len(position))
+    entry, at = met["entry"].to_numpy(), np.array(met["checkpoint"].to_pylist()) == options["parity_at"]
+    sound = chosen(pairs, np.isin(pairs["entry"], entry[at]) & pairs["is_finite"] & ~pairs["is_flagged"])
+    count = len(sound["entry"])
+    some = chosen(sound, np.linspace(0, count - 1, min(MOST_POINTS, count)).astype(np.int64))
+    tokens = met["token_idx"].to_numpy()[np.searchsorted(entry, some["entry"])]
+    points = {"token_idx": tokens, **{name: some[name] for name in ("position", "control", "test")}}
+    position, where = np.unique(sound["position"], return_inverse=True)
+    off, most = np.abs(sound["test"] - sound["control"]), np.zeros(len(position))
     np.maximum.at(most, where, off)
     mean = np.bincount(where, weights=off, minlength=len(position)) / np.maximum(np.bincount(where), 1)
     differences = [
@@ -113,54 +119,28 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         for place, value in zip(position[:MOST_POSITIONS].tolist(), column.tolist(), strict=False)
     ]
 
-    coverage: dict[str, dict[str, Any]] = {}
-    logged = store.table(LOGGED, of=[control.id, test.id]).to_pylist()
-    for row in sorted(logged, key=lambda row: row["log_id"] != control.id):
-        name = row["checkpoint"]
-        mine = [place for place in parity["places"] if place["checkpoint"] == name]
-        relative = [place["relative"] for place in mine if place["relative"] is not None]
-        line = coverage.setdefault(name, {"checkpoint": name, "in control": None, "in test": None, "both": len(mine)})
-        side = "in control" if row["log_id"] == control.id else "in test"
-        line[side] = f"{row['entries']:,} entries, {row['texts']:,} texts, tokens {row['first']:,}–{row['last']:,}"
-        line |= {"median": float(np.median(relative)) if relative else None, "largest": max(relative, default=None)}
-        over = (place["token_idx"] for place in mine if (place["relative"] or 0) > parity["tolerance"])
-        line["diverges_at"] = next(over, None)
-
-    notes = [(sentence, number < 2) for number, sentence in enumerate(parity_sentences(parity))]
-    notes += [(caution, False) for caution in cautions(control, test)]
+    sentences, (one, other) = parity_sentences(parity), (entry.row for entry in entries)
+    lead, notes = sentences[:2], sentences[2:]
+    if one.get("model") and other.get("model") and one["model"] != other["model"]:
+        notes.append("Different models: differences say nothing about the engines.")
+    if one.get("length") and other.get("length") and one["length"] != other["length"]:
+        notes.append(f"Rows of {one['length']:,} and {other['length']:,} values: two vocabularies, or padding.")
+    if one["engine"] == other["engine"] and one.get("precision") == other.get("precision"):
+        notes.append("Same engine and precision: this compares two runs of one engine.")
     for log in entries:
         if late := late_read(store, log, entries):
-            notes.append((f"{log.id} was probably read late: {late.nearer:,} of {late.entries:,} entries hold the "
-                          f"other's values of the next token.", True))  # fmt: skip
+            lead.append(f"{log.id} was probably read late: {late.nearer:,} of {late.entries:,} entries hold the "
+                        "other's values of the next token.")  # fmt: skip
     if equal:
-        notes.append((f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.", False))
+        notes.append(f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.")
     return {
         "main": rows_table(filters),
-        "checkpoints": rows_table(list(coverage.values())),
-        "tokens": rows_table([place | {"tolerance": limit} for place in drawn]),
+        "checkpoints": rows_table(list(checkpoints.values())),
+        "tokens": rows_table(drawn),
         "pairs": pa.table(points),
         "positions": rows_table([row for row in differences if row["difference"]]),
-        "notes": rows_table([{"text": text, "is_lead": is_lead} for text, is_lead in notes]),
+        "notes": rows_table([{"text": text, "is_lead": text in lead} for text in lead + notes]),
     }
-
-
-def figure(place: dict[str, Any], by: str) -> float | None:
-    if by == "apart":
-        return None if place["cosine"] is None else max(0.0, 1 - place["cosine"])
-    value: float | None = place[by]
-    return value
-
-
-def cautions(control: Entry, test: Entry) -> list[str]:
-    """Why two logs are a poor pair, by what they say of themselves."""
-    texts, (one, other) = [], (control.row, test.row)
-    if one.get("model") and other.get("model") and one["model"] != other["model"]:
-        texts.append("Different models: differences say nothing about the engines.")
-    if one.get("length") and other.get("length") and one["length"] != other["length"]:
-        texts.append(f"Rows of {one['length']:,} and {other['length']:,} values: two vocabularies, or padding.")
-    if one["engine"] == other["engine"] and one.get("precision") == other.get("precision"):
-        texts.append("Same engine and precision: this compares two runs of one engine.")
-    return texts
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -22,7 +22,6 @@ from engine.profile.traces import (
     NOTHING,
     PERS,
     WINDOW,
-    Totals,
     Trace,
     cautions,
     incomparable,
@@ -60,8 +59,6 @@ COLUMNS = {
     "us_by_each": Column("by each", "µs", "Cost of slower calls"),
     **{f"share_{s}": Column(f"share, {s}", "%", "Of all work of the trace") for s in ("control", "test")},
     "end": Column("work, ms"),
-    "step": Column("step"),
-    "change": Column("change"),
     "share": Column("share", "%"),
 }
 CHARTS = (
@@ -80,44 +77,32 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     known = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
     rows: list[dict[str, Any]] = []
     for side, family in dict.fromkeys([*control.families, *test.families]):
-        if side not in {control.work_side, test.work_side, "call"}:
-            continue
-        one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
-        by_calls, by_each = split_us(one, other, bases)
-        row = {"side": side, "family": family, **pair_row(one, other, known), "us_difference": by_calls + by_each}
-        row |= {"us_by_calls": by_calls, "us_by_each": by_each}
-        for name, trace, totals, base in (("control", control, one, bases[0]), ("test", test, other, bases[1])):
-            row |= {f"us_{name}": totals.us / base, f"share_{name}": quotient(totals.us, trace.work().us)}
-            # 0 means none, but not for work of the other side, nor for what a report leaves out.
-            row[f"known_{name}"] = side in (trace.work_side, "call") and (trace.is_whole or totals.calls > 0)
-        rows.append(row)
+        if side in {control.work_side, test.work_side, "call"}:
+            one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
+            by_calls, by_each = split_us(one, other, bases)
+            row = {"side": side, "family": family, **pair_row(one, other, known), "us_difference": by_calls + by_each}
+            row |= {"us_control": one.us / bases[0], "us_test": other.us / bases[1]}
+            row |= {
+                "share_control": quotient(one.us, control.work().us),
+                "share_test": quotient(other.us, test.work().us),
+            }
+            rows.append(row | {"us_by_calls": by_calls, "us_by_each": by_each})
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["side"], row["family"]))
     work, calls = ([row for row in rows if (row["side"] == "call") == is_call] for is_call in (False, True))
-    shown = [
-        "family",
-        "us_control",
-        "us_test",
-        "us_difference",
-        "calls_control",
-        "calls_test",
-        "share_control",
-        "share_test",
-    ]
-    shown[1:1] = ["side"] if calls or control.work_side != test.work_side else []
+    shown = ["family", *(["side"] if calls or control.work_side != test.work_side else [])]
+    shown += ["us_control", "us_test", "us_difference", "calls_control", "calls_test", "share_control", "share_test"]
     if options["columns"]:
-        shown += [
-            "us_by_calls",
-            "us_by_each",
-            *(f"{n}_{s}" for n in ("total_us", "mean_us") for s in SIDES),
-            "calls_ratio",
-        ]
+        more = [f"{name}_{side}" for name in ("total_us", "mean_us") for side in SIDES]
+        shown += ["us_by_calls", "us_by_each", *more, "calls_ratio"]
     one_side = ("_test", "_ratio", "_difference", "_by_calls", "_by_each")
     shown = [name for name in shown if not (is_alone and name.endswith(one_side))]
-    hidden = {"control": ("_control", "_difference"), "test": ("_test", "_difference")}
     table = []
     for row in sorted(rows, key=lambda row: (row["side"] == "call", -max(row["us_control"], row["us_test"]))):
-        ends = [end for name, ends in hidden.items() if not row[f"known_{name}"] for end in ends]
-        ends += ["share_control", "share_test"] if row["side"] == "call" else []
+        ends = ["share_control", "share_test"] if row["side"] == "call" else []
+        for name, trace in (("control", control), ("test", test)):
+            # 0 means none, but not for work of the other side, nor for what a report leaves out.
+            if row["side"] not in (trace.work_side, "call") or not (trace.is_whole or row[f"calls_{name}"]):
+                ends += [f"_{name}", "_difference"]
         table.append({name: None if name.endswith(tuple(ends)) else row[name] for name in shown})
     reason = incomparable(control, test)
     return {
@@ -178,22 +163,18 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     """What the sentences say of a trace besides its families."""
     runs = {entry.id: entry.row for entry in store.found().entries}
     run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
-    row = {
-        "name": trace.name,
-        "work_side": trace.work_side,
-        "is_whole": trace.is_whole,
-        "work_us": quotient(trace.work().us, base),
-    }
-    row |= {"span_us": quotient(trace.known("span_us"), base), "base": base, "lp": run.get("lp")}
-    row |= {"forced": quotient(trace.known("forced_tokens"), trace.known("tokens")), "backend": run.get("backend")}
-    here = quotient(trace.known("tokens"), trace.known("samples"))
-    row["tokens_a_sample"] = here if here is not None else quotient(run.get("tokens"), run.get("samples"))
-    row["us_a_token"] = quotient(trace.known("span_us"), trace.known("tokens"))
-    row["model"] = sized(model_name(run)) if model_name(run) else ""
-    row["device"], row["has_work"] = trace.entry.row.get("device") or "a CPU", trace.work().us > 0
-    if run.get("lp") == "exact" and row["backend"] == "fast":
-        row["legal"], row["vocabulary"] = LEGAL_ROWS.get(str(run.get("tokenizer"))), run.get("vocab_size")
-    return row
+    span, tokens = trace.known("span_us"), trace.known("tokens")
+    here = quotient(tokens, trace.known("samples"))
+    is_ours = run.get("lp") == "exact" and run.get("backend") == "fast"
+    return {
+        "name": trace.name, "work_side": trace.work_side, "is_whole": trace.is_whole, "base": base,
+        "has_work": trace.work().us > 0, "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
+        "lp": run.get("lp"), "forced": quotient(trace.known("forced_tokens"), tokens),
+        "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
+        "us_a_token": quotient(span, tokens), "device": trace.entry.row.get("device") or "a CPU",
+        "model": sized(model_name(run)) if model_name(run) else "", "vocabulary": run.get("vocab_size"),
+        "legal": LEGAL_ROWS.get(str(run.get("tokenizer"))) if is_ours else None,
+    }  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -205,9 +186,8 @@ def answer(tables: Tables, options: Options) -> str:
     for name, fact in (("control", control), ("test", test))[: 1 if is_alone else 2]:
         unmatched = next((row[f"share_{name}"] for row in rows if row["family"] == "other"), None)
         if unmatched:
-            notes.append(
-                f"No rule of a family matches {percent(unmatched)} of the work of {fact['name']}: family other."
-            )
+            where = f"the work of {fact['name']}"
+            notes.append(f"No rule of a family matches {percent(unmatched)} of {where}: family other.")
     if not control["is_whole"] or not test["is_whole"]:
         notes.append("A report names some operations only: shares are of those.")
     if control["reason"]:
@@ -224,47 +204,37 @@ def answer(tables: Tables, options: Options) -> str:
         clock = f" in {microseconds(control['span_us'])} by the clock" if control["span_us"] else ""
         lead = f"{control['name']} does {microseconds(control['work_us'])} of work{per}{clock}: {listed(parts[:3])}."
         return answer_text([lead, *real], notes)
-    return answer_text([*difference(control, test, tables["main"].to_pylist(), per), *real], notes)
-
-
-def difference(
-    control: Mapping[str, Any], test: Mapping[str, Any], work: Sequence[Mapping[str, Any]], per: str
-) -> list[str]:
-    """How much faster, which families make it, and what the LP has to do with it."""
+    # How much faster, which families make it, and what the LP has to do with it.
+    work, name = tables["main"].to_pylist(), test["name"]
     pace = times_words(control["work_us"], test["work_us"], "in work")
     if control["span_us"] and test["span_us"]:
         pace = f"{times_words(control['span_us'], test['span_us'], 'by the clock')}, and {pace}"
-    lines = [f"{per.strip().capitalize()}, {test['name']} {pace}." if per else f"{test['name']} {pace}."]
-    bases = control["base"], test["base"]
-    changes = []
-    for row in work:
-        one, other = (Totals(row[f"calls_{s}"], row[f"total_us_{s}"]) for s in ("control", "test"))
-        changes.append((sum(split_us(one, other, bases)), row))
-    moved, whole = sum(abs(change) for change, _ in changes), sum(change for change, _ in changes)
-    largest = [pair for pair in sorted(changes, key=lambda pair: -abs(pair[0])) if abs(pair[0]) >= SMALL * moved]
-    if moved:
-        named = []
-        for change, row in largest[:MOST_NAMED]:
-            calls = quotient(row["calls_test"] / bases[1], row["calls_control"] / bases[0])
-            how = (
-                f"{times(calls)} the calls"
-                if calls
-                else f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
-            )
-            each = f", each {times_words(row['mean_us_control'], row['mean_us_test'])}" if row["mean_us_ratio"] else ""
-            named.append(f"{PLAIN_NAMES.get(row['family'], row['family'])} {signed_microseconds(change)} ({how}{each})")
+    lines = [f"{per.strip().capitalize()}, {name} {pace}." if per else f"{name} {pace}."]
+    moved, whole = (sum(change(row["us_difference"]) for row in work) for change in (abs, float))
+    named = []
+    for row in sorted(work, key=lambda row: -abs(row["us_difference"]))[:MOST_NAMED]:
+        calls = quotient(row["calls_test"] / test["base"], row["calls_control"] / control["base"])
+        how = f"only in one, {row['calls_control'] or row['calls_test']:,} calls"
+        how = f"{times(calls)} the calls" if calls else how
+        each = f", each {times_words(row['mean_us_control'], row['mean_us_test'])}" if row["mean_us_ratio"] else ""
+        if abs(row["us_difference"]) >= SMALL * moved > 0:
+            family = PLAIN_NAMES.get(row["family"], row["family"])
+            named.append(f"{family} {signed_microseconds(row['us_difference'])} ({how}{each})")
+    if named:
         lines.append(f"Work changes by {signed_microseconds(whole)}{per}, most by {listed(named)}.")
     is_pair = control["lp"] == "none" and test["lp"] not in (None, "none") and control["model"] == test["model"]
     if is_pair and test["forced"]:
         cause = f"{test['lp']} forces {percent(test['forced'])} of its tokens, which need no pass of their own"
-        if test.get("legal") and test["legal"] < test["vocabulary"]:
+        if test["legal"] and test["legal"] < test["vocabulary"]:
             cause += f", and computes logits for {test['legal']:,} of {test['vocabulary']:,} tokens of the vocabulary"
         lines.append(f"{cause}.")
     before, after, pace_before, pace_after = (f[n] for n in ("tokens_a_sample", "us_a_token") for f in (control, test))
     if before and after and pace_before and pace_after and abs(after / before - 1) > WINDOW:
-        lines.append(f"{test['name']} writes {number(after)} tokens per sample against {number(before)}: per sample it "
-                     f"{times_words(pace_before * before, pace_after * after, 'by the clock')}.")  # fmt: skip
-    return lines
+        clock = times_words(pace_before * before, pace_after * after, "by the clock")
+        lines.append(
+            f"{name} writes {number(after)} tokens per sample against {number(before)}: per sample it {clock}."
+        )
+    return answer_text([*lines, *real], notes)
 
 
 def times_words(control: float, test: float, what: str = "") -> str:

@@ -41,7 +41,6 @@ OPTIONS = (
 SIDES = ("control", "test", "ratio")
 COLUMNS = {
     "short_name": Column("operation", is_pinned=True),
-    "family": Column("family"),
     "change": Column("calls in the test", help="More, fewer or as many as in the control, or only in one of them"),
     "difference_us": Column("difference", "µs", "Test less control"),
     **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
@@ -51,7 +50,6 @@ COLUMNS = {
     "share": Column("share", "%", "Of all work"),
     "name": Column("full name"),
     "key": Column(is_hidden=True),
-    "trace": Column("trace"),
     **{name: Column(words, "µs") for name, words in (("min_us", "shortest"), ("max_us", "longest"),
                                                      ("delay_us", "after its launch"), ("us", "time"))},
 }  # fmt: skip
@@ -82,57 +80,49 @@ FROM trace_ops WHERE name = $name AND side IN ('device', 'host') ORDER BY trace_
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
-    ids, is_alone = [entry.id for entry in entries], len(entries) == 1
+    ids, is_alone, reason = [entry.id for entry in entries], len(entries) == 1, incomparable(control, test)
     rows: list[dict[str, Any]] = []
     for found in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
-        one, other = (Totals(found[f"calls_{s}"], found[f"us_{s}"]) for s in ("control", "test"))
+        one, other = (Totals(found.pop(f"calls_{s}"), found.pop(f"us_{s}")) for s in ("control", "test"))
         change = "gone" if not other.calls else "added" if not one.calls else "grown"
         if one.calls and other.calls:
             change = "same" if one.calls == other.calls else "grown" if other.calls > one.calls else "shrunk"
-        head = {name: found[name] for name in ("name", "short_name", "family")}
-        rows.append(head | {"change": change, **pair_row(one, other, {})})
+        rows.append({**found, "change": change, **pair_row(one, other, {})})
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
-    reason = incomparable(control, test)
-    by, words = options["by"], str(options["kernel"]).casefold().split()
-    column = "calls" if by == "calls" else "total_us"
-    whole = sum(row["total_us_control"] for row in rows)
-    table = []
+    column = "calls" if options["by"] == "calls" else "total_us"
+    whole, named = sum(row["total_us_control"] for row in rows), {name: words for words, name in CHANGES.items()}
+    table, picked = [], None
     for row in rows:
-        changes = [CHANGES[name] for name in options["change"]]
-        wanted = (not changes or row["change"] in changes) and row["family"] in (options["family"] or (row["family"],))
-        if not wanted or not all(word in row["name"].casefold() for word in words):
+        is_of = named[row["change"]] in (options["change"] or CHANGES)
+        is_of &= row["family"] in (options["family"] or (row["family"],))
+        if not is_of or not all(word in row["name"].casefold() for word in options["kernel"].casefold().split()):
             continue
         value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
-        told = f"{signed(value)} calls" if by == "calls" else signed_microseconds(value)
+        told = f"{signed(value)} calls" if column == "calls" else signed_microseconds(value)
         key = hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[:12]  # its name may be too long
+        picked = row["name"] if key == options["operation"] else picked
         move = "work" if is_alone else "more in the test" if value > 0 else "less in the test"
-        told = told.removeprefix("+") if is_alone else told
-        table.append(row | {"key": key, "move": move, "words": told, "value": value if by == "calls" else value / 1000,
+        table.append(row | {"key": key, "move": move, "value": value if column == "calls" else value / 1000,
+                            "change": WORDS.get(named[row["change"]], named[row["change"]]),
+                            "words": told.removeprefix("+") if is_alone else told,
                             "share": quotient(row["total_us_control"], whole)})  # fmt: skip
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
     drawn = [row for row in table if row["value"]][:MOST_DRAWN] if is_alone or not reason else []
-    picked = next((row["name"] for row in table if row["key"] == options["operation"]), None)
-    streams, names = (
-        store.table(STREAMS, {"name": picked, "control": ids[0]}, of=ids).to_pylist() if picked else [],
-        entry_names(entries),
-    )
-    shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control"]
+    asked, names = {"name": picked, "control": ids[0]}, entry_names(entries)
+    streams = store.table(STREAMS, asked, of=ids).to_pylist() if picked else []
+    shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
     if not is_alone:
         shown = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_ratio",
-                 "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family"]  # fmt: skip
-    named = {change: WORDS.get(name, name) for name, change in CHANGES.items()}
-    facts = {
-        "reason": reason,
-        "is_alone": is_alone,
-        "tokens_ratio": quotient(test.known("tokens"), control.known("tokens")),
-    }
+                 "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family",
+                 "name"]  # fmt: skip
+    ratio = quotient(test.known("tokens"), control.known("tokens"))
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
         "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),
         "streams": rows_table([row | {"trace": names[row["trace"]]} for row in streams]),
-        "table": rows_table([row | {"change": named[row["change"]]} for row in table], shown).select([*shown, "name"]),
-        "facts": rows_table([facts]),
-    }  # fmt: skip
+        "table": rows_table(table, shown).select(shown),
+        "facts": rows_table([{"reason": reason, "is_alone": is_alone, "tokens_ratio": ratio}]),
+    }
 
 
 def answer(tables: Tables, options: Options) -> str:

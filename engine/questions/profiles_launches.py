@@ -16,18 +16,15 @@ from typing import Any
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, times, whole
 from engine.profile.traces import COMPUTE, NOTHING, WINDOW, Trace, incomparable, traces_of
-from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
 
 TITLE = "What do launches, waits and copies cost?"
 OF = Of("trace", least=1, most=2)
-OPTIONS = (Option("all_figures", False, "All figures", help="Also totals, and what both traces have none of"),)
+OPTIONS = ()
 COLUMNS = {
     "what": Column("figure", is_pinned=True),
-    "unit": Column("unit"),
-    "control": Column("control"),
-    "test": Column("test"),
     "ratio": Column("ratio", "×", "Test over control"),
     "family": Column("family", is_pinned=True),
     "a_token": Column("calls per token"),
@@ -45,6 +42,7 @@ COUNTED = {
     "attention": "attention calls",
 }
 Figure = tuple[str, str, str, float | None]  # name, what it is, unit (µs, % or empty for a count), value
+# In the data, not in the table.
 DETAIL = ("work_calls", "tokens", "samples", "forward_passes", "compute_share", "compute_span_share", "other_share")
 MOST_FAMILIES = 8
 
@@ -97,14 +95,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ]
     none = {row["name"].partition("_")[0] for row in rows if row["name"].endswith("_calls") and not row["control"]
             and not row["test"]}  # fmt: skip
-    shown = []
-    for row in rows:
-        is_known = row["control"] is not None or row["test"] is not None
-        is_main = row["name"] not in DETAIL and row["name"].partition("_")[0] not in none
-        if is_known and (is_main or options["all_figures"]):
-            shown.append({key: row[key] for key in ("what", "control", "test", "ratio", "unit")})
-            if control.work_side != test.work_side and row["name"] not in ("span_us", "tokens", "samples"):
-                shown[-1]["ratio"] = None  # kernels of a device and operators of a CPU are not alike
+    is_alike = control.work_side == test.work_side  # else kernels of a device are beside operators of a CPU
+    shown = [
+        row | {"ratio": row["ratio"] if is_alike or row["name"] == "span_us" else None}
+        for row in rows
+        if (row["control"], row["test"]) != (None, None)
+        and row["name"] not in DETAIL
+        and row["name"].partition("_")[0] not in none
+    ]
     operators = []
     traces = (control, test)[: len(entries)]
     for trace in traces:

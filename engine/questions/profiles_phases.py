@@ -5,8 +5,7 @@ Making templates (before the first pass), the pass over the prompts (prefill), o
 its own, a phase is what it took to ask for the work. The set-up before the first pass makes the LP's tables, lays out
 the output head, and clears the cache.
 
-A pass covers all rows of its batch: junk in one row does not mean junk in the others. The drawn passes are examples,
-each the one nearest to the median of its kind; one of each does not tell whether junk is slower.
+A pass covers all rows of its batch: junk in one row does not mean junk in the others.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.figures.words import listed, microseconds, number, percent
-from engine.profile.phases import PHASES, example_of, mean_us, steps_of
+from engine.profile.phases import mean_us, steps_of
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
@@ -26,66 +25,56 @@ OPTIONS = ()
 STATES = {"normal": "without junk", "junk": "with junk", "cut": "with a cut"}
 COLUMNS = {
     "name": Column("trace"),
-    "phase": Column("phase"),
     "us": Column("time per pass", "µs", "Mean over all passes"),
     "ms": Column("mean per pass", "ms"),
     "share": Column("share of the pass", "%"),
     "state": Column("passes"),
     "passes": Column("number"),
-    "of": Column("of"),
     "mean_us": Column("mean time", "µs"),
-    "pass": Column("pass"),
-    "wrote": Column("wrote"),
 }
 CHARTS = (
     Chart("bars", "ms", "name", colour="phase", hover=("name", "phase", "ms", "share", "passes")),
-    Chart("bars", "ms", "pass", "examples", colour="phase", hover=("pass", "phase", "ms", "wrote")),
+    Chart("bars", "ms", "state", "by_state", colour="phase", split="name", hover=("state", "phase", "ms", "passes")),
 )
 TABLES = ("states",)
 LEAST_AFTER = 0.001  # of a trace: most end with their last pass
-ROUNDING_US, MOST_PIECES = 1.0, 6
+ROUNDING_US = 1.0
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[dict[str, Any]] = []
     around: list[dict[str, Any]] = []
     states: list[dict[str, Any]] = []
-    examples: list[dict[str, Any]] = []
+    by_state: list[dict[str, Any]] = []
     runs, names = {entry.id: entry.row for entry in store.found().entries}, entry_names(entries)
     for entry in entries:
         (steps, template_us, why), name = steps_of(store, entry), names[entry.id]
         around.append({"name": name, "why": why})
         if not steps:
             continue
-        means, last = mean_us(steps), steps[-1]
-        in_passes, before = sum(step.dur_us for step in steps), steps[0].start_us
-        until = last.start_us + last.dur_us
-        parts = {"in_passes": in_passes, "before": before, "between": until - before - in_passes}
-        parts["after"] = (entry.row.get("span_us") or 0.0) - until
+        means, before, until = mean_us(steps), steps[0].start_us, steps[-1].start_us + steps[-1].dur_us
+        in_passes = sum(step.dur_us for step in steps)
         has_lp = (runs.get(str(entry.row.get("run_id"))) or {}).get("lp") != "none"
         has_marks = template_us is not None or "constraint" in means
-        around[-1] |= {**parts, "templates": template_us, "is_without_lp": has_marks and not has_lp}
-        for phase, us in means.items():
-            share = us / sum(means.values()) if any(means.values()) else None
-            rows.append({"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": share, "passes": len(steps)})
+        around[-1] |= {"in_passes": in_passes, "before": before, "between": until - before - in_passes,
+                       "after": (entry.row.get("span_us") or 0.0) - until, "templates": template_us,
+                       "is_without_lp": has_marks and not has_lp}  # fmt: skip
+        whole = sum(means.values())
+        rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / whole if whole else None,
+                  "passes": len(steps)} for phase, us in means.items()]  # fmt: skip
         for state, words in STATES.items():
-            if not (chosen := [step for step in steps if step.state == state]):
-                continue
-            row = {"name": name, "state": words, "passes": len(chosen), "of": len(steps)}
-            states.append(row | {"mean_us": sum(mean_us(chosen).values())})
-            step = example_of(chosen)
-            tokens = sorted((token for token in step.tokens if token[0]), key=lambda token: not token[1])
-            wrote = " ".join(f"“{piece}”{f' ({mark})' if mark else ''}" for piece, mark in tokens[:MOST_PIECES])
-            head = {"pass": f"{name}, pass {step.step + 1:,}, {words}", "wrote": wrote}
-            examples += [head | {"phase": phase, "us": step.phases_us[phase], "ms": step.phases_us[phase] / 1000}
-                         for phase in PHASES if phase in step.phases_us]  # fmt: skip
+            if chosen := [step for step in steps if step.state == state]:
+                row = {"name": name, "state": words, "passes": len(chosen)}
+                means = mean_us(chosen)
+                states.append(row | {"of": len(steps), "mean_us": sum(means.values())})
+                by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in means.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
     columns = ["name", "why", "in_passes", "before", "between", "after", "templates", "is_without_lp"]
     return {
         "main": rows_table(rows, ["name", "phase", "us", "ms"]),
         "around": rows_table(around, columns),
         "states": rows_table(states, ["name", "state", "passes", "of", "mean_us"]),
-        "examples": rows_table(examples if has_damage else [], ["pass", "phase", "us", "ms"]),
+        "by_state": rows_table(by_state if has_damage else [], ["name", "state", "phase", "ms"]),
     }
 
 

@@ -36,7 +36,6 @@ PLACES = {
 }
 COLUMNS = {
     "where": Column("place", is_pinned=True),
-    "family": Column("family"),
     "control_us": Column("control, per pass", "µs"),
     "test_us": Column("test, per pass", "µs"),
     "difference_us": Column("difference", "µs", "Test less control"),
@@ -94,7 +93,7 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
         first, last = np.searchsorted(bounds, [row["start_us"], row["start_us"] + row["dur_us"]])
         places[first:last] = NAMES.get(row["name"], OTHER)
     shares = {}  # [bins] by place: of each bin's time
-    for place in set(places) - {OUTSIDE}:
+    for place in sorted(set(places) - {OUTSIDE}):
         passed = np.concatenate([[0.0], np.cumsum(np.where(places == place, np.diff(bounds), 0.0))])
         shares[place] = np.diff(np.interp(edges, bounds, passed)) / np.diff(edges)
     shares[OUTSIDE] = np.clip(1 - sum(shares.values()), 0.0, 1.0)
@@ -104,7 +103,7 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
         mine = families == family
         for place, share in shares.items():
             time_us = float(busy_us[mine] @ share[bin_of[mine]]) / len(spans)
-            if time_us > 0:
+            if time_us > 1e-9:  # else what rounding left
                 found[place, family] = time_us
     return found
 

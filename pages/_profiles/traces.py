@@ -39,16 +39,13 @@ def _cells(entry: Entry, runs: Runs) -> dict[str, Any]:
     is_on_cpu = row.get("form") == "events" and row.get("device_us") is None
     return {
         "label": row.get("label") or row.get("source"),
-        "origin": row.get("origin"),
         "lp": lp,
         "device": row.get("device") or ("CPU" if is_on_cpu else None),
         "span": quotient(row.get("span_us"), 1000),
         "work": quotient(row.get("device_us"), 1000),
         "idle": None if busy is None or idle is None else quotient(idle, busy + idle),
-        "tokens": row.get("tokens"),
         "passes": row.get("forward_passes"),
-        "events": row.get("events"),
-        "form": row.get("form"),
+        **{name: row.get(name) for name in ("origin", "tokens", "events", "form")},
         "model": model,
         "made": row.get("created_at"),
         "run": compare_address(run_id) if run_id in runs else None,

@@ -34,7 +34,3 @@ def logits_address(log: str, beside: str | None = None, **more: str) -> str:
 
 def claim_address(claim_id: str) -> str:
     return "evidence?" + urlencode({"claim": claim_id})
-
-
-def lab_address(**query: str) -> str:
-    return "tokenizer_lab?" + urlencode(query)

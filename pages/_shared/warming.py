@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from engine.errors import DriftscopeError
-from engine.logits.pairs import first_logs, late_in_store
+from engine.logits.pairs import first_logs, late_read
 from engine.lp.constraint import build_constraint
 from engine.lp.vocabulary import vocabulary_of
 from engine.questions import KEYS, question_of
@@ -50,7 +50,7 @@ def _look_at_logs() -> None:
     """At the two that Logit health opens with: each beside all others of its model."""
     store = Store.open().snapshot()
     for log in first_logs(store.found(LOGIT_LOG).entries):
-        late_in_store(store, log)
+        late_read(store, log)
 
 
 def _draw() -> None:

@@ -31,7 +31,7 @@ def text_of(app: AppTest) -> str:
 
 def test_in_two_minutes_has_the_lost_third_the_highlights_and_the_misread_blocks() -> None:
     text = text_of(opened())
-    assert "90 claims" in text and "fell from 68.1 to 44.0 %" in text
+    assert "85 claims" in text and "fell from 68.1 to 44.0 %" in text
     assert text.count("“Qwen cannot be faster with an LP than without.”") == 1
     assert "the group's reader puts the atom elsewhere" in text
 

@@ -22,7 +22,6 @@ from tests.pages.browser import (
 )
 from tests.pages.canvas_clicks import click_row, open_picker
 from tests.pages.logit_logs import add, add_all, add_hostile, store_at
-from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
@@ -75,24 +74,6 @@ def test_logs_are_ticked_swapped_and_let_go_of(browser: Browser, server: Server)
         for tab in ("Models", "Health"):
             seen.press(tab)
             assert seen.page.get_by_test_id("stException").count() == 0
-        expect_harmless(seen)
-
-
-@of_soak
-def test_a_click_on_the_bars_moves_the_window(browser: Browser, server: Server) -> None:
-    """Ten thousand tokens, damaged at 4,321 and 9,500."""
-    with visit(browser, server, "/logits?view=Health&log=long") as seen:
-        plot = seen.page.locator(".js-plotly-plot").first
-        bar = plot.locator(".barlayer .point path").nth(9_500 // 84)
-        bar.scroll_into_view_if_needed()
-        box = bar.bounding_box()
-        assert box is not None
-        for step in (1, 0):  # bars are a few pixels wide: the mouse is on the right one when its words are there
-            seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 - step)
-        expect(plot.locator(".hoverlayer")).to_contain_text("tokens 9,492 to 9,575")
-        seen.page.mouse.down()
-        seen.page.mouse.up()
-        expect(seen.page).to_have_url(re.compile("token=9492"))
         expect_harmless(seen)
 
 

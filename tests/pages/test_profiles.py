@@ -36,7 +36,7 @@ def test_an_empty_store_says_what_to_do(opened: Open) -> None:
     assert not app.dataframe
 
 
-@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline", "Reports"])
+@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
 def test_a_section_without_a_trace_is_empty(opened: Open, store: Store, view: str) -> None:
     assert len(opened(view=view).info) == 1  # that the store has none
     on_gpu(store)
@@ -66,7 +66,7 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
     assert (families["us_control"]["gemm"], families["us_test"]["gemm"]) == (8, 1)  # per token
 
 
-@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline", "Reports"])
+@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
 def test_every_view_shows_a_hostile_trace_as_text(opened: Open, store: Store, view: str) -> None:
     entry = hostile(store)
     app = opened(view=view, control=entry.id)

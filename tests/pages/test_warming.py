@@ -38,7 +38,7 @@ print(number_automaton.cache_info().misses - tables)
 pairs._table = None
 store = Store.open().snapshot()
 chosen = default_choice(store.found(LOGIT_LOG).entries)
-print([pairs.late_in_store(store, log) for log in chosen].count(None))
+print([pairs.late_read(store, log) for log in chosen].count(None))
 print("engine.chem.conformers" in sys.modules and bool(sys.modules["engine.chem.conformers"]._IDLE))
 for name in ("engine.questions.compare_time", "plotly.graph_objs._heatmap", "torch"):
     print(name in sys.modules)

@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
 from engine.cli.main import main as engine
 from engine.errors import DriftscopeError, RunError, nearest
-from engine.evidence.lost_third import EXACT, FOLDER, LANES, NONE, REORDERED, V43
+from engine.evidence.lost_third import FOLDER
 from engine.figures.coverage_metrics import FIGURES
 from engine.models.registry import load_registry
 from engine.processes import usable_cores
@@ -36,36 +35,11 @@ from engine.store.unfinished import unfinished_runs
 from engine.text.check import answer_of
 from engine.text.placeholder import fit_placeholder
 from engine.text.tokenizers import load_tokenizer
-from tools.lost_third.summary import LaneSize, Texts, summary, texts_by_molecule
+from tools.lost_third.summary import EXACT, FITTED, PLANS, REORDERED, V43, LaneSize, Texts, summary, texts_by_molecule
 from tools.terminal import Progress, ToolParser, emit_json, log, markdown, run_tool
 
-FITTED, THREE = "fitted", "0.000,0.000,0.000"
 COSTED, MOST_COSTED = (EXACT, V43, "v4.3-fitted"), 8
 """Lanes whose log w is computed, over this many of their molecules: a scoring pass takes longer than the lane."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    lp: str
-    placeholder: str = ""  # FITTED: to the texts of the lane `exact`
-    full_vocabulary: bool = False  # each pass needs all logits, which is slow: the lane is smaller
-    options: tuple[str, ...] = ("--order", "canonical")
-
-
-PLANS: Mapping[str, Lane] = {
-    NONE: Lane("none", full_vocabulary=True),
-    EXACT: Lane("exact"),
-    V43: Lane("group-v4.3", THREE),
-    "v4.3-plain": Lane("group-v4.3", THREE, options=("--order", "canonical", "--descriptors", "plain")),
-    "v4.3-four": Lane("group-v4.3", "0.0000,0.0000,0.0000"),
-    "v4.3-fitted": Lane("group-v4.3", FITTED),
-    "v3.9": Lane("group-v3.9", full_vocabulary=True),
-    "v3.8": Lane("group-v3.8", full_vocabulary=True),
-    "truncating": Lane("truncating", full_vocabulary=True),
-    "guarded": Lane("guarded"),
-    REORDERED: Lane("exact", options=("--order", "written")),
-}
-"""Run in this order, which is that of LANES; v4.3-fitted needs the texts of ``exact``."""
 
 
 def other_order(smiles: str, seed: int = 0) -> str:
@@ -112,8 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def experiment(args: argparse.Namespace) -> None:
     load_registry().find(args.model)  # an error before anything is begun
     for name in args.lane or ():
-        if name not in LANES:
-            raise RunError(f"there is no lane {name!r}", nearest(name, list(LANES)))
+        if name not in PLANS:
+            raise RunError(f"there is no lane {name!r}", nearest(name, list(PLANS)))
     narrow, wide = LaneSize(args.molecules, args.samples), LaneSize(args.wide_molecules, args.wide_samples)
     if wide.molecules > narrow.molecules or wide.samples > narrow.samples:
         raise RunError("the wide lanes are larger than the others", "Give fewer --wide-molecules or --wide-samples")
@@ -127,7 +101,7 @@ def experiment(args: argparse.Namespace) -> None:
         sizes[key] = (wide,) if lane.full_vocabulary else (narrow, wide)
         run = lane_run(args, store, key, sizes[key][0], molecules, texts)
         if run is None:
-            log.info("%s: another process is writing it; call again when it is done", LANES[key])
+            log.info("%s: another process is writing it; call again when it is done", PLANS[key].words)
             continue
         texts[key], runs[key] = texts_by_molecule(store, run), run.id
     costs = {key: cost for key in COSTED if key in runs and (cost := cost_of(args, runs[key], narrow)).get("samples")}
@@ -163,7 +137,7 @@ def lane_run(
 
     if (entry := finished()) is not None:
         return entry
-    log.info("%s: %s molecules, %d samples each", LANES[key], f"{size.molecules:,}", size.samples)
+    log.info("%s: %s molecules, %d samples each", PLANS[key].words, f"{size.molecules:,}", size.samples)
     begun = [found for found in unfinished_runs(store.home) if found.row.get("label") == label]
     if begun and begun[-1].state == "being written":
         return None

@@ -20,7 +20,6 @@ import numpy as np
 from engine.chem.smiles import parse_smiles
 from engine.comparing.rmsd_matrices import read_matrix, texts_job
 from engine.errors import DriftscopeError, EnrichedError
-from engine.evidence.lost_third import EXACT, LANES, NONE, REORDERED, V43
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, Array, MatrixFigures, figures_of, over_molecules
 from engine.figures.statistics import Bootstrap, Interval
 from engine.file_jobs import run_jobs
@@ -33,6 +32,34 @@ TEXTS_SQL = "SELECT smiles, text FROM samples WHERE run_id = $run ORDER BY sampl
 LEFT_OUT = ("each", "molecules", "scored")
 """Of `cost-of-lp`: too large to be kept, or of one call alone."""
 Texts = Mapping[str, Sequence[str | None]]
+NONE, EXACT, V43, REORDERED = "none", "exact", "v4.3", "exact-reordered"
+FITTED, THREE, CANONICAL = "fitted", "0.000,0.000,0.000", ("--order", "canonical")
+PLAIN = (*CANONICAL, "--descriptors", "plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    lp: str
+    words: str
+    placeholder: str = ""  # FITTED: to the texts of the lane `exact`
+    full_vocabulary: bool = False  # each pass needs all logits, which is slow: the lane is smaller
+    options: tuple[str, ...] = CANONICAL
+
+
+# Run in this order; v4.3-fitted needs the texts of `exact`.
+PLANS: Mapping[str, Lane] = {
+    NONE: Lane("none", "no LP", full_vocabulary=True),
+    EXACT: Lane("exact", "the exact LP"),
+    V43: Lane("group-v4.3", "v4.3 as it ran: 0.000 x 3, [OH]", THREE),
+    "v4.3-plain": Lane("group-v4.3", "v4.3 with plain descriptors, [O]", THREE, options=PLAIN),
+    "v4.3-four": Lane("group-v4.3", "v4.3 with 0.0000 x 3", "0.0000,0.0000,0.0000"),
+    "v4.3-fitted": Lane("group-v4.3", "v4.3, fitted placeholder", FITTED),
+    "v3.9": Lane("group-v3.9", "v3.9: blocklist, 0.000 x 3", full_vocabulary=True),
+    "v3.8": Lane("group-v3.8", "v3.8 (reconstructed): blocklist, 0.0000 x 3", full_vocabulary=True),
+    "truncating": Lane("truncating", "truncating", full_vocabulary=True),
+    "guarded": Lane("guarded", "the guarded LP"),
+    REORDERED: Lane("exact", "the exact LP, another atom order", options=("--order", "written")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +194,7 @@ def summary(
             lanes.append(
                 {
                     "lane": key,
-                    "words": LANES[key],
+                    "words": PLANS[key].words,
                     "run_id": run_id,
                     "molecules": size.molecules,
                     "samples_per_molecule": size.samples,

@@ -23,7 +23,7 @@ ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 def test_what_is_ours_follows_from_what_is_stated(tmp_path: Path) -> None:
     """To the digits that are given, and it is another figure than the report's."""
     store = Store(LocalFiles(tmp_path))
-    derived = ask(store, "profiles_reports", [publish_traces(store)[0].id]).tables["derived"].to_pylist()
+    derived = ask(store, "evidence_reports", []).tables["main"].to_pylist()
     assert len(derived) > 8
     for one in derived:
         assert one["why"].strip()

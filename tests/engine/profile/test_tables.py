@@ -55,12 +55,6 @@ def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
     assert store.rows("SELECT name, calls, total_us FROM trace_ops") == [{"name": "k", "calls": 5, "total_us": 2500.0}]
 
 
-def test_an_average_of_another_total_is_told(tmp_path: Path) -> None:
-    lines = [HEAD, ["a_kernel", "10", "100", "10"], ["b_kernel", "10", "100", "25"]]
-    row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
-    assert row["warnings"] == "lines whose average is not the total over the count: 1"
-
-
 KERNELS = [["void cutlass::Kernel2<x>(P)", "10", "20,000", "2,000"], ["fmha_cutlassF_f32", "5", "3,089", "617.8"]]
 BOOKKEEPING = [
     ["PyTorch Profiler (0)", "1", "57,244", "57,244"],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.logits.pairs import late_in_store
+from engine.logits.pairs import late_read
 from engine.questions import ask
 from engine.questions.logits_health import reason
 from engine.questions.question import Answered, Tables
@@ -77,7 +77,6 @@ def test_a_window_opens_at_the_first_damage_and_moves(store: Store, tmp_path: Pa
     log = added(store, tmp_path, rows)
     found = health(store, log).tables
     assert (min(c["token_idx"] for c in rows_of(found, "map")), len(rows_of(found, "map"))) == (300, 60 * 24)
-    assert [(bin_["first"], bin_["count"]) for bin_ in rows_of(found, "bins") if bin_["count"]] == [(320, 1), (450, 1)]
     moved = rows_of(health(store, log, token=455, tokens="30", position=20, positions="12").tables, "map")
     assert {c["token_idx"] for c in moved} == set(range(450, 480))
     assert {c["position"] for c in moved} == set(map(str, range(20, 30)))
@@ -158,7 +157,7 @@ def test_the_checkpoint_that_diverges_is_the_first_choice(store: Store, tmp_path
 def test_the_demo_logs_that_were_read_late() -> None:
     """llama.cpp's buffer, read after the next call, of both models; every other log is of its own tokens."""
     store = Store.open(DEMO)
-    late = [entry for entry in store.found(LOGIT_LOG).entries if late_in_store(store, entry)]
+    late = [entry for entry in store.found(LOGIT_LOG).entries if late_read(store, entry)]
     assert {entry.row["engine"] for entry in late} == {"llama.cpp read after the next call"}
     assert len(late) == 2
     for log in late:
@@ -175,10 +174,10 @@ def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp
         right[:, 0] = np.float32(1e30)
     if kind != "alone":
         other = added(store, tmp_path, right, "right", model="m")
-        assert late_in_store(store, other) is None
+        assert late_read(store, other) is None
     values = {"same": rows[:-1] + 1e-4, "noise": clean(29, 12, seed=4)}.get(kind, rows[1:] + 1e-4)
     log = added(store, tmp_path, values, "log", model="n" if kind == "another model" else "m")
-    found = late_in_store(store, log)
+    found = late_read(store, log)
     assert (found is not None) == (kind == "late")
     if found is not None:
         assert (found.other, found.engine, found.nearer) == (other.id, "right", 28)
@@ -189,4 +188,4 @@ def test_entries_of_one_token_do_not_meet_each_with_each(store: Store, tmp_path:
     for name in ("a", "b"):
         lines = [entry | {"token_idx": 0} for entry in objects(clean(4_000, 12), team=name, model="m")]
         new_log(store, write(tmp_path / f"{name}.jsonl", lines))
-    assert [late_in_store(store, log) for log in store.found(LOGIT_LOG).entries] == [None, None]
+    assert [late_read(store, log) for log in store.found(LOGIT_LOG).entries] == [None, None]

@@ -12,7 +12,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import in_text_order, molecule_of, parse_smiles
-from engine.evidence.lost_third import LANES, figures, load_usable
+from engine.evidence.lost_third import figures, load_usable
 from engine.store.store import VARIABLE, Store
 from tests.cli import Result
 from tests.cli import run as run_in_process
@@ -21,7 +21,7 @@ from tests.engine.runner.small_runs import interrupted_after_one_group
 from tests.engine.store.stored_runs import store_at
 from tests.small_models import use_small_model
 from tests.support import sized
-from tools.lost_third.__main__ import PLANS, main, other_order
+from tools.lost_third.__main__ import main, other_order
 from tools.lost_third.summary import LaneCoverage, LaneSize, changes, failures_by_kind, fall
 
 SMALL = ("--molecules", "3", "--samples", "4", "--wide-molecules", "2", "--wide-samples", "2", "--workers", "1")
@@ -77,10 +77,6 @@ def test_failed_parses_are_counted_by_what_the_groups_decoder_says() -> None:
     assert failures_by_kind(texts) == {
         "Bad coord triplet": 1, "Bad float token": 1, "the block is not closed by '>'": 1, "no text": 1,
     }  # fmt: skip
-
-
-def test_each_lane_has_its_name() -> None:
-    assert list(PLANS) == list(LANES)
 
 
 def test_another_order_is_the_same_molecule_written_differently() -> None:
