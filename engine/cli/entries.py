@@ -349,8 +349,7 @@ def sql(
     import json
 
     from engine.store.schema import KINDS
-    from engine.store.sql.failures import is_unreadable
-    from engine.store.sql.process import Limits
+    from engine.store.sql.child import Limits
     from engine.store.sql.rows import rows_of
 
     if columns:
@@ -366,17 +365,8 @@ def sql(
         raise SqlError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text, limits = read_text("-") if sql == "-" else sql, Limits(rows=rows, seconds=seconds)
-    of, left_out = io.opened(to_read=True), tuple[str, ...]()
-    console = of.console(limits)
-    try:
-        with console:
-            answer = console.query(text)
-    except SqlError as error:
-        if not is_unreadable(error):
-            raise
-        console, left_out = of.console_without_damage(limits)
-        with console:
-            answer = console.query(text)
+    with io.opened(to_read=True).console(limits) as console:
+        answer = console.query(text)
     if io.is_json:  # row by row: many rows are more than memory holds at once
         for place, row in enumerate(rows_of(answer.table)):
             sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
@@ -389,8 +379,8 @@ def sql(
 
         for line in table_lines(answer.table.column_names, cells):
             write(line)
-    if left_out:
-        note(f"left out are damaged files of {', '.join(left_out)}; `verify` names them")
+    if answer.left_out:
+        note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
         note(f"cut off after {answer.table.num_rows:,} rows; --rows gives more")
     return 0

@@ -28,9 +28,8 @@ from engine.figures.words import counted
 from engine.questions.question import Chart
 from engine.store.entries import Entry
 from engine.store.schema import KINDS
-from engine.store.sql.failures import is_unreadable
+from engine.store.sql.child import Limits
 from engine.store.sql.guard import Console, SqlAnswer
-from engine.store.sql.process import Limits
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
@@ -41,7 +40,7 @@ from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
 
-LIMITS = Limits(answer_mb=32, written_mb=32)  # an answer is held as long as it is shown, and sent to the browser
+LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
 MOST_ADDRESS = 8_000  # characters of a statement in an address: browsers take more, mails and proxies do not
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
@@ -193,21 +192,13 @@ class Statement:
     done: threading.Event = field(default_factory=threading.Event)
     answer: SqlAnswer | None = None
     error: DriftscopeError | None = None
-    left_out: tuple[str, ...] = ()  # entries with damaged files
 
-    def run(self, store: Store, console: Console) -> None:
+    def run(self, console: Console) -> None:
         """In a thread of its own; statements of one console wait for each other."""
-        names: dict[str, object] = {"tests": self.runs[1:], "runs": self.runs}
+        names: dict[str, str | tuple[str, ...]] = {"tests": self.runs[1:], "runs": self.runs}
         names |= {"control": self.runs[0]} if self.runs else {}
         try:
-            try:
-                self.answer = console.query(self.sql, names)
-            except SqlError as error:
-                if not is_unreadable(error):
-                    raise
-                self.console, self.left_out = store.console_without_damage(LIMITS)
-                with self.console as whole:
-                    self.answer = whole.query(self.sql, names)
+            self.answer = console.query(self.sql, names)
         except DriftscopeError as error:
             self.error = error
         finally:
@@ -234,7 +225,7 @@ def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
         entries = [entry for kind in KINDS for entry in store.found(kind).entries]
         console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
         running = st.session_state[RUNNING] = Statement(sql, runs, console)
-        threading.Thread(target=running.run, args=(store, console), name="sql", daemon=True).start()
+        threading.Thread(target=running.run, args=(console,), name="sql", daemon=True).start()
     return running
 
 
@@ -272,8 +263,8 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
         st.markdown(f"{size} · {statement.answer.seconds:.2f} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", what="All rows here")
     notes = ["There are more rows: filter, aggregate or LIMIT."] if statement.answer.is_cut else []
-    if statement.left_out:
-        notes.append(f"Damaged files of {', '.join(statement.left_out)} are left out; `verify` lists them.")
+    if statement.answer.left_out:
+        notes.append(f"Damaged files of {', '.join(statement.answer.left_out)} are left out; `verify` lists them.")
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
         notes.append("$tests stands for no run: choose a test above.")
     ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []
