@@ -1,4 +1,5 @@
-"""Two runs, sample by sample: what differs by more than which molecules were asked explains.
+"""Two runs, sample by sample, read without opening the files of any other run: what differs by more than which
+molecules were asked explains.
 
 Answers are paired by molecule and generation; an answer without a partner is left out, and counted. A measure is told
 over the pairs in which both sides have it, so RMSD speaks of answers that could be laid on a reference in both runs,
@@ -15,23 +16,38 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.measures import SAMPLED
-from engine.figures.statistics import (
-    LEAST_MOLECULES,
-    Array,
-    Interval,
-    Sums,
-    difference,
-    paired_means,
-    ratio,
-    sums_by_molecule,
-    unpaired_means,
-)
+from engine.comparing.measures import SAMPLED, has_samples
+from engine.figures import statistics
+from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, sums_by_molecule
+from engine.inspection.memo import computed_once
+from engine.store.entries import Entry
+from engine.store.schema import BLOCKS
+from engine.store.store import Store
+from engine.store.views import WALL_PART_S
 
 NAMES = tuple(measure.name for measure in SAMPLED)
 WEIGHTS = {measure.over: f"weight_{place}" for place, measure in enumerate(SAMPLED) if measure.over}
 """What quotients are over, in SQL, and a name for it."""
+MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
 _IS_PACE = np.array([measure.is_time for measure in SAMPLED])
+
+# Twice the same molecule in one list: its answers are told apart by their order.
+_SAMPLES = f"""
+WITH of_blocks AS (
+    SELECT sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
+           count_if(regexp_matches(text, '[^0-9.,-]')) AS junk_nonnumeric, avg(abs(drift)) AS drift_abs,
+           count(drift) AS drift_blocks
+    FROM blocks WHERE run_id = $run GROUP BY ALL
+), timed AS (
+    SELECT samples.*, {WALL_PART_S} AS wall_part_s
+    FROM samples, (SELECT wall_s FROM runs WHERE run_id = $run) AS runs WHERE run_id = $run
+)
+SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
+       (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
+       drift::DOUBLE AS drift, {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
+       {", ".join(f"coalesce({over}, 0)::DOUBLE AS {name}" for over, name in WEIGHTS.items())}
+FROM timed LEFT JOIN of_blocks USING (sample_id) ORDER BY sample_id
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +115,42 @@ class Pairs:
     test_molecule: NDArray[np.int64]
 
 
+@computed_once(MOST_RUNS)
+def samples_of(store: Store, entry: Entry) -> RunSamples:
+    parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
+    table = store.table(_SAMPLES, parameters, of=[entry.id])
+    whole = {name: table[name].to_numpy().astype(np.int64) for name in ("sample_id", "generation", "repeat")}
+    return RunSamples(
+        run_id=entry.id,
+        smiles=table["smiles"].combine_chunks(),
+        columns={name: _known(table[name]) for name in ("drift", *NAMES)},
+        weights={over: _known(table[name]) for over, name in WEIGHTS.items()},
+        **whole,
+    )
+
+
+def _known(column: pa.ChunkedArray) -> Array:
+    """NaN where it is null, or no finite number."""
+    found: Array = column.cast(pa.float64()).to_numpy().astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+@computed_once(MOST_PAIRS)
+def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
+    """Both runs sample by sample; of one without samples nothing, and why."""
+    without = [
+        f"{entry.id} is reported: a text states its figures, and there are no samples to draw from."
+        if entry.row["origin"] == "reported"
+        else f"{entry.id} has no samples."
+        for entry in (control, test)
+        if not has_samples(entry)
+    ]
+    if without:
+        nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
+        return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
+    return compared(samples_of(store, control), samples_of(store, test), seed)
+
+
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
     """Two runs whose samples are at hand."""
     pairs = pairs_of(control, test)
@@ -120,7 +172,7 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
             codes, own = np.unique(number, return_inverse=True)
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
     one, other = sides
-    drawn = (paired_means if is_paired else unpaired_means)(one, other, seed)
+    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(one, other, seed)
     return PairedRuns(
         control=control.run_id,
         test=test.run_id,
@@ -173,5 +225,5 @@ def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], 
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn
     reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
-    apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
-    return Compared(name, *counted, one, other, apart, over, reason)
+    gap, over = statistics.difference(one, other, draws, least), statistics.ratio(one, other, draws, least)
+    return Compared(name, *counted, one, other, gap, over, reason)

@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,11 +40,11 @@ from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
 
 LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
-MOST_ADDRESS = 8_000  # characters of a statement in an address: browsers take more, mails and proxies do not
+MOST_ADDRESS = 8_000  # characters of a statement, which stands in the address
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
 SQL, SAVED = "sql", "saved:"
-TEXT, FILLED, LONG, OPEN, NAME = "sql_text", "sql_filled", "sql_long", "sql_open", "sql_name"
+TEXT, FILLED, OPEN, NAME = "sql_text", "sql_filled", "sql_open", "sql_name"
 ASKED, RUNNING = "sql_asked", "sql_running"
 HELP = (
     "`$control`, `$tests` and `$runs` stand for the compared runs: `run_id = $control`, `run_id IN $tests`. "
@@ -62,7 +61,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
         queries |= {query.key: query for query in own_queries(store.home)}
     except DriftscopeError as error:
         st.warning(f"Your own queries are not shown. {error_markdown(error)}", icon=":material/warning:")
-    text = st.query_params.get(SQL) or st.session_state.get(LONG, "")
+    text = st.query_params.get(SQL, "")
     wrong, query = None, next((query for query in queries.values() if query.sql == text.strip()), None)
     if text.startswith(SAVED):
         query = queries.get(text.removeprefix(SAVED))
@@ -102,12 +101,10 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
     def put(text: str, query: Query | None = None) -> None:
         """Run it, and show it as an address where one can hold it: each is a step for the browser's Back."""
         st.session_state.setdefault(ASKED, set()).add(text)
-        is_long = query is None and len(quote_plus(text, errors="replace")) > MOST_ADDRESS
-        st.session_state[LONG] = text if is_long else ""
         if text != st.session_state.get(FILLED):  # the chart's columns were those of other rows
             for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
                 st.query_params.pop(name, None)
-        st.query_params[SQL] = SAVED + query.key if query else "" if is_long else text
+        st.query_params[SQL] = SAVED + query.key if query else text
         st.session_state.pop(FILLED, None)  # the field is filled anew: a browser that draws the form again had it empty
         _drop()
 
@@ -145,7 +142,10 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
     )  # fmt: skip
     st.html("<style>.st-key-sql_text textarea { font-family: var(--st-code-font, monospace) }</style>")
     with st.form("sql_form", border=False):
-        st.text_area("SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs")
+        st.text_area(
+            "SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs",
+            max_chars=MOST_ADDRESS,
+        )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
             st.form_submit_button(
                 "Run", type="primary", icon=":material/play_arrow:", key="sql_run", help="Ctrl+Enter",
@@ -163,8 +163,6 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
                 st.markdown(f"This deletes the query **{escape_markdown(query.title)}** permanently.")
                 st.button("Delete permanently", key="sql_delete", on_click=attempt, args=(lambda: delete(query),))
-    if st.session_state.get(LONG):
-        st.caption(f"Over {MOST_ADDRESS:,} characters do not fit an address: save it under a name to link to it.")
 
 
 @cache

@@ -14,7 +14,6 @@ from streamlit.testing.v1 import AppTest
 from engine.comparing.queries import FILE, own_queries, ready_queries
 from engine.paths import ROOT
 from engine.store.store import DEMO
-from pages._compare.sql import MOST_ADDRESS
 from pages._shared.links import compare_address, inspector_address
 from tests.pages.drift_stores import EXACT, WITH_JUNK, store_at, with_demo
 from tests.pages.sql_processes import processes_of
@@ -183,13 +182,6 @@ def test_a_damaged_file_of_queries_leaves_the_rest_usable(place: Path) -> None:
     assert "Your own queries are not shown" in app.warning[0].value and list(rows(app)["one"]) == [1]
     app.text_input(key="sql_name").set_value("mine")
     assert "holds no saved queries" in words(press(app, "sql_save")) and (place / FILE).read_text() == "{"
-
-
-def test_a_statement_too_long_for_an_address_runs_and_says_so(place: Path) -> None:
-    app = linked()
-    app.text_area(key="sql_text").set_value(f"SELECT 1 AS one -- {'x' * MOST_ADDRESS}")
-    press(app, "sql_run")
-    assert query(app, "sql") == "" and list(rows(app)["one"]) == [1] and "do not fit an address" in words(app)
 
 
 def test_one_process_serves_until_the_store_changes(place: Path) -> None:

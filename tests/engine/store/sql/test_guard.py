@@ -322,7 +322,7 @@ MULTIPLY = [  # in Arrow a hundredth of what they are as Python's objects, or no
     "SELECT list_transform(range(20000), lambda x: []) FROM range(6705)",
     "SELECT list_transform(range(2000), lambda x: {'a': x % 3}) FROM range(6705)",
     "SELECT list_transform(range(2000), lambda x: map {x % 3: x}) FROM range(6705)",
-    f'SELECT NULL AS "{"n" * 90_000}" FROM range(10000)',
+    f'SELECT NULL AS "{"n" * 40_000}" FROM range(10000)',
 ]
 
 
