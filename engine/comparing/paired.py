@@ -29,6 +29,7 @@ NAMES = tuple(measure.name for measure in SAMPLED)
 WEIGHTS = {measure.over: f"weight_{place}" for place, measure in enumerate(SAMPLED) if measure.over}
 """What quotients are over, in SQL, and a name for it."""
 MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
+Rows = NDArray[np.int64]
 _IS_PACE = np.array([measure.is_time for measure in SAMPLED])
 
 # Twice the same molecule in one list: its answers are told apart by their order.
@@ -55,10 +56,10 @@ class RunSamples:
     """One run, a row per sample. ``repeat`` counts answers of the same molecule and generation from 0."""
 
     run_id: str
-    sample_id: NDArray[np.int64]
+    sample_id: Rows
     smiles: pa.Array
-    generation: NDArray[np.int64]
-    repeat: NDArray[np.int64]
+    generation: Rows
+    repeat: Rows
     columns: dict[str, Array]  # by name of a measure, and the sum of drift; NaN where not known
     weights: dict[str, Array]  # by ``over`` of a measure
 
@@ -105,16 +106,6 @@ class PairedRuns:
         return self.shared > 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Rows of two runs that answer the same question, in the control's order."""
-
-    control_rows: NDArray[np.int64]
-    test_rows: NDArray[np.int64]
-    control_molecule: NDArray[np.int64]  # of every row: one number per molecule, the same in both
-    test_molecule: NDArray[np.int64]
-
-
 @computed_once(MOST_RUNS)
 def samples_of(store: Store, entry: Entry) -> RunSamples:
     parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
@@ -153,9 +144,9 @@ def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) ->
 
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
     """Two runs whose samples are at hand."""
-    pairs = pairs_of(control, test)
-    shared, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
-    runs = ((control, pairs.control_molecule, pairs.control_rows), (test, pairs.test_molecule, pairs.test_rows))
+    rows, partners, of_control, of_test = pairs_of(control, test)
+    shared, molecule = np.unique(of_control[rows], return_inverse=True)
+    runs = ((control, of_control, rows), (test, of_test, partners))
     is_paired = len(shared) > 0
     sides: list[Sums] = []  # [molecules, measures]
     if is_paired:
@@ -163,8 +154,8 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
         is_known = np.isfinite(of_pairs[0][0]) & np.isfinite(of_pairs[1][0])
         for (values, weights), (run, number, _) in zip(of_pairs, runs, strict=True):
             paired = sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(shared))
-            rows = np.flatnonzero(np.isin(number, shared))  # pace is over all of the run's answers of these molecules
-            whole = sums_by_molecule(*_parts(run, rows), np.searchsorted(shared, number[rows]), len(shared))
+            all_ = np.flatnonzero(np.isin(number, shared))  # pace is over all of the run's answers of these molecules
+            whole = sums_by_molecule(*_parts(run, all_), np.searchsorted(shared, number[all_]), len(shared))
             parts = ("values", "weights", "answers")
             sides.append(Sums(*(np.where(_IS_PACE, getattr(whole, part), getattr(paired, part)) for part in parts)))
     else:
@@ -176,10 +167,10 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
     return PairedRuns(
         control=control.run_id,
         test=test.run_id,
-        shared=len(pairs.control_rows),
+        shared=len(rows),
         shared_molecules=len(shared),
-        control_alone=len(control) - len(pairs.control_rows),
-        test_alone=len(test) - len(pairs.control_rows),
+        control_alone=len(control) - len(rows),
+        test_alone=len(test) - len(rows),
         measures=tuple(
             _compared(
                 name, one.only(place), other.only(place), (drawn[0][:, place], drawn[1][:, place]), len(shared) > 0
@@ -190,22 +181,21 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
     )
 
 
-def pairs_of(control: RunSamples, test: RunSamples) -> Pairs:
-    """Answers of the same molecule and generation; of a molecule asked for twice, in the order of its answers."""
+def pairs_of(control: RunSamples, test: RunSamples) -> tuple[Rows, Rows, Rows, Rows]:
+    """Rows of both that answer the same molecule and generation, in the control's order (of a molecule asked for twice,
+    in the order of its answers); and of every row of both, a number for its molecule."""
     encoded = pa.concat_arrays([control.smiles, test.smiles]).dictionary_encode()
-    number = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    generation = np.concatenate([control.generation, test.generation])
-    repeat = np.concatenate([control.repeat, test.repeat])
-    key = number
-    for more in (generation, repeat):
+    key = number = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    for of in ("generation", "repeat"):
+        more = np.concatenate([getattr(control, of), getattr(test, of)])
         key = key * (more.max(initial=0) + 1) + more
     size = len(control)
     _, rows, partners = np.intersect1d(key[:size], key[size:], assume_unique=True, return_indices=True)
     order = np.argsort(rows)
-    return Pairs(rows[order], partners[order], number[:size], number[size:])
+    return rows[order], partners[order], number[:size], number[size:]
 
 
-def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+def _parts(run: RunSamples, rows: Rows) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
     alike = np.ones(len(run))
     weights = np.stack([run.weights[m.over] if m.over else alike for m in SAMPLED], axis=1)[rows]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -88,7 +88,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     else:
         with shown_errors("SQL"):
             running = _running(store, text, tuple(ids))
-            if running.done.wait(QUICK_S):
+            if wait((running.answer,), QUICK_S).done:
                 _answer(running, {entry.id: entry for entry in store.found().entries})
             else:
                 _progress(running)
@@ -147,10 +147,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             max_chars=MOST_ADDRESS,
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
-            st.form_submit_button(
-                "Run", type="primary", icon=":material/play_arrow:", key="sql_run", help="Ctrl+Enter",
-                on_click=run,
-            )  # fmt: skip
+            st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)
             st.text_input(
                 "Save under a name", key=NAME, max_chars=MOST_NAME, width=280, label_visibility="collapsed",
                 placeholder="a name to save it under",
@@ -179,32 +176,15 @@ def _columns() -> pa.Table:
 # --- running a statement ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One statement under way, with the runs that its names stand for, until ``done`` is set."""
+    """One statement under way, with the runs that its names stand for."""
 
     sql: str
     runs: tuple[str, ...]
-    console: Console | None = None  # None where nothing runs
+    answer: Future[SqlAnswer]
+    stop: Callable[[], None] = lambda: None
     began: float = field(default_factory=time.monotonic)
-    done: threading.Event = field(default_factory=threading.Event)
-    answer: SqlAnswer | None = None
-    error: DriftscopeError | None = None
-
-    def run(self, console: Console) -> None:
-        """In a thread of its own; statements of one console wait for each other."""
-        names: dict[str, str | tuple[str, ...]] = {"tests": self.runs[1:], "runs": self.runs}
-        names |= {"control": self.runs[0]} if self.runs else {}
-        try:
-            self.answer = console.query(self.sql, names)
-        except DriftscopeError as error:
-            self.error = error
-        finally:
-            self.done.set()
-
-    def stop(self) -> None:
-        if self.console is not None and not self.done.is_set():
-            self.console.cancel()
 
 
 @st.cache_resource(scope="session", max_entries=1, on_release=Console.close, show_spinner=False)
@@ -222,8 +202,10 @@ def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
         _drop()
         entries = [entry for kind in KINDS for entry in store.found(kind).entries]
         console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
-        running = st.session_state[RUNNING] = Statement(sql, runs, console)
-        threading.Thread(target=running.run, args=(console,), name="sql", daemon=True).start()
+        names: dict[str, str | tuple[str, ...]] = {"tests": runs[1:], "runs": runs}
+        names |= {"control": runs[0]} if runs else {}
+        answer = ThreadPoolExecutor(1, "sql").submit(console.query, sql, names)  # in a thread: Stop is heard meanwhile
+        running = st.session_state[RUNNING] = Statement(sql, runs, answer, console.cancel)
     return running
 
 
@@ -236,7 +218,7 @@ def _drop() -> None:
 @st.fragment(run_every=TICK_S)
 def _progress(statement: Statement) -> None:
     """Until the statement has ended: then the page is drawn again."""
-    if statement.done.is_set():
+    if statement.answer.done():
         st.rerun()
     seconds = time.monotonic() - statement.began
     words = f"Running for {seconds:.0f} s, of at most {LIMITS.seconds:g} s"
@@ -249,20 +231,21 @@ def _progress(statement: Statement) -> None:
 
 
 def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
-    if statement.answer is None:
-        error = statement.error or SqlError("the statement could not be run", "See the app's log")
+    try:
+        answer = statement.answer.result()
+    except DriftscopeError as error:
         if error.what == "$control has no value":
             error = SqlError("$control stands for no run", "Choose a control above, or write a run's id in quotes")
         st.error(error_markdown(error), icon=":material/error:")
         return
-    table = statement.answer.table
+    table = answer.table
     with st.container(horizontal=True, vertical_alignment="center"):
         size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
-        st.markdown(f"{size} · {statement.answer.seconds:.2f} s", width="stretch")
+        st.markdown(f"{size} · {answer.seconds:.2f} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", what="All rows here")
-    notes = ["There are more rows: filter, aggregate or LIMIT."] if statement.answer.is_cut else []
-    if statement.answer.left_out:
-        notes.append(f"Damaged files of {', '.join(statement.answer.left_out)} are left out; `verify` lists them.")
+    notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
+    if answer.left_out:
+        notes.append(f"Damaged files of {', '.join(answer.left_out)} are left out; `verify` lists them.")
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
         notes.append("$tests stands for no run: choose a test above.")
     ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []

@@ -46,7 +46,8 @@ def linked(**query: Any) -> AppTest:
 
 def press(app: AppTest, key: str) -> AppTest:
     next(button for button in app.button if button.key == key).click().run()
-    assert not app.exception and app.session_state["sql_running"].done.wait(60)
+    assert not app.exception
+    app.session_state["sql_running"].answer.exception(60)
     return app.run()
 
 
@@ -158,7 +159,8 @@ def test_a_chart_is_as_its_address_says_and_takes_nothing_that_is_not_there(plac
 def test_opening_a_query_runs_it_and_puts_its_name_into_the_address(place: Path) -> None:
     app = linked(sql="SELECT 1 AS one", sql_x="one")
     app.selectbox(key="sql_open").set_value("02-junk-lexicon").run()
-    assert app.session_state["sql_running"].done.wait(60) and app.run()
+    app.session_state["sql_running"].answer.exception(60)
+    app.run()
     assert (query(app, "sql"), query(app, "sql_x")) == ("saved:02-junk-lexicon", "") and "junk_text" in rows(app)
     assert "There is no saved query 'report-002-1.7'. Did you mean" in words(linked(sql="saved:report-002-1.7"))
 

@@ -126,7 +126,11 @@ def rows_of(
     database: duckdb.DuckDBPyConnection, sql: str, names: Mapping[str, Any], limits: Limits
 ) -> tuple[pa.Table, bool]:
     """The rows of a statement as far as the limits go, and whether there were more."""
-    values = _values(checked(database, sql), names)
+    used = checked(database, sql).named_parameters
+    for name in sorted(used - names.keys()):
+        raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${known}" for known in names]))
+    texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
+    values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
     text = sql.encode()  # the tokenizer counts bytes
     ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
     end = next((place for place in ends if text.startswith(b";", place)), len(text))
@@ -136,8 +140,9 @@ def rows_of(
         raise SqlError(f"the answer has {len(header):,} columns, or their names are too long", "Select fewer columns")
     is_text = [_is_text_only(kind) for kind in relation.types]
     if any(is_text) or len(set(relation.columns)) < len(relation.columns):
-        columns = (f"#{at}::VARCHAR AS {quoted(name)}" if text else f"#{at} AS {quoted(name)}"
-                   for at, (name, text) in enumerate(zip(relation.columns, is_text, strict=True), 1))  # fmt: skip
+        names_of = (name.replace('"', '""') for name in relation.columns)
+        named = enumerate(zip(is_text, names_of, strict=True), 1)
+        columns = [f'#{at}{"::VARCHAR" if as_text else ""} AS "{name}"' for at, (as_text, name) in named]
         relation = relation.project(", ".join(columns)).project("*")  # which makes the names differ
     batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
@@ -179,19 +184,6 @@ def checked(database: duckdb.DuckDBPyConnection, sql: str) -> Any:
                 raise SqlError(f"the table function {shown(name)} may not stand in a statement here", fix)
         waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
     return statements[0]
-
-
-def _values(statement: Any, known: Mapping[str, Any]) -> dict[str, object] | None:
-    """The parameters that the statement uses, as DuckDB takes them."""
-    for name in sorted(statement.named_parameters - known.keys()):
-        raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${one}" for one in known]))
-    texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
-    values = {name: known[name] for name in statement.named_parameters}
-    return {name: duckdb.Value(v, texts) if isinstance(v, tuple) else v for name, v in values.items()} or None
-
-
-def quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _is_text_only(kind: Any, level: int = 0) -> bool:

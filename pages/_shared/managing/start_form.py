@@ -167,17 +167,12 @@ def molecule_inputs(first: int) -> Molecules:
         return _typed()
     if source == FILE:
         return _file()
-    most = _shipped_count()
+    most = len(load_run_set())
     count = st.number_input(
         f"Number of molecules (of {most:,})", 1, most, first, key="run_first", bind="query-params", width=220,
         help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
     )  # fmt: skip
     return Molecules(words=("--sample-size", str(int(count or first))), count=int(count or first))
-
-
-@st.cache_data(show_spinner=False)
-def _shipped_count() -> int:
-    return len(load_run_set())
 
 
 def _typed() -> Molecules:

@@ -5,7 +5,7 @@ They belong to the server, not to a visitor: every page that starts some shows a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
@@ -19,11 +19,10 @@ from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._shared.errors import escape_markdown
 from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
-from pages._shared.words import visible_text
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
-MOST_PARTS, MOST_TOLD, MOST_ENDED = 40, 12, 4  # named one by one; ended tasks in sight, the others are folded away
+MOST_PARTS, MOST_ENDED = 40, 8  # named one by one; ended tasks in sight
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
@@ -35,7 +34,6 @@ SYMBOLS: dict[QueueState, str] = {
 
 
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
-TOLD = {"trace": (("events",), "warnings"), "log": (("entries", "flagged_entries"), "notes")}  # counts, and what is odd
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
@@ -62,14 +60,10 @@ def _draw(store: Store, ended: set[int]) -> None:
     tasks = task_queue().tasks()
     if {task.number for task, seen in tasks if seen.has_ended} - ended:
         st.rerun()  # the page shows what is new, or the ticking ends
-    earlier = [(task, seen) for task, seen in tasks if seen.has_ended][MOST_ENDED:]
+    old = [task for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:
-        if (task, seen) not in earlier:
+        if task not in old:
             _task(store, task, seen)
-    if earlier:
-        with st.expander(f"{len(earlier)} earlier"):
-            for task, seen in earlier:
-                _task(store, task, seen)
 
 
 def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
@@ -90,9 +84,6 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             there = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else there
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
-        for noun in TOLD:
-            for words in told(noun, found.get(noun, ())):
-                st.caption(words)
 
 
 def _buttons(store: Store, task: Task, seen: TaskSnapshot, found: Brought) -> None:
@@ -164,19 +155,6 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
         noun: [e for e in store.found(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
         for noun, kind in KINDS.items()
     }
-
-
-def told(noun: str, entries: Sequence[Entry]) -> Iterator[str]:
-    """What came in, and its warnings, as Markdown."""
-    counts, odd = TOLD[noun]
-    for entry in entries[:MOST_TOLD]:
-        name = escape_markdown(visible_text(str(entry.row.get("label") or entry.row.get("source") or entry.id))[:80])
-        words = ", ".join(f"{entry.row.get(count) or 0:,} {count.replace('_', ' ')}" for count in counts)
-        yield f":material/check: **{name}**: {words}, as {escape_markdown(entry.id)}"
-        for line in str(entry.row.get(odd) or "").splitlines()[:5]:
-            yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
-    if len(entries) > MOST_TOLD:
-        yield f"and {len(entries) - MOST_TOLD} more"
 
 
 def _links(store: Store, task: Task, found: Brought) -> None:
