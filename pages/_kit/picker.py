@@ -174,7 +174,7 @@ class Picker:
             for name, label in BY_VALUE.items():
                 if values := sorted({value for row in rows.values() for value in values_of(row.get(name))}):
                     wanted[name] = st.multiselect(
-                        label, values, key=self.prefix + name, placeholder="any", width=190, **more
+                        label, values, key=self.prefix + name, placeholder="any", width=212, **more
                     )
             words = st.text_input(
                 "Contains", key=f"{self.prefix}contains", placeholder="any", max_chars=200, width=150, **more,

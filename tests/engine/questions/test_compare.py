@@ -51,6 +51,7 @@ def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -
         "log": ["llama.cpp-demo-llama-final-f32", "driftscope-demo-llama-final-f32"],
         "trace": ["demo-llama-final-none", "demo-llama-final-exact"],
         "model": ["demo-llama:final"],
+        "text": [],
     }
     answered = ask(DEMO_STORE, key, of[question.OF.kind][: question.OF.most])
     assert answered.answer and next(iter(answered.tables)) == "main"
