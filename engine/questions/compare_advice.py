@@ -302,7 +302,7 @@ def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
         found |= {"verdict": "tie" if ties else "one", "lp": first, "ties": ties, "sureness": sureness, "named": named}
     elif of_all is not None:
         most = max(rows, key=lambda row: (row["rate"].value, row is of_all))
-        found["named"] = [most] if most is of_all or is_tie(most) else [of_all, most]
+        found["named"] = [of_all] if most is of_all else [most, of_all] if is_tie(most) else [of_all, most]
     for row in rows:
         word = "fits" if row["counts"] else "cheapest" if row is of_all else ""
         word = "advised" if row in found["named"][:1] else "ties" if row["lp"] in found["ties"] else word
@@ -348,18 +348,20 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
         doubt = "" if sure is None or sure >= SURE else ": likely, not certain" if sure >= LIKELY else ": undecided"
         end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
         return f"Use {name}{tied}.{told} {'One of them' if more else 'It'} wins in {chance}{doubt}.{end}"
-    how = (
-        f", or {more[0]} for more {want} answers"
-        if more
-        else f": most {want} answers; none is cheaper beyond noise"
-    )
+    if not more:
+        how = f": cheapest per {want} conformer, most {want} answers"
+    elif is_tie(first):
+        over = f"{with_interval(first['over_least'], times)} that of {more[0]}, the cheapest"
+        how = f": most {want} answers, at the lowest cost within noise ({over})"
+    else:
+        how = f", or {more[0]} for more {want} answers"
     return f"Use {name}{how}; every LP is below {100 * least:g} % {want}.{told}"
 
 
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
     """The reports give two cases and no threshold: the advice's own is used."""
+    found: Row = {"says": "unknown", "agrees": None, "pass_rate": None, "detail": ""}
     rate = next((row["pass_rate"] for row in rows if row["lp"] == "none"), None)
-    found: Row = {"says": "unknown", "agrees": None, "pass_rate": rate, "detail": ""}
     if rate is None:
         return found | {"sentence": "It does not apply: nothing was measured without an LP."}
     says = "no LP" if rate.low >= least else "use an LP" if rate.high < least else "open"
@@ -370,7 +372,7 @@ def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
         advised = {decision["lp"], *decision["ties"]}
         found["agrees"] = "none" in advised if says == "no LP" else bool(advised - {"none"})
         sentence += f" The measured costs {'agree' if found['agrees'] else 'do not agree'}."
-    return found | {"says": says, "sentence": sentence}
+    return found | {"says": says, "pass_rate": rate, "sentence": sentence}
 
 
 def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:

@@ -129,8 +129,9 @@ def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
     ("exact_s", "guarded_s", "expected"),
     [
         (0.1, 0.5, "Use exact, or guarded for more clean answers; every LP is below 90 % clean. Exact: 20 of 60"),
-        (0.1, 0.155, "Use guarded: most clean answers; none is cheaper beyond noise; every LP is below 90 % clean."),
-        (1.0, 1.0, "Use guarded: most clean answers; none is cheaper beyond noise; every LP is below 90 % clean."),
+        (0.1, 0.155, "Use guarded: most clean answers, at the lowest cost within noise (1.03× (0.775–1.29) that of "
+         "exact, the cheapest); every LP is below 90 % clean. Guarded: 30 of 60"),
+        (1.0, 1.0, "Use guarded: cheapest per clean conformer, most clean answers; every LP is below 90 % clean."),
     ],
 )  # fmt: skip
 def test_where_none_fits_the_cheapest_is_named(store: Store, exact_s: float, guarded_s: float, expected: str) -> None:
