@@ -7,7 +7,7 @@ from pages._shared.components.charts_ready import charts_ready
 from pages._shared.frame import page
 from pages._shared.sections import show_open
 from pages._shared.shown import put_shown
-from pages._tokenizer_lab import drift as lab_drift
+from pages._tokenizer_lab import molecule_set
 from pages._tokenizer_lab import text as lab_text
 
 TITLE = "Tokenizer lab"
@@ -21,7 +21,7 @@ def reports() -> None:
     cards(PAGES["tokenizer_lab"]["The reports' figures", ""], Store.open(), [])
 
 
-SECTIONS = {"One text": lab_text.show, "A molecule set": lab_drift.show, "The reports' figures": reports}
+SECTIONS = {"One text": lab_text.show, "A molecule set": molecule_set.show, "The reports' figures": reports}
 
 page(TITLE, ICON, LEAD)
 show_open(SECTIONS)

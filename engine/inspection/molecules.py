@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from engine.chem.verdict import GRAPH
 from engine.figures.words import angstrom
-from engine.inspection.drifts import DriftBin, members
+from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.memo import computed_once
 from engine.inspection.misread import lost_by_sample
 from engine.inspection.runs import RunFacts, runs_with_samples
@@ -49,6 +49,27 @@ SHOWS: dict[Show, Any] = {
     "clash": pc.match_substring(pc.field("checks"), "clash"),
 }
 """Those of the molecule are only true of samples that were judged: without a conformer there is nothing wrong."""
+
+
+By = Literal["run", "tokenizer", "lp", "element", "axis"]
+BYS: tuple[By, ...] = get_args(By)
+UNKNOWN = "unknown"  # the group of blocks whose tokenizer, LP or element is unknown
+
+GROUPS: dict[By, str] = {
+    "run": "blocks.run_id",
+    "tokenizer": f"coalesce(nullif(tokenizer, ''), '{UNKNOWN}')",
+    "lp": f"coalesce(nullif(lp, ''), '{UNKNOWN}')",
+    "element": f"coalesce(nullif(element, ''), '{UNKNOWN}')",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DriftBin:
+    """One bar of a histogram: a group and a drift."""
+
+    by: By
+    group: str
+    drift: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +145,23 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     if wanted.bin is not None:
         found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
     return found if wanted.worst is None else _worst(found, wanted.worst)
+
+
+def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, dict[str, Any]]:
+    """The samples that have a block, or a coordinate, of this bar, as a query: ``run_id`` and ``sample_id``."""
+    if bin.by == "axis":
+        place = AXES.index(bin.group) if bin.group in AXES else None
+        pairs = [
+            (run.run_id, sample_id)
+            for run in runs_with_samples(store)
+            if place is not None and run.run_id in run_ids
+            for sample_id in axis_drifts(store, run).samples(place or 0, bin.drift)
+        ]
+        parameters = {"bin_runs": [run_id for run_id, _ in pairs], "bin_samples": [sample for _, sample in pairs]}
+        return "SELECT unnest($bin_runs::VARCHAR[]) AS run_id, unnest($bin_samples::INT[]) AS sample_id", parameters
+    sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
+        WHERE list_contains($bin_runs, blocks.run_id) AND {GROUPS[bin.by]} = $bin_group AND drift = $bin_drift"""
+    return sql, {"bin_runs": list(run_ids), "bin_group": bin.group, "bin_drift": bin.drift}
 
 
 @computed_once(MOST_KEPT)

@@ -39,6 +39,7 @@ PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     },
     "tokenizer_lab": {("The reports' figures", ""): ["tokenizer_lab_reports"]},
     "drift": {
+        ("Molecules", ""): ["drift_histogram", "drift_damage"],
         ("Junk lexicon", ""): ["drift_lexicon"],
         ("What the LP did", ""): ["drift_lp", "drift_lp_cost"],
     },

@@ -69,6 +69,7 @@ class Column:
 class Chart:
     """A table's rows as marks. A table that is absent or empty draws nothing.
 
+    Bars by ``colour="sign"`` (exact, junk-prone, cut, hypothetical) have the colours of drift, and one scale.
     "time" stacks the shares of ``colour`` from ``x`` to ``high``, with zoom and pan; ``spans`` are drawn below them.
     """
 
@@ -81,6 +82,7 @@ class Chart:
     high: str = ""
     interval: Literal["x", "y"] = "x"
     split: str = ""  # a small chart for each value of this column
+    across: int = 0  # so many of them in a row
     size: str = ""
     text: str = ""  # written beside or inside the mark
     faint: str = ""  # a column that is true where a mark is background

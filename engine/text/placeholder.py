@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from engine.errors import PlaceholderError
 from engine.text.drift import block_contents, needed_tokens
-from engine.text.template import build_templates
 from engine.text.tokenizers import TextTokenizer
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?", re.ASCII)
@@ -93,8 +92,3 @@ def _regular_shapes() -> list[str]:
     """Placeholders with up to four decimals on each axis and either sign of x: all counts in between."""
     axes = itertools.product(("", "-"), *[("0", "0.0", "0.00", "0.000", "0.0000")] * 3)
     return [f"{sign}{x},{y},{z}" for sign, x, y, z in axes]
-
-
-def free_count(placeholder: str, tokenizer: TextTokenizer) -> int:
-    """FREE positions that a placeholder makes in an ordinary block."""
-    return int(build_templates([_PROBE], tokenizer, placeholder)[0].free_per_block[0])

@@ -14,13 +14,12 @@ from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.inspection.molecules import Filter, Show, sample_table, worst_words
 from engine.inspection.runs import RunFacts
-from engine.inspection.sample import Inspected
 from engine.records import RULE_HELP
 from engine.store.store import Store
-from pages._drift import damage_table, files, state
-from pages._drift import histogram as drift_histogram
+from pages._drift import files, state
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
+from pages._kit.card import card
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.rows import (
@@ -38,7 +37,7 @@ from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
-from pages._shared.words import visible_text
+from pages._shared.words import signed, visible_text
 
 KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
@@ -108,7 +107,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     with fold(_counts(table, sum(run.samples for run in runs)), FOLD, is_open, ":material/table_rows:"):
         _filters(any(run.judged for run in runs))
         if is_open:
-            _all(store, table, chosen, runs, inspection)
+            _all(store, table, chosen, runs)
     _bar_chip()
     if error_words:
         st.error(error_words, icon=":material/error:")
@@ -116,10 +115,8 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
         drift_molecule.show(inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
 
 
-def _all(
-    store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts], inspection: Inspected | None
-) -> None:
-    """The table of molecules, and the histogram of their blocks beside it."""
+def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
+    """The table of molecules, the histogram of their blocks beside it, and damage of texts beside that of molecules."""
     left, right = st.container(key="stacked-molecules").columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
@@ -130,9 +127,10 @@ def _all(
         else:
             st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
             st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
-        damage_table.show(store, runs)
     with right:
-        drift_histogram.show(store, runs, inspection)
+        card("drift_histogram", store, [run.run_id for run in runs])
+    if any(run.judged for run in runs):
+        card("drift_damage", store, [run.run_id for run in runs])
 
 
 # --- filters ------------------------------------------------------------------------------------------------------
@@ -153,13 +151,14 @@ def _filters(is_judged: bool) -> None:
 def _bar_chip() -> None:
     bar = state.bar()
     if bar is not None or state.only_cut():
-        filter_words = "a cut block" if bar is None else drift_histogram.words(bar)
+        of = {"axis": "axis ", "element": "element ", "tokenizer": "", "lp": "LP ", "run": "run "}
+        filter_words = "a cut block" if bar is None else f"drift {signed(bar.drift)} · {of[bar.by]}{bar.group}"
         st.button(
             escape_markdown(f"Only molecules with {filter_words}"),
             icon=":material/close:",
             icon_position="right",
             key="bar_chip",
-            on_click=lambda: state.put_bar(None),
+            on_click=state.clear_bar,
             help="Clear this filter",
         )
 
@@ -167,7 +166,7 @@ def _bar_chip() -> None:
 def _clear_filters() -> None:
     """As on a first visit; runs before the widgets are drawn."""
     st.session_state.update({"show": None, "contains": "", "first": next(iter(ROW_LIMITS))})
-    state.put_bar(None)
+    state.clear_bar()
 
 
 def _wanted(name: str) -> str:

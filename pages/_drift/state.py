@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from engine.inspection.drifts import BYS, DriftBin
+from engine.inspection.molecules import BYS, DriftBin
 from engine.inspection.sample import Inspected
 
 RUN, OF, SAMPLE, ATOM, TOKEN, BIN = "run", "of", "sample", "atom", "token", "bin"
@@ -68,21 +68,14 @@ def bar() -> DriftBin | None:
     return DriftBin(by, _APART.join(parts[1:-1]), drift)
 
 
-def put_bar(chosen: DriftBin | None) -> None:
-    """Only the bar changes; the open sample stays."""
-    if chosen is None:
-        _write({BIN: None})
-    else:
-        st.query_params[BIN] = _APART.join((chosen.by, chosen.group, str(chosen.drift)))
+def clear_bar() -> None:
+    """The open sample stays."""
+    _write({BIN: None})
 
 
 def only_cut() -> bool:
     """Whether the bar of cut blocks filters the table: they are in no other bar, since their drift is unknown."""
     return st.query_params.get(BIN) == _CUT
-
-
-def put_only_cut() -> None:
-    st.query_params[BIN] = _CUT
 
 
 def named_bar() -> str | None:

@@ -36,7 +36,7 @@ ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 @st.fragment
 def card(key: str, store: Store, ids: Sequence[str]) -> None:
     """A fragment: an option of one card redraws that card alone."""
-    if st.session_state.pop("a row was ticked", False):
+    if st.session_state.pop("picked", False):
         st.rerun()  # the page beside the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
@@ -86,9 +86,9 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     bound: Any = {"key": option.name, "bind": "query-params", "help": option.help or None}
     if option.is_picked:
         value = st.query_params.get(option.name)
-        if value is not None:
-            st.button("Clear selection", icon=":material/close:", key=f"clear-{option.name}",
-                      on_click=lambda: st.query_params.update({option.name: []}))  # fmt: skip
+        if value is not None and st.button("Clear selection", icon=":material/close:", key=f"clear-{option.name}"):
+            st.query_params[option.name] = []
+            st.rerun()
         put_shown(**{option.name: value})
         return value
     if choices:
@@ -163,6 +163,7 @@ def follow(chart: Chart, chart_key: str) -> None:
             st.session_state[f"open {chart_key}"] = value
         else:
             st.query_params[name] = value
+            st.session_state["picked"] = True
 
 
 def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None:
@@ -202,7 +203,7 @@ def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list
     rows = st.session_state[table_key]["selection"]["rows"]
     if rows:
         st.query_params[columns[name].picks] = str(frame[name][rows[0]])
-        st.session_state["a row was ticked"] = True
+        st.session_state["picked"] = True
 
 
 def start_buttons(key: str, commands: pa.Table) -> None:

@@ -24,6 +24,8 @@ Row = dict[str, Any]
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "cross", "star", "pentagon")
 PATTERNS = ("", "/", "x", ".", "\\", "-", "|", "+")
 MOST_CHARS, MOST_SERIES, MOST_PANELS = 60, 40, 12
+SIGNS = {"exact": ("exact", ""), "junk-prone": ("junk", "/"), "cut": ("cut", "x"), "hypothetical": ("neutral", "")}
+FADED = 0.3
 WEBGL_FROM = 1_000  # points, from which on the graphics card draws them
 LOG_TICKS = [digit * 10.0**power for power in range(-6, 10) for digit in (1, 2, 5)]
 
@@ -67,11 +69,13 @@ def figure_of(
     categories = (
         list(dict.fromkeys(row[chart.y] for row in rows)) if any(isinstance(r[chart.y], str) for r in rows) else []
     )
-    across = 1 if chart.kind == "bars" else min(2, len(panels))
+    across = chart.across or (1 if chart.kind == "bars" else min(2, len(panels)))
     down = -(-len(panels) // across)
     titles = [on_axis(panel) for panel in panels] if chart.split else None
-    empty = make_subplots(rows=down, cols=across, subplot_titles=titles, shared_xaxes=chart.kind == "bars",
-                          vertical_spacing=0.25 / down, horizontal_spacing=0.12)  # fmt: skip
+    is_drift = "all" if chart.colour == "sign" else False  # on one scale
+    empty = make_subplots(rows=down, cols=across, subplot_titles=titles, shared_yaxes=is_drift,
+                          shared_xaxes=is_drift or chart.kind == "bars", vertical_spacing=0.25 / down,
+                          horizontal_spacing=0.12 if across < 3 else 0.02)  # fmt: skip
     traces, shown = [], set()
     for place, panel in enumerate(panels):
         of_panel = [row for row in rows if panel is None or row[chart.split] == panel]
@@ -102,16 +106,26 @@ def figure_of(
     lanes = len(categories) or 1
     legend = 34 if any(trace.get("showlegend") for trace in traces) else 0
     height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
-    height = 70 + 120 * down if chart.kind == "bars" and chart.split else max(height, 150)
+    height = (
+        70 + legend + (190 if chart.across else 120) * down
+        if chart.kind == "bars" and chart.split
+        else max(height, 150)
+    )
     figure = go.Figure(traces, empty.layout)
     top, dragmode = 26 + legend if chart.split or legend else 8, False if chart.picks else "zoom"
     figure.update_layout(template=plotly_template(colours), height=height, margin={"t": top}, dragmode=dragmode,
                          barmode="relative", bargap=0.25)  # fmt: skip
+    if titles:  # the legend above them
+        lines = max(title.count("<br>") for title in titles[:across])
+        figure.update_layout(legend_y=1 + (24 + 16 * lines) / (height - top), margin_t=top + 16 * lines)
     figure.update_annotations(font={"size": 12})
     for axis, column, update in (("x", chart.x, figure.update_xaxes), ("y", chart.y, figure.update_yaxes)):
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
-        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in range(1, down)})
+        above = range(1, (down - 1) * across + 1)
+        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in above})
+    if chart.across > 1:
+        figure.update_layout({f"yaxis{place + 1}": {"title": None} for place in range(len(panels)) if place % across})
     lines_across(chart, figure, rows)
     return figure
 
@@ -149,7 +163,8 @@ def axis_of(
         kinds = categories if axis == "y" else list(dict.fromkeys(values))
         found = {"tickvals": kinds, "ticktext": [on_axis(kind) for kind in kinds], "showgrid": False}
         found |= {"categoryorder": "array", "categoryarray": kinds}
-        return found | {"type": "category"} | ({"autorange": "reversed"} if axis == "y" else {"side": "top"})
+        place = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
+        return found | {"type": "category"} | place
     if column.unit == "%":
         ends = [
             value for row in rows for value in (row[name], row.get(chart.low), row.get(chart.high)) if value is not None
@@ -265,10 +280,15 @@ def bars(chart: Chart, rows: Sequence[Row], place: int) -> Row:
     colours = palette()
     colour, across = colour_of(place, chart), isinstance(rows[0][chart.y], str)
     shape = PATTERNS[place % len(PATTERNS)]
+    if chart.colour == "sign":
+        purpose, shape = SIGNS[rows[0]["sign"]]
+        colour = getattr(colours, purpose)
     pattern = {"shape": shape, "fillmode": "overlay", "fgcolor": colours.background, "size": 6, "solidity": 0.22}
     trace: Row = {"type": "bar", "orientation": "h" if across else "v",
                   "marker": {"color": colour, "pattern": pattern, "line": {"color": colour, "width": 1}},
                   "x": [row[chart.x] for row in rows], "y": [row[chart.y] for row in rows]}  # fmt: skip
+    if chart.faint:
+        trace["marker"]["opacity"] = [FADED if row[chart.faint] else 1 for row in rows]
     if chart.low:
         trace |= {"base": [row[chart.low] for row in rows], "x": [row[chart.x] - row[chart.low] for row in rows]}
     if chart.size:

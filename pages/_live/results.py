@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
 from engine.chem.verdict import LOADED
+from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.live.summary import first_divergence
+from engine.live.summary import figures_of, first_divergence, with_ratios
 from engine.models.summary import sized
+from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
-from pages._live.figures import figures_table
 from pages._live.files import all_files, lane_files
 from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, strip
 from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, strip_legend, visible
 from pages._shared.errors import escape_markdown
-from pages._shared.html_table import style
 from pages._shared.inspected import inspected, open_store
+from pages._shared.rows import table_height
 from pages._shared.tries import still_wrong, thrown_tries
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import faults, unbroken, verdict, wrong_atoms
@@ -36,6 +38,39 @@ TINT_HELP = (
 NO_STEPS_HELP = (
     "No probabilities are kept for this sample: lanes keep those of the first samples only. *Inspect* can compute them."
 )
+
+
+OF_GUARD = {"redrawn_blocks", "thrown_tokens"}
+
+
+def _with(unit: str, decimals: int) -> Callable[[float | None], str]:
+    """As the lanes' own badges have it."""
+    return lambda value: UNKNOWN if value is None else f"{value:,.{decimals}f} {unit}"
+
+
+FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
+    "seconds": ("Time", _with("s", 2), "Decoding time, from prompt to last token"),
+    "time_ratio": ("Time, ratio", times, "Divided by the first lane's"),
+    "tokens": ("Tokens", whole, "Of all samples, with the token that ends each"),
+    "tokens_a_second": ("Tokens/s", whole, ""),
+    "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),
+    "forced_share": ("Forced", percent, "Tokens without a choice"),
+    "forward_passes": ("Passes", whole, "Forward passes; forced tokens may need none"),
+    "redrawn_blocks": ("Drawn anew", whole, "How often the guard found a block wrong"),
+    "thrown_tokens": ("Thrown tokens", whole, "Cost of that; not among the tokens"),
+    "samples": ("Samples", whole, ""),
+    "passes": ("Passed", whole, RULE_HELP["passed"]),
+    "decodes": ("Decodes", whole, RULE_HELP["decodes"]),
+    "clean": ("Clean", whole, RULE_HELP["clean"]),
+    "usable": ("Usable", whole, "Clean, stereo right, geometry right"),
+    "stereo_right": ("Stereo right", whole, "All that the SMILES specifies, in space; – where it specifies nothing"),
+    "geometry_right": ("Geometry right", whole, "No check of PoseBusters failed"),
+    "strain_kcal": ("Strain", _with("kcal/mol", 1), "Above the relaxed conformer; mean where geometry is right"),
+    "bad_blocks": ("Damaged blocks", whole, "Neither exact nor unverified"),
+    "cut_blocks": ("Cut blocks", whole, ""),
+    "rmsd_ang": ("RMSD", _with("Å", 2), "To the nearest reference conformer (ETKDGv3); mean over the samples below"),
+    "rmsd_samples": ("RMSD samples", whole, "Samples that the strict reader takes"),
+}
 
 
 @st.fragment
@@ -157,9 +192,23 @@ def _unmended(lane: Running, shown: int) -> None:
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
     found = [entries.get(lane.run_id or "") for lane in lanes]
-    rows = [None if entry is None else entry.row for entry in found]
-    named = zip(lanes, rows, strict=True)
-    st.html(style() + figures_table([(lane.title, lane.watch, row) for lane, row in named]))
+    of_runs = [None if entry is None else entry.row for entry in found]
+    figures = with_ratios(
+        [
+            figures_of(lane.watch, row) | {"rmsd_samples": row and row.get("rmsd_samples")}
+            for lane, row in zip(lanes, of_runs, strict=True)
+        ]
+    )
+    is_guarded = any(lane.watch.is_guarded for lane in lanes)
+    rows = [
+        {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
+        for name, (label, form, about) in FIGURES.items()
+        if is_guarded or name not in OF_GUARD
+    ]
+    text = st.column_config.TextColumn
+    columns = {lane.title: text(width=110, alignment="right") for lane in lanes}
+    st.dataframe(rows, hide_index=True, height=table_height(len(rows)), alt="Figures of the lanes",
+                 column_config={"Figure": text(width=130, pinned=True), **columns})  # fmt: skip
     plan, opened = lanes[0].watch.lane.plan, lanes[0].watch.opened
     device = f" on {opened.device}" if opened is not None else ""
     st.caption(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -61,14 +60,6 @@ def csv_of(table: pa.Table) -> bytes:
     flat = pa.table(columns, [safe_cell(name) for name in table.column_names])
     file = io.BytesIO()
     pyarrow.csv.write_csv(flat, file)
-    return file.getvalue()
-
-
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows that are no table yet as CSV; quoting is the library's."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerows([safe_cell(cell) for cell in row] for row in (columns, *rows))
     return file.getvalue()
 
 

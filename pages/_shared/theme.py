@@ -100,11 +100,6 @@ def _luminance(colour: str) -> float:
     return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
-def drift_colour(drift: int, colours: Palette) -> str:
-    """Both signs everywhere: left-over positions are prone to junk, missing ones cut the number."""
-    return colours.exact if drift == 0 else colours.junk if drift > 0 else colours.cut
-
-
 def plotly_template(colours: Palette) -> Template:
     """A plotly template in the app's colours; show the figure with ``st.plotly_chart(figure, theme=None)``."""
     import plotly.graph_objects as go  # half a second, and only pages with figures pay it

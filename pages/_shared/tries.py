@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 import streamlit as st
 
 from engine.figures.words import counted, listed, shortened
 from engine.inspection.tries import WEIGHED, ThrownText
 from pages._shared.errors import escape_markdown
-from pages._shared.html_table import safe
+from pages._shared.words import visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3
@@ -29,14 +30,12 @@ def thrown_tries(
     with st.expander(label, icon=":material/replay:", key=key):
         items = [f"<li>{_try(thrown, descriptors)}</li>" for thrown in some[:MOST_TRIES]]
         if len(some) > MOST_TRIES:
-            items.append(f"<li style='list-style:none'>{safe(_more(len(some) - MOST_TRIES))}</li>")
+            items.append(
+                f"<li style='list-style:none'>and {counted(len(some) - MOST_TRIES, 'more try', 'more tries')}</li>"
+            )
         if of_block:
-            items.append(f"<li style='list-style:none'>kept: <code>{safe(kept)}</code></li>")
+            items.append(f"<li style='list-style:none'>kept: <code>{escape(visible_text(kept))}</code></li>")
         st.html(f'<ol style="font-size:0.875rem;overflow-wrap:anywhere">{"".join(items)}</ol>')
-
-
-def _more(count: int) -> str:
-    return f"and {counted(count, 'more try', 'more tries')}"
 
 
 def _try(thrown: ThrownText, descriptors: Sequence[str]) -> str:
@@ -45,7 +44,8 @@ def _try(thrown: ThrownText, descriptors: Sequence[str]) -> str:
     blocks = f"block {last}" if first == last else f"blocks {first} to {last}"
     atom = f", {descriptors[last]}" if last < len(descriptors) else ""
     why = "drawn again to weigh it" if thrown.check == WEIGHED else thrown.check
-    return f"{safe(f'{blocks}{atom}: {why}')} <s><code>{safe(shortened(thrown.text, TRY_CHARS))}</code></s>"
+    text = escape(visible_text(shortened(thrown.text, TRY_CHARS)))
+    return f"{escape(visible_text(f'{blocks}{atom}: {why}'))} <s><code>{text}</code></s>"
 
 
 def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:

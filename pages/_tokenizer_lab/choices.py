@@ -70,8 +70,3 @@ def drift_words(drift: int | None) -> str:
     if drift is None:
         return "unknown"
     return "exact" if drift == 0 else f"+{drift} junk-prone" if drift > 0 else f"−{-drift} cut"
-
-
-def in_colour(words: str, drift: int | None) -> str:
-    """Markdown in the colour that the chart has for such a drift."""
-    return words if drift is None else f":{'green' if drift == 0 else 'violet' if drift > 0 else 'red'}[{words}]"

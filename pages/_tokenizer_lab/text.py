@@ -12,8 +12,9 @@ from engine.chem.enriched import decode, skeleton_of
 from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
-from engine.figures.words import counted, percent
+from engine.figures.words import counted
 from engine.inspection.judging import judge_text
+from engine.questions.question import Column, rows_table
 from engine.records import FIXED4, Molecule
 from engine.text.annotate import (
     MOST_CHARACTERS,
@@ -28,8 +29,9 @@ from engine.text.annotate import (
 )
 from engine.text.blocks import count_junk
 from engine.text.reference import reference_text
-from engine.text.template import Template, build_template
+from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
+from pages._kit.card import show_table
 from pages._shared.components.token_strip import Chip, strip_legend, token_strip
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
@@ -39,7 +41,6 @@ from pages._shared.words import verdict
 from pages._tokenizer_lab.choices import (
     drift_words,
     folder_input,
-    in_colour,
     label_of,
     placeholder_input,
     tokenizers,
@@ -51,6 +52,13 @@ EXAMPLES = {
     "Placeholder block": "<0.0000,0.0000,0.0000>",
     "Aspirin": "CC(=O)Oc1ccccc1C(=O)O",
     "Glycine zwitterion": "C(C(=O)[O-])[NH3+]",
+}
+TEMPLATE_COLUMNS = {
+    "name": Column("tokenizer"),
+    "tokens": Column("tokens", help="Of the template"),
+    "free": Column("FREE", help="Positions that the model fills"),
+    "copy": Column("COPY", help="Positions that the LP forces"),
+    "forced": Column("forced", "%", "COPY of all"),
 }
 JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
@@ -132,16 +140,14 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         st.code(molecule.smiles, language=None, wrap_lines=True)
     templates = [build_template(skeleton_of(molecule), tokenizer, placeholder) for tokenizer in chosen]
     with numbers:
-        for tokenizer, template in zip(chosen, templates, strict=True):
-            _template_metrics(tokenizer, template)
-    chips_of = [
-        _chips(annotate_template(template, tokenizer), set())
-        for tokenizer, template in zip(chosen, templates, strict=True)
-    ]
-    strip_legend(itertools.chain(*chips_of), key="legend")
-    for tokenizer, chips in zip(chosen, chips_of, strict=True):
-        label = f"Template under {label_of(tokenizer)}"
-        token_strip(chips, key=f"strip_{tokenizer.name}", label=label, legend=False)
+        counts = [
+            {"name": label_of(tokenizer), "tokens": template.tokens, "free": template.free, "copy": template.copy,
+             "forced": template.copy / template.tokens}
+            for tokenizer, template in zip(chosen, templates, strict=True)
+        ]  # fmt: skip
+        show_table("template", rows_table(counts), TEMPLATE_COLUMNS)
+    of_templates = zip(chosen, templates, strict=True)
+    _show_strips([(by, _chips(annotate_template(template, by), set()), "") for by, template in of_templates], "")
     try:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles, FIXED4)
@@ -158,15 +164,6 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     annotated = annotate(text, chosen[0])
     needs = {label_of(tokenizer): block_needs(annotated, tokenizer, placeholder) for tokenizer in chosen}
     _blocks_table(annotated, needs)
-
-
-def _template_metrics(tokenizer: TextTokenizer, template: Template) -> None:
-    st.markdown(f"**{escape_markdown(label_of(tokenizer))}**")
-    row = st.container(horizontal=True, gap="medium")
-    row.metric("Template tokens", template.tokens, width="content")
-    row.metric("FREE", template.free, help="Positions that the model fills", width="content")
-    row.metric("COPY", template.copy, help="Positions that the LP forces", width="content")
-    row.metric("Forced share", percent(template.copy / template.tokens), width="content")
 
 
 # --- any other text -----------------------------------------------------------------------------------------------
@@ -190,10 +187,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     verdict_place = st.container()
     if is_judged:
         st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
-    strip_legend(itertools.chain(*(chips for _, chips, _ in strips)), key="legend")
-    for tokenizer, chips, caption in strips:
-        key, label = f"strip_{tokenizer.name}", label_of(tokenizer)
-        token_strip(chips, key=key, label=label, caption=caption, text=text, legend=False)
+    _show_strips(strips, text)
     if not annotated.blocks and not is_other:
         verdict_place.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
     if is_judged:
@@ -202,6 +196,14 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         if kind_of_input(text) == "enriched":
             with verdict_place:
                 _verdict(text, annotated)
+
+
+def _show_strips(strips: list[tuple[TextTokenizer, list[Chip], str]], text: str) -> None:
+    """One legend for all; without a text they are those of templates."""
+    strip_legend(itertools.chain(*(chips for _, chips, _ in strips)), key="legend")
+    for tokenizer, chips, caption in strips:
+        label = label_of(tokenizer) if text else f"Template under {label_of(tokenizer)}"
+        token_strip(chips, key=f"strip_{tokenizer.name}", label=label, caption=caption, text=text or None, legend=False)
 
 
 def template_words(needs: dict[str, list[BlockNeed]], placeholder: str) -> str:
@@ -257,15 +259,13 @@ def _chips(annotated: AnnotatedText, beyond: set[int]) -> list[Chip]:
 def _junk_metrics(annotated: AnnotatedText) -> None:
     count = count_junk(annotated.readings)
     row = st.container(horizontal=True, gap="medium")
-    row.metric("Blocks", count.blocks, width="content")
-    row.metric("No clean triple", count.not_triples, help="Every block that is not just three numbers", width="content")
-    row.metric("With a letter", count.letters, help="The reports' first count of junk", width="content")
-    row.metric(
-        "Anything non-numeric",
-        count.nonnumeric,
-        help="The reports' second count: all but digits . , -",
-        width="content",
-    )
+    for label, number, about in (
+        ("Blocks", count.blocks, None),
+        ("No clean triple", count.not_triples, "Every block that is not just three numbers"),
+        ("With a letter", count.letters, "The reports' first count of junk"),
+        ("Anything non-numeric", count.nonnumeric, "The reports' second count: all but digits . , -"),
+    ):
+        row.metric(label, number, help=about, width="content")
 
 
 def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -> None:
@@ -273,24 +273,17 @@ def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {
             "block": index,
-            "atom": escape_markdown(block.descriptor),
-            "text": escape_markdown(block.content),
+            "atom": block.descriptor,
+            "text": block.content,
             "kinds": ", ".join(kind.replace("_", " ") for kind in reading.kinds),
-            "junk": escape_markdown(reading.junk_text) if reading.junk_text else "",
+            "junk": reading.junk_text or "",
         }
-        for name, block_needs_of in needs.items():
-            need = block_needs_of[index]
+        for name, of_blocks in needs.items():
+            need = of_blocks[index]
             tokens = "?" if need.needed is None else need.needed
-            drift = in_colour(drift_words(need.drift), need.drift)
-            row[f"{escape_markdown(name)}: drift"] = f"{drift} · {tokens} of {need.template_free}"
+            row[f"{name}: drift"] = f"{drift_words(need.drift)} · {tokens} of {need.template_free}"
         rows.append(row)
-    st.table(
-        rows,
-        hide_index=True,
-        height="content" if len(rows) < 12 else 420,
-        border="horizontal",
-        alt="Blocks with kinds and drift",
-    )
+    show_table("blocks", rows_table(rows), {})
     st.caption(
         "Drift is the placeholder's FREE positions minus the tokens that the three numbers need: *+1 junk-prone · 19 "
         "of 20* leaves one position over. Negative drift is cut: a position LP with this placeholder would cut off the "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -70,7 +69,6 @@ def texts(app: AppTest) -> str:
 
 def figures(app: AppTest) -> dict[str, list[str]]:
     """The table of lanes: each figure's cells, and the lanes' titles under ``Figure``."""
-    (table,) = [one.proto.body for one in app.get("html") if "Figures of the lanes" in one.proto.body]
-    rows = re.findall(r'<th scope="row"[^>]*>(.*?)</th>(.*?)</tr>', table)
-    titles = {"Figure": re.findall(r'<th class="first" scope="col">(.*?)</th>', table)}
-    return titles | {name: re.findall(r"<td[^>]*>(.*?)</td>", cells) for name, cells in rows}
+    (table,) = [one.value for one in app.dataframe if "Figures of the lanes" in one.proto.alt]
+    lanes = table.columns[1:-1]
+    return {"Figure": list(lanes)} | {row["Figure"]: list(row[lanes]) for _, row in table.iterrows()}

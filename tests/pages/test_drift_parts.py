@@ -13,8 +13,7 @@ import streamlit as st
 from rdkit import Chem
 from streamlit.testing.v1 import AppTest
 
-from engine.inspection.drifts import DriftBin
-from engine.inspection.molecules import sample_table
+from engine.inspection.molecules import DriftBin, sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
@@ -178,9 +177,8 @@ def test_what_could_not_be_judged_is_not_called_wrong() -> None:
 
 def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "query_params", Params())
-    for bar in (DriftBin("run", "a~b~-3", -2), DriftBin("lp", "", 0)):
-        state.put_bar(bar)
-        assert state.bar() == bar
+    st.query_params["bin"] = "run~a~b~-3~-2"
+    assert state.bar() == DriftBin("run", "a~b~-3", -2)
     for text in ("", "lp", "lp~exact", "lp~exact~x", "nobody~exact~1", "lp~exact~--1", "lp~exact~" + "9" * 40):
         st.query_params["bin"] = text
         assert state.bar() is None

@@ -14,7 +14,6 @@ from pages._shared.theme import (
     DARK,
     LIGHT,
     Palette,
-    drift_colour,
     ink_on,
     plotly_template,
 )
@@ -109,10 +108,6 @@ def test_figures_use_the_colours_of_the_theme(name: str) -> None:
     assert (theme["secondaryBackgroundColor"], theme["textColor"]) == (palette.surface, palette.text)
     assert (theme["grayTextColor"], theme["borderColor"]) == (palette.muted, palette.grid)
     assert tuple(theme["chartCategoricalColors"]) == palette.series
-
-
-def test_drift_shows_both_signs() -> None:
-    assert [drift_colour(drift, LIGHT) for drift in (-2, 0, 3)] == [LIGHT.cut, LIGHT.exact, LIGHT.junk]
 
 
 @pytest.mark.parametrize("palette", THEMES.values())

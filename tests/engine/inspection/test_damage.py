@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.inspection.damage import damage
+from engine.questions import ask
 from engine.store.store import Store
 from tests.engine.inspection.made import block_row, sample_row, write_run
 
@@ -30,20 +30,20 @@ def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
         block_row(4, 0, kinds=["unverified"]),
     ]
     write_run(store, "one", samples, blocks)
-    found = {row.text: row for row in damage(store, ["one"])}
-    assert list(found) == ["junk", "cut", "unverified", "clean", "other"]
-    assert {text: row.samples for text, row in found.items()} == {
-        "junk": 1, "cut": 1, "unverified": 1, "clean": 2, "other": 1,
+    answered = ask(store, "drift_damage", ["one"])
+    rows = {(row["text"], row["what"].split()[0]): row for row in answered.tables["main"].to_pylist()}
+    assert [(text, rows[text, "geometry"]["samples"]) for text, what in rows if what == "geometry"] == [
+        ("junk", 1), ("cut", 1), ("unverified", 1), ("clean", 2), ("other", 1),
+    ]  # fmt: skip
+    clean = rows["clean", "geometry"]
+    assert clean["share"] == rows["clean", "stereo"]["share"] == 0.5
+    assert (clean["low"], clean["high"]) == pytest.approx((0.0945, 0.9055), abs=1e-3)
+    assert {text: row["judged"] for (text, what), row in rows.items() if what == "stereo"} == {
+        "junk": 0, "cut": 0, "unverified": 0, "clean": 2, "other": 0,
     }  # fmt: skip
-    clean = found["clean"]
-    assert clean.geometry_right is not None and clean.stereo_right is not None
-    assert (clean.geometry_right.value, clean.stereo_right.value) == (0.5, 0.5)
-    assert clean.geometry_right.ends == pytest.approx((0.0945, 0.9055), abs=1e-3)
-    assert found["junk"].stereo_right is None
-    judged_of = {text: (row.stereo_judged, row.geometry_judged) for text, row in found.items()}
-    assert judged_of == {"junk": (0, 1), "cut": (0, 1), "unverified": (0, 1), "clean": (2, 2), "other": (0, 1)}
+    assert "Text clean: geometry right in 50.0 %" in answered.answer
 
 
 def test_without_verdicts_there_is_nothing_to_say(store: Store) -> None:
     write_run(store, "one", [sample_row(0)])
-    assert damage(store, ["one"]) == []
+    assert ask(store, "drift_damage", ["one"]).tables["main"].num_rows == 0

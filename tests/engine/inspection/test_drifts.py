@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from engine.inspection.axes import axis_drifts, axis_tokens
-from engine.inspection.drifts import BYS, By, DriftBin, drift_counts, members, unknown_counts
+from engine.inspection.molecules import BYS, By, DriftBin, members
 from engine.inspection.runs import run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.questions import ask
+from engine.questions.drift_histogram import CUT
 from engine.store.store import Store
 from engine.text.drift import needed_by_content
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
@@ -20,9 +22,10 @@ from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, writ
 RUNS = [run.run_id for run in runs_with_samples(DEMO_STORE)]
 
 
-def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int], int]:
-    rows = drift_counts(store, runs or ["one"], by).to_pylist()
-    return {(row["group"], row["drift"]): row["blocks"] for row in rows}
+def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int | None], int]:
+    rows = ask(store, "drift_histogram", runs or ["one"], {"by": by}).tables["main"].to_pylist()
+    drifts = [None if row["bin"] == CUT else int(row["bin"].rpartition("~")[2]) for row in rows]
+    return {(row["group"], drift): row["blocks"] for row, drift in zip(rows, drifts, strict=True)}
 
 
 def samples_in(store: Store, run_ids: Sequence[str], drift_bin: DriftBin) -> set[tuple[str, int]]:
@@ -44,22 +47,17 @@ def two(store: Store) -> Store:
     return store
 
 
-def test_both_signs_are_counted_by_group(two: Store) -> None:
-    assert counted(two, "element") == {("C", -1): 1, ("C", 2): 1, ("N", 2): 1}
-    assert counted(two, "run", "one", "two") == {(run, n): c for run in ("one", "two") for n, c in ((-1, 1), (2, 2))}
-    assert counted(two, "tokenizer", "one", "two") == {
-        ("qwen3", -1): 1, ("qwen3", 2): 2, ("unknown", -1): 1, ("unknown", 2): 2,
-    }  # fmt: skip
-    assert counted(two, "lp", "two") == {("unknown", -1): 1, ("unknown", 2): 2}
-
-
-def test_blocks_without_a_drift_are_told_apart(two: Store) -> None:
-    assert unknown_counts(two, ["one"], "run").to_pylist() == [{"group": "one", "cut": 1, "unverified": 1, "other": 1}]
-    assert unknown_counts(two, ["one"], "axis").to_pylist() == [{"group": "all", "cut": 1, "unverified": 1, "other": 1}]
-    assert unknown_counts(two, ["one"], "element").to_pylist() == [
-        {"group": "C", "cut": 0, "unverified": 1, "other": 1},
-        {"group": "unknown", "cut": 1, "unverified": 0, "other": 0},
-    ]
+def test_both_signs_and_cut_blocks_are_counted_by_group(two: Store) -> None:
+    assert counted(two, "element") == {("C", -1): 1, ("C", 2): 1, ("N", 2): 1, ("unknown", None): 1}
+    of_run = ((None, 1), (-1, 1), (2, 2))
+    assert counted(two, "run", "one", "two") == {(run, n): c for run in ("one", "two") for n, c in of_run}
+    assert counted(two, "tokenizer", "one", "two") == {(t, n): c for t in ("qwen3", "unknown") for n, c in of_run}
+    assert counted(two, "lp", "two") == {("unknown", n): c for n, c in of_run}
+    answered = ask(two, "drift_histogram", ["one"], {"by": "run", "bin": "run~one~2"})
+    assert "Not drawn: 2 unread or unverified" in answered.answer
+    rows = answered.tables["main"].to_pylist()
+    assert [(row["drift"], row["sign"]) for row in rows] == [(d, "hypothetical") for d in ("cut", "−1", "+2")]
+    assert [(row["share"], row["is_faint"]) for row in rows] == [(1 / 6, True), (1 / 6, True), (2 / 6, False)]
 
 
 def test_samples_of_a_bar(two: Store) -> None:
@@ -70,29 +68,23 @@ def test_samples_of_a_bar(two: Store) -> None:
 
 
 @pytest.mark.parametrize("by", BYS)
-def test_nothing_chosen_gives_nothing(two: Store, by: By) -> None:
-    assert drift_counts(two, [], by).num_rows == unknown_counts(two, [], by).num_rows == 0
+def test_a_run_that_is_gone_has_no_samples(two: Store, by: By) -> None:
     assert samples_in(two, ["gone"], DriftBin(by, "x", 0)) == set()
-
-
-def test_another_way_to_group_is_an_error(two: Store) -> None:
-    with pytest.raises(ValueError, match="drift is counted by run, tokenizer, lp, element, axis"):
-        drift_counts(two, ["one"], "colour")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("by", BYS)
 def test_bars_of_the_demo_have_their_samples(by: By) -> None:
-    for row in drift_counts(DEMO_STORE, RUNS, by).to_pylist()[::5]:
-        found = samples_in(DEMO_STORE, RUNS, DriftBin(by, row["group"], row["drift"]))
-        assert 1 <= len(found) <= row["blocks"]
+    for (group, drift), blocks in list(counted(DEMO_STORE, by, *RUNS).items())[::5]:
+        if drift is not None:
+            assert 1 <= len(samples_in(DEMO_STORE, RUNS, DriftBin(by, group, drift))) <= blocks
 
 
 def test_the_demo_has_both_signs_and_all_blocks() -> None:
-    counts = counted(DEMO_STORE, "tokenizer", *RUNS)
-    assert min(drift for _, drift in counts) < 0 < max(drift for _, drift in counts)
-    unknown = unknown_counts(DEMO_STORE, RUNS, "tokenizer").to_pylist()
-    left_out = sum(row["cut"] + row["unverified"] + row["other"] for row in unknown)
-    assert sum(counts.values()) + left_out == sum(run.blocks or 0 for run in runs_with_samples(DEMO_STORE))
+    answered = ask(DEMO_STORE, "drift_histogram", RUNS, {"by": "tokenizer"}).tables
+    blocks = {row["sign"]: row["blocks"] for row in answered["main"].to_pylist()}
+    assert {"junk-prone", "cut", "exact"} <= blocks.keys()
+    total = sum(answered["main"]["blocks"].to_pylist()) + answered["about"]["other"][0].as_py()
+    assert total == sum(run.blocks or 0 for run in runs_with_samples(DEMO_STORE))
 
 
 # --- by axis ------------------------------------------------------------------------------------------------------

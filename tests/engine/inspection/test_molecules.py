@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.inspection.drifts import DriftBin
-from engine.inspection.molecules import Filter, Show, sample_table, worst_words
+from engine.inspection.molecules import DriftBin, Filter, Show, sample_table, worst_words
 from engine.inspection.runs import runs_with_samples
 from engine.store.store import Store
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, KINDS, SOUND, read_block

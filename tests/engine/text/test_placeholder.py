@@ -14,12 +14,16 @@ from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import SHORTEST4, TRIMMED4
 from engine.text.drift import block_drifts
-from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, free_count, placeholder_cost
-from engine.text.template import check_placeholder
-from engine.text.tokenizers import load_tokenizer
+from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, placeholder_cost
+from engine.text.template import build_templates, check_placeholder
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, molecules
 
 NAMES = ("qwen3", "llama3")
+
+
+def free_count(placeholder: str, tokenizer: TextTokenizer) -> int:
+    return int(build_templates(["[C]<>[C]<>"], tokenizer, placeholder)[0].free_per_block[0])
 
 
 def cost_by_block(texts: list[str], name: str, placeholder: str, junk_weight: float, cut_weight: float) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 from rdkit import Chem
@@ -14,22 +16,23 @@ from engine.chem.molecule_files import read_molecule_file
 from engine.chem.molecule_sets import TAGS, USUAL_COUNT, load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
+from engine.figures.words import listed, percent
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
+from engine.questions.question import Chart, Column, rows_table
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
-from engine.text.drift import DriftSummary, drift_summary
-from engine.text.placeholder import FittedPlaceholder, fit_placeholder
+from engine.text.drift import drift_summary
+from engine.text.placeholder import fit_placeholder
 from engine.text.reference import reference_text
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
-from pages._shared.charts.card import draw
+from pages._kit.card import show_table
+from pages._kit.chart import figure_of
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
 from pages._shared.sections import fold, is_unfolded
-from pages._shared.table_files import file_button
+from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
-from pages._tokenizer_lab import drift_view as view
-from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, tokenizers
-from pages._tokenizer_lab.drift_view import DriftRow
+from pages._tokenizer_lab.choices import PLACEHOLDERS, folder_input, folder_waits, label_of, tokenizers
 
 FORMS = {
     "Four decimals": FIXED4,
@@ -38,10 +41,30 @@ FORMS = {
     "Bins of 0.042 Å": BinFormat(),
     "Bins of 0.05 Å": BinFormat(bin_ang=0.05, range_ang=9.0),
 }
+FORM_HELP = (
+    "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
+    "Only if zeros are dropped is drift positive."
+)
 FITTED_HELP = (
     "The fitted placeholder of a tokenizer is the one of the lowest cost on these molecules. Cost, per block on "
     "average: *junk weight* times the tokens left over plus *cut weight* times the tokens missing."
 )
+NO_JUNK = (
+    f"All decimals are written here, so no number is shorter than {DEFAULT_PLACEHOLDER}. A model that drops trailing "
+    "zeros, as demo-qwen and demo-llama do, leaves positions over, and so writes junk: choose “Trailing zeros dropped”."
+)
+BINS_WORDS = "Numbers of bins are all of one width and cannot drift: the fitted placeholder fits every block."
+CHART = Chart("bars", "drift", "share", colour="sign", split="title", hover=("title", "drift", "blocks", "share"))
+COLUMNS = {
+    "name": Column("tokenizer"),
+    "exact": Column("exact", "%", "Drift 0"),
+    "junk_prone": Column("junk-prone", "%", "Positions left over"),
+    "cut": Column("cut", "%", "A position LP would cut off the number's last digits"),
+    "drift": Column("drift in tokens"),
+    "share": Column("share of blocks", "%"),
+    "mean_drift": Column("drift per block, in tokens"),
+    "tokens_per_atom": Column("tokens per atom"),
+}
 INPUTS, SHIPPED = "lab_inputs_open", "Shipped set"
 MOST_MOLECULES = 400
 EXAMPLE = "CC(=O)Oc1ccccc1C(=O)O\nCn1c(=O)c2c(ncn2C)n(C)c1=O"
@@ -50,11 +73,7 @@ _ENDINGS = (".sdf", ".mol", ".smi", ".csv", ".tsv", ".txt", ".gz")
 
 def show() -> None:
     answer = st.container()
-    help_ = (
-        "Some models write 0.5, not 0.5000; some write 2, not 2.0; some write the number of a bin. "
-        "Only if zeros are dropped is drift positive."
-    )
-    form = FORMS[one_of("Number format", list(FORMS), "decimals", help=help_)]
+    form = FORMS[one_of("Number format", list(FORMS), "decimals", help=FORM_HELP)]
     is_open = folder_waits() or is_unfolded(INPUTS, st.query_params.get("set", SHIPPED) != SHIPPED)
     with fold("Molecules, placeholders, another tokenizer", INPUTS, is_open, ":material/edit:"):
         molecules = _molecules()
@@ -65,24 +84,26 @@ def show() -> None:
             if not molecules:  # beside what was left out a hint would be one thing too many
                 st.info("No molecules: choose some below.", icon=":material/info:")
             return
-        rows = _rows(texts, placeholders)
-        summary = view.sentence(rows)
-        st.markdown(unbroken(escape_markdown(summary)))
-        if form is FIXED4 and (hint := view.no_junk_sentence(rows)):
-            st.caption(unbroken(escape_markdown(hint)))
-    st.caption(
-        ":green[**Green: exact**], drift 0. :violet[**Pink, striped: junk-prone**], positions left over. "
-        ":red[**Orange, crossed: cut**], a position LP would cut off the number's last digits."
-    )
-    draw(view.drift_chart(rows, summary), config={"displaylogo": False})
-    view.table(rows)
-    expected = view.BINS_WORDS if isinstance(form, BinFormat) else view.reports_sentence(rows)
+        weights = (st.session_state["junk_weight"], st.session_state["cut_weight"])
+        names = tuple(one.name for one in tokenizers())
+        rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights)
+        words = _sentence(rows)
+        st.markdown(unbroken(escape_markdown(words)))
+        default = [row for row in rows if row["placeholder"] == DEFAULT_PLACEHOLDER]
+        if form is FIXED4 and default and not any(row["junk_prone"] for row in default):
+            st.caption(unbroken(escape_markdown(NO_JUNK)))
+    st.plotly_chart(
+        figure_of(replace(CHART, across=len(placeholders) + 1), bars, COLUMNS, [], {}),
+        theme=None, alt=f"Drift of blocks. {words}", config={"displaylogo": False, "modeBarButtons": [["toImage"]]},
+    )  # fmt: skip
+    show_table("set", rows_table(rows), COLUMNS)
     source = "reference conformers (ETKDGv3, seed 0, principal axes)"
     if molecules and not isinstance(molecules[0], str):
         source = "the file's own coordinates"
     floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
-    st.caption(unbroken(escape_markdown(floor)), help=unbroken(escape_markdown(expected)) or None)
-    file_button("CSV", lambda: view.csv_of(rows), "drift.csv")
+    st.caption(unbroken(escape_markdown(floor)), help=BINS_WORDS if isinstance(form, BinFormat) else None)
+    with st.container(horizontal=True):
+        table_buttons(rows_table(bars), "drift", key="bars", what="Every bar")
 
 
 # --- input --------------------------------------------------------------------------------------------------------
@@ -196,24 +217,38 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
     return texts
 
 
-def _rows(texts: list[str], placeholders: list[str]) -> list[DriftRow]:
-    junk_weight, cut_weight = st.session_state["junk_weight"], st.session_state["cut_weight"]
-    rows = []
-    for tokenizer in tokenizers():
-        fitted = _fitted(tuple(texts), tokenizer.name, junk_weight, cut_weight)
-        rows += [
-            DriftRow(tokenizer, _summary(tuple(texts), tokenizer.name, placeholder), None)
-            for placeholder in placeholders
-        ]
-        rows.append(DriftRow(tokenizer, _summary(tuple(texts), tokenizer.name, fitted.placeholder), fitted))
-    return rows
+@st.cache_data(max_entries=50, show_spinner="Counting tokens …")
+def _measured(
+    texts: tuple[str, ...], names: tuple[str, ...], placeholders: tuple[str, ...], junk_weight: float, cut_weight: float
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A row for each tokenizer with each placeholder, the fitted one last; and a row for each drift of these."""
+    rows, bars = [], []
+    for tokenizer in map(load_tokenizer, names):
+        fitted = fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight).placeholder
+        for place, placeholder in enumerate((*placeholders, fitted)):
+            found, is_fitted = drift_summary(texts, tokenizer, placeholder), place == len(placeholders)
+            shown = f"fitted: {placeholder}" if is_fitted else placeholder
+            rows.append({
+                "name": label_of(tokenizer), "placeholder": shown, "blocks": found.blocks,
+                "exact": found.share(found.exact), "junk_prone": found.share(found.junk_prone),
+                "cut": found.share(found.cut), "mean_drift": found.mean_drift, "tokens_per_atom": found.tokens_per_atom,
+            })  # fmt: skip
+            bars += [
+                {"tokenizer": tokenizer.name, "placeholder": placeholder, "fitted": is_fitted, "drift": drift,
+                 "blocks": blocks, "share": found.share(blocks), "title": f"{label_of(tokenizer)} · {shown}",
+                 "sign": "exact" if drift == 0 else "junk-prone" if drift > 0 else "cut"}
+                for drift, blocks in found.histogram.items()
+            ]  # fmt: skip
+    return rows, bars
 
 
-@st.cache_data(max_entries=200, show_spinner="Counting tokens …")
-def _summary(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> DriftSummary:
-    return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
-
-
-@st.cache_data(max_entries=50, show_spinner="Fitting a placeholder …")
-def _fitted(texts: tuple[str, ...], tokenizer: str, junk_weight: float, cut_weight: float) -> FittedPlaceholder:
-    return fit_placeholder(texts, load_tokenizer(tokenizer), junk_weight=junk_weight, cut_weight=cut_weight)
+def _sentence(rows: list[dict[str, Any]]) -> str:
+    """The figures in words, tokenizers of equal ones together; also the chart's text alternative."""
+    by_words: dict[str, list[str]] = {}
+    for row in rows:
+        name = row["placeholder"].removeprefix("fitted: ")
+        is_fitted = name != row["placeholder"]
+        if is_fitted or name == DEFAULT_PLACEHOLDER:
+            words = f"{name}{' (fitted)' if is_fitted else ''}: {percent(row['cut'])} cut, "
+            by_words.setdefault(f"{words}{percent(row['junk_prone'])} junk-prone", []).append(row["name"])
+    return " ".join(f"{listed(names)} with {words}." for words, names in by_words.items())
