@@ -25,7 +25,7 @@ class WorkerProcess:
     It is in a session of its own, so Ctrl-C is the parent's business alone.
     """
 
-    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, work: Callable[..., None], *arguments: Any, **environment: str) -> None:
         self.connection, other = multiprocessing.Pipe()
         with other:  # or the end of the worker would not end the pipe
             self.process = subprocess.Popen(
@@ -33,7 +33,7 @@ class WorkerProcess:
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
             )
         self._ended = weakref.finalize(self, _end, self.process)
         self.connection.send((work, arguments))

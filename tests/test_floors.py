@@ -295,9 +295,6 @@ UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "
 MAY_PICKLE = {
     "engine.chem.molecule_unpickler",  # files, in a process of their own
     "engine.inspection.conformer_files",  # writes alone
-    "engine.store.sql.child",  # messages of its parent
-    "engine.store.sql.guard",  # writes alone
-    "engine.store.sql.process",  # writes alone
 }
 UNPICKLING = re.compile(r"\btorch\.load\(|read_pickle\(|allow_pickle=True|\bpickle\.loads?\(|Unpickler\(")
 
@@ -307,7 +304,7 @@ def test_files_are_unpickled_in_one_place() -> None:
     assert {name for name, path in paths.items() if top_names(path) & UNPICKLERS} == MAY_PICKLE
     texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     reading = {name for name, text in texts.items() if UNPICKLING.search(text)}
-    assert reading == {"engine.chem.molecule_unpickler", "engine.store.sql.child"}
+    assert reading == {"engine.chem.molecule_unpickler"}
 
 
 def test_parquet_is_opened_where_its_rows_are_counted() -> None:

@@ -39,13 +39,11 @@ from engine.cli.terminal import (
     write,
 )
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, SqlError, StoreFolderError, nearest, one_line, shown
+from engine.errors import DriftscopeError, StoreFolderError, nearest, one_line, shown
 from engine.file_patterns import expand
 from engine.records import ReaderName
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
-from engine.store.sql.failures import is_unreadable
-from engine.store.sql.process import Limits
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 
@@ -309,6 +307,8 @@ def sql(
     """
     import json
 
+    from engine.store.sql.child import Limits
+
     if columns:
         tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]
         return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.what}
@@ -317,17 +317,8 @@ def sql(
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text, limits = read_text("-") if sql == "-" else sql, Limits(rows=rows, seconds=seconds)
-    of, left_out = io.opened(to_read=True), tuple[str, ...]()
-    console = of.console(limits)
-    try:
-        with console:
-            answer = console.query(text)
-    except SqlError as error:
-        if not is_unreadable(error):
-            raise
-        console, left_out = of.console_without_damage(limits)
-        with console:
-            answer = console.query(text)
+    with io.opened(to_read=True).console(limits) as console:
+        answer = console.query(text)
     if io.is_json:  # row by row: many rows are more than memory holds at once
         for place, row in enumerate(rows_of(answer.table)):
             sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
@@ -340,8 +331,8 @@ def sql(
 
         for line in table_lines(answer.table.column_names, cells):
             write(line)
-    if left_out:
-        note(f"left out are damaged files of {', '.join(left_out)}; `verify` names them")
+    if answer.left_out:
+        note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
         note(f"cut off after {answer.table.num_rows:,} rows; --rows gives more")
     return 0

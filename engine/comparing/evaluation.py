@@ -15,19 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from rdkit import Chem
 
 from engine.comparing.measures import has_samples
-from engine.comparing.reading import samples_of
+from engine.comparing.paired import samples_of
 from engine.comparing.rmsd_matrices import (
     References,
     baseline_job,
     given_references,
     read_matrix,
-    remove_unused,
     texts_job,
 )
 from engine.errors import RunError
@@ -44,6 +42,7 @@ from engine.file_jobs import FileJob, run_jobs
 from engine.processes import usable_cores
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
+from engine.store.references import ReferenceSet
 from engine.store.schema import CONFORMERS
 from engine.store.store import Store
 
@@ -57,20 +56,11 @@ ORDER BY sample_id
 """
 
 
-class ReferenceConformers(Protocol):
-    """Where a molecule's references come from: heavy atoms, all conformers in one molecule."""
-
-    name: str
-    molecule_count: int
-
-    def conformers(self, smiles: str) -> Chem.Mol | None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class EvaluationRequest:
     """``references`` None: so many by ETKDG."""
 
-    references: ReferenceConformers | None = None
+    references: ReferenceSet | None = None
     per_molecule: int = PER_MOLECULE
     threshold_ang: float = DRUG_LIKE_ANG
     rule: MissingRule = "skip"
@@ -127,7 +117,6 @@ def evaluate_run(
     entry = store.entry(run_id)
     if not has_samples(entry):
         raise without_samples(entry, "evaluate")
-    remove_unused()
     asked = samples_of(store, entry).smiles.to_pylist()
     molecules = molecules_of({*asked})
     sides = [Side(), Side()] if request.baseline else [Side()]

@@ -36,12 +36,9 @@ def read_matrices(text: str) -> dict[str, Array]:
 def _matrix(name: str, rows: Any) -> Array:
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise FileFormatError(f"{shown(name)} is no list of rows", _FORM)
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) > 1:
+    if (lengths := sorted({len(row) for row in rows}))[1:]:
         raise FileFormatError(f"{shown(name)} has rows of {lengths[0]} and of {lengths[-1]} samples", _FORM)
     for number, value in ((number, value) for number, row in enumerate(rows) for value in row if value is not None):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= sys.float_info.max:  # NaN is neither, and a whole number may be larger
+        if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:  # a whole number may be larger
             raise FileFormatError(f"{shown(name)}, row {number}: {shown(str(value))} is no RMSD", _FORM)
-    matrix = np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
-    return matrix.reshape(len(rows), lengths[0] if lengths else 0)
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(rows[0]) if rows else 0)  # null becomes NaN

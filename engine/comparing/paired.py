@@ -1,4 +1,5 @@
-"""Two runs, sample by sample: what differs by more than which molecules were asked explains.
+"""Two runs, sample by sample, read without opening the files of any other run: what differs by more than which
+molecules were asked explains.
 
 Answers are paired by molecule and generation; an answer without a partner is left out, and counted. A measure is told
 over the pairs in which both sides have it, so RMSD speaks of answers that could be laid on a reference in both runs,
@@ -15,23 +16,39 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from engine.comparing.measures import SAMPLED
-from engine.figures.statistics import (
-    LEAST_MOLECULES,
-    Array,
-    Interval,
-    Sums,
-    difference,
-    paired_means,
-    ratio,
-    sums_by_molecule,
-    unpaired_means,
-)
+from engine.comparing.measures import SAMPLED, has_samples
+from engine.figures import statistics
+from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, sums_by_molecule
+from engine.inspection.memo import computed_once
+from engine.store.entries import Entry
+from engine.store.schema import BLOCKS
+from engine.store.store import Store
+from engine.store.views import WALL_PART_S
 
 NAMES = tuple(measure.name for measure in SAMPLED)
 WEIGHTS = {measure.over: f"weight_{place}" for place, measure in enumerate(SAMPLED) if measure.over}
 """What quotients are over, in SQL, and a name for it."""
+MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
+Rows = NDArray[np.int64]
 _IS_PACE = np.array([measure.is_time for measure in SAMPLED])
+
+# Twice the same molecule in one list: its answers are told apart by their order.
+_SAMPLES = f"""
+WITH of_blocks AS (
+    SELECT sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
+           count_if(regexp_matches(text, '[^0-9.,-]')) AS junk_nonnumeric, avg(abs(drift)) AS drift_abs,
+           count(drift) AS drift_blocks
+    FROM blocks WHERE run_id = $run GROUP BY ALL
+), timed AS (
+    SELECT samples.*, {WALL_PART_S} AS wall_part_s
+    FROM samples, (SELECT wall_s FROM runs WHERE run_id = $run) AS runs WHERE run_id = $run
+)
+SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
+       (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
+       drift::DOUBLE AS drift, {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
+       {", ".join(f"coalesce({over}, 0)::DOUBLE AS {name}" for over, name in WEIGHTS.items())}
+FROM timed LEFT JOIN of_blocks USING (sample_id) ORDER BY sample_id
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,10 +56,10 @@ class RunSamples:
     """One run, a row per sample. ``repeat`` counts answers of the same molecule and generation from 0."""
 
     run_id: str
-    sample_id: NDArray[np.int64]
+    sample_id: Rows
     smiles: pa.Array
-    generation: NDArray[np.int64]
-    repeat: NDArray[np.int64]
+    generation: Rows
+    repeat: Rows
     columns: dict[str, Array]  # by name of a measure, and the sum of drift; NaN where not known
     weights: dict[str, Array]  # by ``over`` of a measure
 
@@ -89,21 +106,47 @@ class PairedRuns:
         return self.shared > 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Rows of two runs that answer the same question, in the control's order."""
+@computed_once(MOST_RUNS)
+def samples_of(store: Store, entry: Entry) -> RunSamples:
+    parameters = {"run": entry.id, "has_blocks": BLOCKS.name in entry.parts}
+    table = store.table(_SAMPLES, parameters, of=[entry.id])
+    whole = {name: table[name].to_numpy().astype(np.int64) for name in ("sample_id", "generation", "repeat")}
+    return RunSamples(
+        run_id=entry.id,
+        smiles=table["smiles"].combine_chunks(),
+        columns={name: _known(table[name]) for name in ("drift", *NAMES)},
+        weights={over: _known(table[name]) for over, name in WEIGHTS.items()},
+        **whole,
+    )
 
-    control_rows: NDArray[np.int64]
-    test_rows: NDArray[np.int64]
-    control_molecule: NDArray[np.int64]  # of every row: one number per molecule, the same in both
-    test_molecule: NDArray[np.int64]
+
+def _known(column: pa.ChunkedArray) -> Array:
+    """NaN where it is null, or no finite number."""
+    found: Array = column.cast(pa.float64()).to_numpy().astype(np.float64)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+@computed_once(MOST_PAIRS)
+def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
+    """Both runs sample by sample; of one without samples nothing, and why."""
+    without = [
+        f"{entry.id} is reported: a text states its figures, and there are no samples to draw from."
+        if entry.row["origin"] == "reported"
+        else f"{entry.id} has no samples."
+        for entry in (control, test)
+        if not has_samples(entry)
+    ]
+    if without:
+        nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
+        return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
+    return compared(samples_of(store, control), samples_of(store, test), seed)
 
 
 def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
     """Two runs whose samples are at hand."""
-    pairs = pairs_of(control, test)
-    shared, molecule = np.unique(pairs.control_molecule[pairs.control_rows], return_inverse=True)
-    runs = ((control, pairs.control_molecule, pairs.control_rows), (test, pairs.test_molecule, pairs.test_rows))
+    rows, partners, of_control, of_test = pairs_of(control, test)
+    shared, molecule = np.unique(of_control[rows], return_inverse=True)
+    runs = ((control, of_control, rows), (test, of_test, partners))
     is_paired = len(shared) > 0
     sides: list[Sums] = []  # [molecules, measures]
     if is_paired:
@@ -111,8 +154,8 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
         is_known = np.isfinite(of_pairs[0][0]) & np.isfinite(of_pairs[1][0])
         for (values, weights), (run, number, _) in zip(of_pairs, runs, strict=True):
             paired = sums_by_molecule(np.where(is_known, values, np.nan), weights, molecule, len(shared))
-            rows = np.flatnonzero(np.isin(number, shared))  # pace is over all of the run's answers of these molecules
-            whole = sums_by_molecule(*_parts(run, rows), np.searchsorted(shared, number[rows]), len(shared))
+            all_ = np.flatnonzero(np.isin(number, shared))  # pace is over all of the run's answers of these molecules
+            whole = sums_by_molecule(*_parts(run, all_), np.searchsorted(shared, number[all_]), len(shared))
             parts = ("values", "weights", "answers")
             sides.append(Sums(*(np.where(_IS_PACE, getattr(whole, part), getattr(paired, part)) for part in parts)))
     else:
@@ -120,14 +163,14 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
             codes, own = np.unique(number, return_inverse=True)
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
     one, other = sides
-    drawn = (paired_means if is_paired else unpaired_means)(one, other, seed)
+    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(one, other, seed)
     return PairedRuns(
         control=control.run_id,
         test=test.run_id,
-        shared=len(pairs.control_rows),
+        shared=len(rows),
         shared_molecules=len(shared),
-        control_alone=len(control) - len(pairs.control_rows),
-        test_alone=len(test) - len(pairs.control_rows),
+        control_alone=len(control) - len(rows),
+        test_alone=len(test) - len(rows),
         measures=tuple(
             _compared(
                 name, one.only(place), other.only(place), (drawn[0][:, place], drawn[1][:, place]), len(shared) > 0
@@ -138,22 +181,21 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
     )
 
 
-def pairs_of(control: RunSamples, test: RunSamples) -> Pairs:
-    """Answers of the same molecule and generation; of a molecule asked for twice, in the order of its answers."""
+def pairs_of(control: RunSamples, test: RunSamples) -> tuple[Rows, Rows, Rows, Rows]:
+    """Rows of both that answer the same molecule and generation, in the control's order (of a molecule asked for twice,
+    in the order of its answers); and of every row of both, a number for its molecule."""
     encoded = pa.concat_arrays([control.smiles, test.smiles]).dictionary_encode()
-    number = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    generation = np.concatenate([control.generation, test.generation])
-    repeat = np.concatenate([control.repeat, test.repeat])
-    key = number
-    for more in (generation, repeat):
+    key = number = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    for of in ("generation", "repeat"):
+        more = np.concatenate([getattr(control, of), getattr(test, of)])
         key = key * (more.max(initial=0) + 1) + more
     size = len(control)
     _, rows, partners = np.intersect1d(key[:size], key[size:], assume_unique=True, return_indices=True)
     order = np.argsort(rows)
-    return Pairs(rows[order], partners[order], number[:size], number[size:])
+    return rows[order], partners[order], number[:size], number[size:]
 
 
-def _parts(run: RunSamples, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+def _parts(run: RunSamples, rows: Rows) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
     alike = np.ones(len(run))
     weights = np.stack([run.weights[m.over] if m.over else alike for m in SAMPLED], axis=1)[rows]
@@ -173,5 +215,5 @@ def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], 
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn
     reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
-    apart, over = difference(one, other, draws, least), ratio(one, other, draws, least)
-    return Compared(name, *counted, one, other, apart, over, reason)
+    gap, over = statistics.difference(one, other, draws, least), statistics.ratio(one, other, draws, least)
+    return Compared(name, *counted, one, other, gap, over, reason)

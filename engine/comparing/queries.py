@@ -28,7 +28,7 @@ from engine.user_files import parsed_json
 
 VIEWS, EXAMPLES = DATA / "views", DATA / "examples"
 FILE, VERSION, OWN = "queries.json", 1, "own:"
-MOST_QUERIES, MOST_NAME, MOST_SQL = 200, 80, 100_000
+MOST_NAME, MOST_SQL = 80, 100_000
 _writing = Lock()  # read, change, write: one thread of this program at a time
 
 
@@ -55,7 +55,6 @@ def read_query(path: Path) -> Query:
 
 def own_queries(files: Files) -> list[Query]:
     """By name; none where nothing was ever saved. FileFormatError where the file is not what was written."""
-    where = f"{files.where}/{FILE}"
     try:
         document = parsed_json(read_sheet(files, FILE))
         if document["version"] > VERSION:
@@ -63,12 +62,9 @@ def own_queries(files: Files) -> list[Query]:
         own = [_checked(query["name"], query["sql"]) for query in document["queries"]]
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise StoreError(f"{where} cannot be read: {error.strerror or error}", "Check its rights") from error
-    except (StoreError, ValueError, TypeError, KeyError) as error:
-        what = error.what if isinstance(error, StoreError) else f"it does not read ({error})"
-        fix = "Correct it, or move it out of the store"
-        raise FileFormatError(f"{shown(where, 200)} holds no saved queries: {what}", fix) from error
+    except (OSError, StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
+        what = f"{shown(f'{files.where}/{FILE}', 200)} holds no saved queries ({error})"
+        raise FileFormatError(what, "Correct it, or move it out of the store") from error
     return sorted(own, key=lambda query: (query.title.casefold(), query.title))
 
 
@@ -76,10 +72,7 @@ def save_query(files: Files, name: str, sql: str) -> Query:
     """One of this name is replaced."""
     query = _checked(name, sql)
     with _writing:
-        others = [known for known in own_queries(files) if known.key != query.key]
-        if len(others) >= MOST_QUERIES:
-            raise StoreError(f"{MOST_QUERIES} queries are kept already", "Delete one first")
-        _write(files, [*others, query])
+        _write(files, [*(known for known in own_queries(files) if known.key != query.key), query])
     return query
 
 
@@ -93,16 +86,10 @@ def _write(files: Files, queries: list[Query]) -> None:
     files.write(FILE, json.dumps(document, ensure_ascii=False, indent=1).encode())
 
 
-def _checked(name: object, sql: object) -> Query:
-    if not isinstance(name, str) or not isinstance(sql, str):
-        raise StoreError("a query is a name and a statement", "Give both as text")
+def _checked(name: str, sql: str) -> Query:
     name = name.strip()
-    if not 0 < len(name) <= MOST_NAME:
-        raise StoreError(f"a query's name has {len(name):,} characters", f"Give it 1 to {MOST_NAME}")
-    if any(visible(char) != char for char in name):
-        raise StoreError(f"the name {shown(name)} has an invisible character", "Remove it")
-    if not 0 < len(sql.strip()) <= len(sql) <= MOST_SQL:
-        raise StoreError(f"the statement has {len(sql):,} characters", f"Write 1 to {MOST_SQL:,}")
-    if half := re.search(r"[\ud800-\udfff]", sql):
-        raise StoreError(f"the statement has half a character at position {half.start()}", "Remove it")
+    if not 0 < len(name) <= MOST_NAME or any(visible(char) != char for char in name):
+        raise StoreError(f"{shown(name)} is no name for a query", f"Give 1 to {MOST_NAME} visible characters")
+    if not 0 < len(sql.strip()) <= len(sql) <= MOST_SQL or re.search(r"[\ud800-\udfff]", sql):
+        raise StoreError(f"this statement of {len(sql):,} characters cannot be kept", f"Write 1 to {MOST_SQL:,}")
     return Query(OWN + name, name, sql)

@@ -2,9 +2,8 @@
 
 A file is named by all that its matrix rests on (molecule, references, texts or the number of baseline conformers) and
 keyed by versions besides, so that a stopped evaluation resumes, and runs with the same references share their
-baselines. Files lie in the folder of caches; any may be deleted, and those that nothing used for some time are, when an
-evaluation begins. Matrices of the demo runs ship in one file: a job whose key it has, takes its matrix from there, and
-those of other texts, other references or another RDKit never are.
+baselines. Files lie in the folder of caches; any may be deleted. Matrices of the demo runs ship in one file: a job
+whose key it has, takes its matrix from there, and those of other texts, other references or another RDKit never are.
 
 Of a run's texts those count that a reader (the strict one, where none is named) takes for the molecule that was asked
 for. Symmetries are tried up to ``MAX_MATCHES`` per pair; beyond, the RMSD is an upper bound and the matrix is not
@@ -18,8 +17,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -46,7 +43,6 @@ FOLDER, FILE = "rmsd", "rmsd.arrays"
 SHIPPED = DATA / "demo" / FILE
 """``keys`` [n, 32], ``complete`` [n], ``shapes`` [n, 2] (references, samples), and their ``rmsd`` one after another."""
 MAX_SECONDS = 30.0  # longest search for a molecule's references by ETKDG
-UNUSED_DAYS = 60
 _VERSIONS = {"format": "1", "rdkit": rdkit.__version__}
 _EXACT = int(Chem.PropertyPickleOptions.CoordsAsDouble)
 Matrix = NDArray[np.float64]
@@ -69,22 +65,9 @@ def baseline_job(smiles: str, references: References, count: int) -> FileJob:
 
 
 def read_matrix(job: FinishedJob) -> NDArray[np.float64]:
-    """[references, samples]; the file counts as used now."""
-    with contextlib.suppress(OSError):  # another user's file
-        os.utime(job.path)
+    """[references, samples]"""
     found: NDArray[np.float64] = read_arrays(job.path)[1]["rmsd"]
     return found
-
-
-def remove_unused() -> int:
-    """Removes matrices that were not used for ``UNUSED_DAYS``, and says how many."""
-    oldest, removed = time.time() - UNUSED_DAYS * 86_400, 0
-    for path in (cache_folder() / FOLDER).glob("*/*.arrays"):
-        with contextlib.suppress(OSError):  # another process was first, or it is another user's
-            if path.stat().st_mtime < oldest:
-                path.unlink()
-                removed += 1
-    return removed
 
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from engine.chem.molecule_sets import load_run_set
-from engine.comparing.reading import compare_entries, samples_of
+from engine.comparing.paired import compare_entries, samples_of
 from engine.decode.presets import PRESETS
 from engine.errors import DriftscopeError
 from engine.figures import statistics

@@ -28,8 +28,7 @@ from engine.comparing.measures import (
     rate,
     run_names,
 )
-from engine.comparing.paired import Compared, PairedRuns
-from engine.comparing.reading import compare_entries, samples_of
+from engine.comparing.paired import Compared, PairedRuns, compare_entries, samples_of
 from engine.figures.statistics import Interval, quotient
 from engine.figures.words import hundredths, listed, number, percent, span, times, whole
 from engine.inspection.lp_cost import known_cost
@@ -269,9 +268,8 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         found.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
     if any(has_samples(entry) for entry in entries[1:]):
         found.append(TIME_CAUTION)
-    models = sorted({model_words(entry) for entry in entries if has_samples(entry)} - {""})
-    if models and entries[1:]:
-        found.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
+    if entries[1:]:
+        found += size_notes([entry for entry in entries if has_samples(entry)])
     for entry in entries:
         cost, why_not = known_cost(store, entry)
         if why_not:
@@ -279,6 +277,21 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         elif cost is not None and entry.row.get("lp") not in (None, "", "none"):
             found.append(f"{cost.short_words(str(entry.row['lp']))}.")
     return list(dict.fromkeys(found))
+
+
+def size_notes(entries: Sequence[Entry]) -> list[str]:
+    """A ratio of speed is never stated without the size of the model."""
+    models = sorted({model_words(entry) for entry in entries} - {""})
+    sizes = listed([sized(model) for model in models])
+    return [f"Times are of {sizes}: the gain shrinks with model size."] if models else []
+
+
+def pace_words(ratio: float | None, mark: str | None) -> str:
+    """``7.1× faster``, ``1.2× the time``"""
+    if ratio is None:
+        return "time unknown"
+    words = f"{times(1 / ratio)} faster" if ratio < 1 else f"{times(ratio)} the time"
+    return words + ("" if mark in CLEAR else f" ({MARKS.get(mark or '', 'no interval')})")
 
 
 def answer(tables: Tables, options: Options) -> str:

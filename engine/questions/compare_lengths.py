@@ -82,12 +82,12 @@ def answer(tables: Tables, options: Options) -> str:
     failed = sorted((row for row in rows if row["verdict"] == "failed"), key=lambda row: -row["samples"])
     parts = []
     for row in failed[:2]:
-        passed = next((r for r in rows if r["run"] == row["run"] and r["verdict"] == "passed"), None)
+        passed = next((r for r in rows if r["run"] == row["run"] and r["verdict"] == "passed"), row)
         words = (
             f"{row['name']}: median {number(row['median'])} tokens in {row['samples']:,} that fail the reports' rule"
         )
-        words += f", {number(passed['median'])} in {passed['samples']:,} that pass it" if passed else ""
-        few = min(row["samples"], passed["samples"] if passed else row["samples"]) < FEW
+        words += "" if passed is row else f", {number(passed['median'])} in {passed['samples']:,} that pass it"
+        few = min(row["samples"], passed["samples"]) < FEW
         parts.append(words + (" (too few to tell a difference)." if few else "."))
     if not failed:
         medians = ", ".join(f"{row['name']} {number(row['median'])}" for row in rows)

@@ -59,13 +59,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             for size in found.molecules
         ]  # fmt: skip
         rows += of_run
-        run: dict[str, Any] = {
-            "run": entry.id,
-            "name": names[entry.id],
-            "why": found.reason,
+        run: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "why": found.reason}
+        run |= {
             "left_out": found.left_out,
+            "batch": entry.row.get("batch_size") or BATCH,
+            "is_open": any(r["positions"] == "open" for r in of_run),
         }
-        run |= {"batch": entry.row.get("batch_size") or BATCH, "is_open": any(r["positions"] == "open" for r in of_run)}
         run["dense_gb"] = None if (size := found.dense_bytes(run["batch"])) is None else size / 1e9
         for column in ("masked", "free_positions"):
             known = [row[column] for row in of_run if row[column] is not None]
@@ -75,9 +74,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             run["legal_most"] = max(row["legal_most"] for row in of_run)
         runs.append(run)
     shown = options["masked"] if any(not run.get("is_open", True) for run in runs) else LEGAL
-    drawn = {LEGAL: [run for run in runs if run.get("legal_most")]}.get(
-        shown, [r for r in rows if r["masked"] is not None]
-    )
+    is_drawn, of = ("legal_most", runs) if shown == LEGAL else ("masked", rows)
+    drawn = [row for row in of if row.get(is_drawn) is not None]
     columns = ["name", "masked", "free_positions", "dense_gb", "is_open", "why", "left_out", "batch"]
     return {
         "main": rows_table(rows, ["run", "name", "smiles"]),

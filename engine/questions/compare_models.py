@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.comparing.measures import BY_NAME, lp_words, model_words
-from engine.comparing.reading import compare_entries
+from engine.comparing.paired import compare_entries
 from engine.figures.words import times
 from engine.questions.compare_figures import against, own
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table

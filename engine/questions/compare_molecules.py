@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from engine.comparing.measures import BY_NAME, SAMPLED, has_samples, run_names
-from engine.comparing.paired import pairs_of
-from engine.comparing.reading import compare_entries, samples_of
+from engine.comparing.paired import compare_entries, pairs_of, samples_of
 from engine.figures.words import number, percent, points, signed, with_interval
 from engine.questions.compare_figures import CLEAR, MARKS, mark_of
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -65,11 +64,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     measure, names = MEASURES[options["points_by"]], run_names(entries)
     name = measure.name
     one, other = samples_of(store, control), samples_of(store, test)
-    pairs = pairs_of(one, other)
-    left, right = one.columns[name][pairs.control_rows], other.columns[name][pairs.test_rows]
+    rows_of_one, rows_of_other, *_ = pairs_of(one, other)
+    left, right = one.columns[name][rows_of_one], other.columns[name][rows_of_other]
     known = np.isfinite(left) & np.isfinite(right)
     order = np.argsort(-np.abs(right[known] - left[known]), kind="stable")
-    mine, theirs = pairs.control_rows[known][order], pairs.test_rows[known][order]
+    mine, theirs = rows_of_one[known][order], rows_of_other[known][order]
     spots: dict[tuple[float, float], dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     for smiles, a, b, x, y in zip(

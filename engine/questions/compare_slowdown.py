@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.comparing.measures import model_words, run_names
+from engine.comparing.measures import run_names
 from engine.figures.words import listed, percent, times
-from engine.models.summary import sized
+from engine.questions.compare_figures import size_notes
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store
@@ -46,14 +46,14 @@ TABLES = ()
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, names = entries[0], run_names(entries)
-    rows, gaps = [], []
+    rows, notes = [], []
     for test in entries[1:]:
         factors = (WHOLE, *WAYS[options["made_of"]])
         columns = {column for _, *of in factors for column in of}
         unknown = sorted(c for c in columns if not control.row.get(c) or not test.row.get(c))
         if unknown or is_profiled(control) or is_profiled(test):
             why = f"{listed(unknown)} not known" if unknown else "a profiler ran beside one of the runs"
-            gaps.append({"name": names[test.id], "why": why})
+            notes.append(f"{names[test.id]}: {why}.")
             continue
         whole, start = 1.0, 1.0
         for name, part, over in factors:
@@ -66,14 +66,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             row["share"] = math.log(ratio) / math.log(whole) if abs(math.log(whole)) > 1e-12 else None
             start = start if is_whole else start * ratio
             rows.append(row)
-    thrown = [
-        {"name": names[e.id], "share": e.row["thrown_tokens"] / (e.row["thrown_tokens"] + e.row["tokens"])}
-        for e in entries
-        if e.row.get("thrown_tokens") and e.row.get("tokens") is not None
-    ]
-    models = [{"model": model} for model in sorted({model_words(entry) for entry in entries} - {""})]
-    return {"main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]), "gaps": rows_table(gaps, ["name"]),
-            "thrown": rows_table(thrown, ["name"]), "models": rows_table(models, ["model"])}  # fmt: skip
+    for entry in entries:
+        if (thrown := entry.row.get("thrown_tokens")) and entry.row.get("tokens") is not None:
+            share = percent(thrown / (thrown + entry.row["tokens"]))
+            notes.append(f"The guard of {names[entry.id]} threw away {share} of its tokens: their time counts here.")
+    notes += size_notes(entries)
+    return {"main": rows_table(rows, ["run", "name", "factor", "ratio", "share"]),
+            "notes": rows_table([{"note": note} for note in notes], ["note"])}  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -86,9 +85,5 @@ def answer(tables: Tables, options: Options) -> str:
         same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
         share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
         parts.append(f"{whole['name']}: {times(whole['ratio'])} the control's time per sample = {product}{share}.")
-    notes = [f"{row['name']}: {row['why']}." for row in tables["gaps"].to_pylist()]
-    notes += [f"The guard of {row['name']} threw away {percent(row['share'])} of its tokens: their time counts here."
-              for row in tables["thrown"].to_pylist()]  # fmt: skip
-    if models := tables["models"]["model"].to_pylist():
-        notes.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
-    return answer_text(parts or ["Choose two runs whose times and tokens are known."], notes)
+    lines = parts or ["Choose two runs whose times and tokens are known."]
+    return answer_text(lines, tables["notes"]["note"].to_pylist())

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.comparing.measures import BY_NAME, figure, model_words, rate, run_name, run_names
-from engine.comparing.reading import compare_entries
-from engine.figures.words import listed, percent, seconds, times
-from engine.models.summary import sized
-from engine.questions.compare_figures import CLEAR, MARKS, against
+from engine.comparing.measures import BY_NAME, figure, rate, run_name, run_names
+from engine.comparing.paired import compare_entries
+from engine.figures.words import listed, percent, seconds
+from engine.questions.compare_figures import MARKS, against, pace_words, size_notes
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled
 from engine.store.store import Store
@@ -66,12 +65,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             found = against(BY_NAME[name], entries[0], test, *values, paired)
             row |= {f"{name}_{key}": found.get(key) for key in ("ratio", "mark", "reason")}
         verdicts.append(row)
-    models = sorted({model_words(entry) for entry in entries} - {""})
     columns = ["run", "name", *(f"{n}_{k}" for n in ("wall_s_a_sample", "usable_rate") for k in ("ratio", "mark"))]
     return {
         "main": rows_table(rows),
         "verdicts": rows_table(verdicts, columns),
-        "models": rows_table([{"model": m} for m in models], ["model"]),
+        "notes": rows_table([{"note": note} for note in size_notes(entries)], ["note"]),
     }
 
 
@@ -80,21 +78,11 @@ def answer(tables: Tables, options: Options) -> str:
     control = next(iter(rows.values()))
     parts = [f"{control['name']} takes {seconds(control['seconds'])} per sample, {percent(control['share'])} usable."]
     for row in tables["verdicts"].to_pylist():
-        ratio, mark = row["wall_s_a_sample_ratio"], row["wall_s_a_sample_mark"]
-        pace = (
-            "time unknown"
-            if ratio is None
-            else f"{times(1 / ratio)} faster"
-            if ratio < 1
-            else f"{times(ratio)} the time"
-        )
-        pace += "" if ratio is None or mark in CLEAR else f" ({MARKS.get(mark, 'no interval')})"
+        pace = pace_words(row["wall_s_a_sample_ratio"], row["wall_s_a_sample_mark"])
         usable = f"{percent(rows[row['run']]['share'])} usable"
         if (mark := row["usable_rate_mark"]) in MARKS:
             usable += f" ({MARKS[mark]})"
         parts.append(f"{row['name']}: {pace}, {usable}.")
     gaps = [row["name"] for row in rows.values() if row["seconds"] is None or row["share"] is None]
     notes = [f"Not drawn, time or usable rate unknown: {listed(gaps)}."] if gaps else []
-    if models := tables["models"]["model"].to_pylist():
-        notes.append(f"Times are of {listed([sized(model) for model in models])}: the gain shrinks with model size.")
-    return answer_text(parts, notes)
+    return answer_text(parts, [*notes, *tables["notes"]["note"].to_pylist()])

@@ -82,7 +82,6 @@ class Task:
         self.folder = folder
         self.inputs: list[Path] = []
         self.environment = dict(os.environ)
-        self.is_resumed = False  # whether its rest was handed in again
         self._state: QueueState = "waiting"
         self._process: subprocess.Popen[bytes] | None = None
         self._began = self._ended = 0.0

@@ -36,8 +36,8 @@ from engine.store.staging import sweep
 from engine.store.views import MOST_MEMORY, connect, datasets, time_limit
 
 if TYPE_CHECKING:
+    from engine.store.sql.child import Limits
     from engine.store.sql.guard import Console
-    from engine.store.sql.process import Limits
 
 log = logging.getLogger(__name__)
 
@@ -125,29 +125,19 @@ class Store:
         return self.reading(ask)
 
     def console(self, limits: Limits | None = None) -> Console:
-        """A connection for a user's SQL, which sees the tables and nothing else."""
+        """A connection for a user's SQL, which sees the tables and nothing else. Where a file turns out not to be what
+        was written, every byte of the store is read, to leave out such files alone."""
         from engine.store.sql.guard import Console
-        from engine.store.sql.process import Limits
 
-        tables: dict[str, Any] = {}
-        for kind in KINDS:
-            tables |= datasets(kind, self.found(kind).entries)
-        return Console(tables, limits=limits or Limits())
+        def without_damages() -> tuple[dict[str, Any], tuple[str, ...]]:
+            found = [(kind, entry, without_damage(entry)) for kind in KINDS for entry in self.found(kind).entries]
+            left_out = tuple(entry.id for _, entry, whole in found if entry.parts != whole.parts)
+            return tables_of([(kind, [whole for of, _, whole in found if of is kind]) for kind in KINDS]), left_out
 
-    def console_without_damage(self, limits: Limits | None = None) -> tuple[Console, tuple[str, ...]]:
-        """The same over those files alone that are what was written, and the entries that lack some. Reads every byte
-        of the store: for a statement that failed with ``is_unreadable``."""
-        from engine.store.sql.guard import Console
-        from engine.store.sql.process import Limits
+        def tables_of(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> dict[str, Any]:
+            return {name: table for kind, entries in found for name, table in datasets(kind, entries).items()}
 
-        tables: dict[str, Any] = {}
-        left_out: list[str] = []
-        for kind in KINDS:
-            found = self.found(kind).entries
-            whole = [without_damage(entry) for entry in found]
-            left_out += [entry.id for entry, kept in zip(found, whole, strict=True) if entry.parts != kept.parts]
-            tables |= datasets(kind, whole)
-        return Console(tables, limits=limits or Limits()), tuple(left_out)
+        return Console(tables_of(self._of_all_kinds()), limits, without_damages)
 
     def reading(self, ask: Callable[[Sequence[tuple[Kind, Sequence[Entry]]]], Answer]) -> Answer:
         """Query the entries; again where one was removed meanwhile, or without the files that do not read."""

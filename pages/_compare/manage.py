@@ -19,18 +19,13 @@ from engine.store.reference_schema import REFERENCES
 from engine.store.reports.exporting import export_report
 from engine.store.schema import RUN, SAMPLES
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._shared.choices import one_of
-from pages._shared.errors import escape_markdown
-from pages._shared.links import profiles_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import show_import
-from pages._shared.managing.start_form import StartForm
+from pages._shared.managing.start_form import StartForm, show_import
 from pages._shared.table_files import file_button
-from pages._shared.words import visible_text
 
-MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS, MOST_TRACES = 24, 4_096, 100_000, 1_000, 16, 5
+MOST_RUNS, MOST_BATCH, MOST_STEPS, MOST_REFERENCES, KEPT_STEPS = 24, 4_096, 100_000, 1_000, 16
 FIELDS = (
     ("Label", "import_label", "--label", "a name of your own"),
     ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
@@ -43,13 +38,12 @@ ABOUT_FILES = (
 
 def show(store: Store, ids: Sequence[str]) -> None:
     tasks.show(store)
-    if st.query_params.get("manage") == "One run":  # as older links have it
+    if st.query_params.get("manage") in ("One run", "Unfinished"):  # as older links have it
         st.query_params["manage"] = "Several runs"
     control = next(iter(ids), None)
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
-        "Unfinished": partial(entries.show, RUNS, store, control, is_unfinished=True),
         "Import": partial(show_import, "import", ("json", "gz"), example, ABOUT_FILES, ("import",), FIELDS),
         "Several runs": partial(entries.show, RUNS, store, control),
         "References": partial(entries.show, REFERENCE_SETS, store, None),
@@ -91,18 +85,13 @@ START = StartForm(
 )
 
 
-def _of_one(store: Store, entry: Entry) -> None:
-    """Its file, and links to its newest traces."""
+def _of_one(_: Store, entry: Entry) -> None:
     has_samples = SAMPLES.name in entry.parts
     about = "All texts, in the reports’ file format (.json.gz)" if has_samples else "This run has no samples to export"
     file_button(
         "Export", partial(report_bytes, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
         disabled=not has_samples, help=about, type="secondary",
     )  # fmt: skip
-    traces = [trace for trace in store.found(TRACE).entries if trace.row.get("run_id") == entry.id]
-    for trace in traces[: -MOST_TRACES - 1 : -1]:
-        label = escape_markdown(visible_text(str(trace.row.get("label") or trace.id)))
-        st.link_button(label, profiles_address(trace.id), icon=":material/speed:", type="tertiary", help="Its trace")
 
 
 def report_bytes(entry: Entry) -> bytes:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cache
-from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,9 +27,8 @@ from engine.figures.words import counted
 from engine.questions.question import Chart
 from engine.store.entries import Entry
 from engine.store.schema import KINDS
-from engine.store.sql.failures import is_unreadable
+from engine.store.sql.child import Limits
 from engine.store.sql.guard import Console, SqlAnswer
-from engine.store.sql.process import Limits
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
@@ -41,12 +39,12 @@ from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
 
-LIMITS = Limits(answer_mb=32, written_mb=32)  # an answer is held as long as it is shown, and sent to the browser
-MOST_ADDRESS = 8_000  # characters of a statement in an address: browsers take more, mails and proxies do not
+LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
+MOST_ADDRESS = 8_000  # characters of a statement, which stands in the address
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
 SQL, SAVED = "sql", "saved:"
-TEXT, FILLED, LONG, OPEN, NAME = "sql_text", "sql_filled", "sql_long", "sql_open", "sql_name"
+TEXT, FILLED, OPEN, NAME = "sql_text", "sql_filled", "sql_open", "sql_name"
 ASKED, RUNNING = "sql_asked", "sql_running"
 HELP = (
     "`$control`, `$tests` and `$runs` stand for the compared runs: `run_id = $control`, `run_id IN $tests`. "
@@ -63,7 +61,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
         queries |= {query.key: query for query in own_queries(store.home)}
     except DriftscopeError as error:
         st.warning(f"Your own queries are not shown. {error_markdown(error)}", icon=":material/warning:")
-    text = st.query_params.get(SQL) or st.session_state.get(LONG, "")
+    text = st.query_params.get(SQL, "")
     wrong, query = None, next((query for query in queries.values() if query.sql == text.strip()), None)
     if text.startswith(SAVED):
         query = queries.get(text.removeprefix(SAVED))
@@ -90,7 +88,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     else:
         with shown_errors("SQL"):
             running = _running(store, text, tuple(ids))
-            if running.done.wait(QUICK_S):
+            if wait((running.answer,), QUICK_S).done:
                 _answer(running, {entry.id: entry for entry in store.found().entries})
             else:
                 _progress(running)
@@ -103,12 +101,10 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
     def put(text: str, query: Query | None = None) -> None:
         """Run it, and show it as an address where one can hold it: each is a step for the browser's Back."""
         st.session_state.setdefault(ASKED, set()).add(text)
-        is_long = query is None and len(quote_plus(text, errors="replace")) > MOST_ADDRESS
-        st.session_state[LONG] = text if is_long else ""
         if text != st.session_state.get(FILLED):  # the chart's columns were those of other rows
             for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
                 st.query_params.pop(name, None)
-        st.query_params[SQL] = SAVED + query.key if query else "" if is_long else text
+        st.query_params[SQL] = SAVED + query.key if query else text
         st.session_state.pop(FILLED, None)  # the field is filled anew: a browser that draws the form again had it empty
         _drop()
 
@@ -146,12 +142,12 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
     )  # fmt: skip
     st.html("<style>.st-key-sql_text textarea { font-family: var(--st-code-font, monospace) }</style>")
     with st.form("sql_form", border=False):
-        st.text_area("SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs")
+        st.text_area(
+            "SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs",
+            max_chars=MOST_ADDRESS,
+        )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
-            st.form_submit_button(
-                "Run", type="primary", icon=":material/play_arrow:", key="sql_run", help="Ctrl+Enter",
-                on_click=run,
-            )  # fmt: skip
+            st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)
             st.text_input(
                 "Save under a name", key=NAME, max_chars=MOST_NAME, width=280, label_visibility="collapsed",
                 placeholder="a name to save it under",
@@ -164,8 +160,6 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
                 st.markdown(f"This deletes the query **{escape_markdown(query.title)}** permanently.")
                 st.button("Delete permanently", key="sql_delete", on_click=attempt, args=(lambda: delete(query),))
-    if st.session_state.get(LONG):
-        st.caption(f"Over {MOST_ADDRESS:,} characters do not fit an address: save it under a name to link to it.")
 
 
 @cache
@@ -182,40 +176,15 @@ def _columns() -> pa.Table:
 # --- running a statement ----------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One statement under way, with the runs that its names stand for, until ``done`` is set."""
+    """One statement under way, with the runs that its names stand for."""
 
     sql: str
     runs: tuple[str, ...]
-    console: Console | None = None  # None where nothing runs
+    answer: Future[SqlAnswer]
+    stop: Callable[[], None] = lambda: None
     began: float = field(default_factory=time.monotonic)
-    done: threading.Event = field(default_factory=threading.Event)
-    answer: SqlAnswer | None = None
-    error: DriftscopeError | None = None
-    left_out: tuple[str, ...] = ()  # entries with damaged files
-
-    def run(self, store: Store, console: Console) -> None:
-        """In a thread of its own; statements of one console wait for each other."""
-        names: dict[str, object] = {"tests": self.runs[1:], "runs": self.runs}
-        names |= {"control": self.runs[0]} if self.runs else {}
-        try:
-            try:
-                self.answer = console.query(self.sql, names)
-            except SqlError as error:
-                if not is_unreadable(error):
-                    raise
-                self.console, self.left_out = store.console_without_damage(LIMITS)
-                with self.console as whole:
-                    self.answer = whole.query(self.sql, names)
-        except DriftscopeError as error:
-            self.error = error
-        finally:
-            self.done.set()
-
-    def stop(self) -> None:
-        if self.console is not None and not self.done.is_set():
-            self.console.cancel()
 
 
 @st.cache_resource(scope="session", max_entries=1, on_release=Console.close, show_spinner=False)
@@ -233,8 +202,10 @@ def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
         _drop()
         entries = [entry for kind in KINDS for entry in store.found(kind).entries]
         console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
-        running = st.session_state[RUNNING] = Statement(sql, runs, console)
-        threading.Thread(target=running.run, args=(store, console), name="sql", daemon=True).start()
+        names: dict[str, str | tuple[str, ...]] = {"tests": runs[1:], "runs": runs}
+        names |= {"control": runs[0]} if runs else {}
+        answer = ThreadPoolExecutor(1, "sql").submit(console.query, sql, names)  # in a thread: Stop is heard meanwhile
+        running = st.session_state[RUNNING] = Statement(sql, runs, answer, console.cancel)
     return running
 
 
@@ -247,7 +218,7 @@ def _drop() -> None:
 @st.fragment(run_every=TICK_S)
 def _progress(statement: Statement) -> None:
     """Until the statement has ended: then the page is drawn again."""
-    if statement.done.is_set():
+    if statement.answer.done():
         st.rerun()
     seconds = time.monotonic() - statement.began
     words = f"Running for {seconds:.0f} s, of at most {LIMITS.seconds:g} s"
@@ -260,20 +231,21 @@ def _progress(statement: Statement) -> None:
 
 
 def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
-    if statement.answer is None:
-        error = statement.error or SqlError("the statement could not be run", "See the app's log")
+    try:
+        answer = statement.answer.result()
+    except DriftscopeError as error:
         if error.what == "$control has no value":
             error = SqlError("$control stands for no run", "Choose a control above, or write a run's id in quotes")
         st.error(error_markdown(error), icon=":material/error:")
         return
-    table = statement.answer.table
+    table = answer.table
     with st.container(horizontal=True, vertical_alignment="center"):
         size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
-        st.markdown(f"{size} · {statement.answer.seconds:.2f} s", width="stretch")
+        st.markdown(f"{size} · {answer.seconds:.2f} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", what="All rows here")
-    notes = ["There are more rows: filter, aggregate or LIMIT."] if statement.answer.is_cut else []
-    if statement.left_out:
-        notes.append(f"Damaged files of {', '.join(statement.left_out)} are left out; `verify` lists them.")
+    notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
+    if answer.left_out:
+        notes.append(f"Damaged files of {', '.join(answer.left_out)} are left out; `verify` lists them.")
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
         notes.append("$tests stands for no run: choose a test above.")
     ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []

@@ -17,8 +17,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import logits_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import show_import
-from pages._shared.managing.start_form import StartForm
+from pages._shared.managing.start_form import StartForm, show_import
 from pages._shared.words import visible_text
 
 MOST_CHARS, ADD_LOG = 8_000, "--add-log"

@@ -17,8 +17,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
-from pages._shared.managing.import_form import show_import
-from pages._shared.managing.start_form import StartForm
+from pages._shared.managing.start_form import StartForm, show_import
 from pages._shared.table_files import file_button
 from pages._shared.words import run_title, visible_text
 

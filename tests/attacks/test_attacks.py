@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import SqlError
+from engine.store.sql.child import Limits
 from engine.store.sql.guard import Console
-from engine.store.sql.process import Limits
-from tests.attacks.attacks import SECRET, TABLES, bombs, files, make_file, paths, some, statements
+from tests.attacks.attacks import SECRET, TABLES, files, make_file, paths, some, statements
 from tests.cli import run
 from tests.pages.browser import ROOT, Server, serve_quietly
 
@@ -48,14 +48,14 @@ def console(folder: Path) -> Iterator[Console]:
 
 @pytest.mark.parametrize("sql", some(statements()), ids=lambda sql: ascii(sql[:60]))
 def test_a_statement(console: Console, folder: Path, sql: str) -> None:
-    told = ""
     try:
         answer = console.query(sql)
+        told = str(answer.table.slice(0, 100).to_pylist())
+        assert answer.table.nbytes <= 8 << 20
     except SqlError as error:
         told = str(error)
-    assert told or sql in bombs(), f"answered with {answer.table.to_pylist()[:3]}"
-    assert (told + " ").isprintable() and SECRET not in told and len(told) < 5_000
-    assert told or answer.table.nbytes <= 8 << 20
+        assert told.isprintable() and len(told) < 5_000
+    assert SECRET not in told
     assert [path.name for path in folder.iterdir()] == ["secret.csv"]
     assert console.query("SELECT sum(a) AS a FROM t").table.to_pylist() == [{"a": 6}]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-CHILD = b"engine.store.sql.child"
+OWN = b"MALLOC_ARENA_MAX=1"  # of their environment alone
 
 
 def processes_of(parent: int | None = None, *, marked: str = "") -> set[int]:
     """Those of this process, or of any whose environment has ``marked`` in it."""
     found = set()
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and CHILD in _read(folder / "cmdline"):
+        if folder.name.isdigit() and OWN in _read(folder / "environ"):
             is_mine = _parent(folder) == (parent or os.getpid())
             if marked.encode() in _read(folder / "environ") if marked else is_mine:
                 found.add(int(folder.name))

@@ -97,21 +97,15 @@ def test_many_typed_molecules_go_as_a_file(board: Board) -> None:
     assert inputs == [("typed.smi", ("\n".join(smiles) + "\n").encode())]
 
 
-def test_a_file_is_looked_at_first(board: Board) -> None:
-    app = opened(run_from="A file", run_lp="exact")
-    content = b"name,kind,mol\na,x,CCO\nb,x,nope\nc,x,CC=O\n"
-    app.file_uploader("run_file").set_value(("mole cules.csv", content, "text/csv")).run()
-    assert "has no column of SMILES" in words(app)
-    app.text_input("run_column").set_value("mol").run()
-    assert "1 lines are left out" in words(app)
-    assert "- line 3: it is no SMILES" in words(app)
-    assert "**1 run** of 2 molecules" in words(app)
+def test_a_file_goes_with_the_command(board: Board) -> None:
+    app = opened(run_from="A file", run_lp="exact", run_column="mol", run_limit="1")
+    app.file_uploader("run_file").set_value(("mole cules.csv", b"name,mol\na,CCO\n", "text/csv")).run()
+    assert "**1 run** of 1 molecule" in words(app)
     app.button("start_runs").click().run()
     ((_, handed, inputs, _),) = board.handed
-    assert inputs == [("mole cules.csv", content)]
-    assert parsed([*handed, "x.csv"]).smiles_column == "mol"
-    app.number_input("run_limit").set_value(1).run()
-    assert "**1 run** of 1 molecule" in words(app)
+    assert inputs == [("mole cules.csv", b"name,mol\na,CCO\n")]
+    said = parsed([*handed, "x.csv"])
+    assert (said.smiles_column, said.sample_size) == ("mol", 1)
 
 
 @pytest.mark.parametrize("name", list(PRESETS))

@@ -14,7 +14,6 @@ from streamlit.testing.v1 import AppTest
 from engine.comparing.queries import FILE, own_queries, ready_queries
 from engine.paths import ROOT
 from engine.store.store import DEMO
-from pages._compare.sql import MOST_ADDRESS
 from pages._shared.links import compare_address, inspector_address
 from tests.pages.drift_stores import EXACT, WITH_JUNK, store_at, with_demo
 from tests.pages.sql_processes import processes_of
@@ -47,7 +46,8 @@ def linked(**query: Any) -> AppTest:
 
 def press(app: AppTest, key: str) -> AppTest:
     next(button for button in app.button if button.key == key).click().run()
-    assert not app.exception and app.session_state["sql_running"].done.wait(60)
+    assert not app.exception
+    app.session_state["sql_running"].answer.exception(60)
     return app.run()
 
 
@@ -159,7 +159,8 @@ def test_a_chart_is_as_its_address_says_and_takes_nothing_that_is_not_there(plac
 def test_opening_a_query_runs_it_and_puts_its_name_into_the_address(place: Path) -> None:
     app = linked(sql="SELECT 1 AS one", sql_x="one")
     app.selectbox(key="sql_open").set_value("02-junk-lexicon").run()
-    assert app.session_state["sql_running"].done.wait(60) and app.run()
+    app.session_state["sql_running"].answer.exception(60)
+    app.run()
     assert (query(app, "sql"), query(app, "sql_x")) == ("saved:02-junk-lexicon", "") and "junk_text" in rows(app)
     assert "There is no saved query 'report-002-1.7'. Did you mean" in words(linked(sql="saved:report-002-1.7"))
 
@@ -183,13 +184,6 @@ def test_a_damaged_file_of_queries_leaves_the_rest_usable(place: Path) -> None:
     assert "Your own queries are not shown" in app.warning[0].value and list(rows(app)["one"]) == [1]
     app.text_input(key="sql_name").set_value("mine")
     assert "holds no saved queries" in words(press(app, "sql_save")) and (place / FILE).read_text() == "{"
-
-
-def test_a_statement_too_long_for_an_address_runs_and_says_so(place: Path) -> None:
-    app = linked()
-    app.text_area(key="sql_text").set_value(f"SELECT 1 AS one -- {'x' * MOST_ADDRESS}")
-    press(app, "sql_run")
-    assert query(app, "sql") == "" and list(rows(app)["one"]) == [1] and "do not fit an address" in words(app)
 
 
 def test_one_process_serves_until_the_store_changes(place: Path) -> None:

@@ -1,1 +1,1 @@
-"""A user's SQL: checked, limited, and run in a process of its own. ``guard`` is the way in."""
+"""A user's SQL: read-only, limited, and run in a process of its own. ``guard`` is the way in."""

@@ -1,115 +1,258 @@
-"""The process that runs one user's SQL for ``engine.store.sql.guard``.
+"""The process that runs one user's SQL for ``engine.store.sql.guard``: one locked DuckDB connection.
 
-A separate process, because no setting of DuckDB 2.0 prevents some attacks: parsing ten nested WITH takes gigabytes,
-``repeat`` and similar functions bypass ``memory_limit``, and one ``levenshtein`` call on long text ignores interrupts.
-The kernel limits what DuckDB does not: address space, time, and writing files. Where a system does not report a
-process's size (macOS), only DuckDB's own limit holds memory.
-
-Reads pickles and Arrow streams from its parent; what it sends back is JSON and Arrow, which carry no code.
+What holds what: that nothing is read but the tables, and nothing written, is DuckDB's ``enable_external_access``, which
+``lock_configuration`` keeps; that it is one SELECT, ``json_serialize_sql``, which takes no other statement; time,
+written bytes and what DuckDB's ``memory_limit`` does not count (parsing ten nested WITH takes gigabytes), the kernel.
+Where a system does not report a process's size (macOS), only DuckDB's own limit holds memory.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import pickle
+import re
 import resource
 import signal
 import sys
 import time
-from typing import BinaryIO
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from engine.errors import SqlError
+from engine.errors import SqlError, nearest, one_line, shown
 from engine.processes import address_space
-from engine.store.sql.database import Database, Parameters
-from engine.store.sql.failures import Failure, failure_of
-from engine.store.sql.process import Limits, Setup
 
 MB = 1 << 20
-GRACE_S = 1.0  # after which a statement that ignores interrupts ends the process
-MOST_LEVELS = 10_000  # of JSON; what nests deeper ends in RecursionError, long before the stack does
+MOST_NESTED = 10_000  # of JSON; what nests deeper ends in RecursionError, long before the stack does
 EXPECTED = (duckdb.Error, pa.ArrowException, OSError, RuntimeError, MemoryError, ValueError, TypeError, SqlError)
+SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
+LAST_SETTINGS = "SET enable_external_access = false; SET lock_configuration = true"
+TABLE_FUNCTIONS = frozenset("generate_series json_each json_tree range repeat unnest".split())
+"""Others tell of the engine's state, or take a pointer for a table (``arrow_scan``)."""
+
+TEXT_ONLY = frozenset({"bignum", "bit", "enum", "geometry", "interval", "null", "time with time zone", "uhugeint"})
+TEXT_ONLY |= {"union", "variant"}
+"""Types that files of Arrow cannot carry, that multiply (an ENUM names a long text ten thousand times), or that come
+out wrong: a large UHUGEINT negative, a list of bare NULLs with some missing."""
+NESTED = frozenset({"array", "list", "map", "struct", "tuple"})
+MOST_LEVELS = 30  # of lists and structs in each other; Arrow has an end at 64, a map having two levels
+ROWS_PER_BATCH = 1024
+MOST_HEADER = 1 << 16  # characters of the columns' names and types
+
+VALUE, LIST = 24, 64  # bytes of a value in Python, and of a list or struct besides what is in it
+
+_PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)(\^+)")
+_PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
+_UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed")
+_SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
+MOST_TEXT, MOST_DETAIL = 4_000, 500
 
 
-def main() -> None:
-    answer_all(sys.stdin.buffer, take_stdout())
-    os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one statement may take."""
+
+    rows: int = 10_000  # of the answer; more are cut off, and the answer says so
+    seconds: float = 10.0
+    memory_mb: int = 512  # of DuckDB; the process may grow by 1.5 times that and 64 MB, address space included
+    answer_mb: int = 256  # of the answer as Python's objects; it is cut there, as at ``rows``
 
 
-def answer_all(source: BinaryIO, sink: BinaryIO) -> None:
-    """Set up, then answer statements until there are no more or the process is no longer fit for another."""
-    sys.setrecursionlimit(MOST_LEVELS)
-    setup: Setup = pickle.load(source)
-    limits = setup.limits
-    pa.set_cpu_count(limits.threads)
-    try:
-        tables = {name: pa.ipc.open_stream(source).read_all() for name in setup.tables}
-        database = Database(setup, tables)
-    except EXPECTED as error:
-        send(sink, failure_of(error, seconds=limits.seconds, memory_mb=limits.memory_mb))
-        return
-    most = hold(limits)
-    send(sink)
+def answer_all(connection: Connection) -> None:
+    """Two messages for each statement: a head in JSON, and the rows as an Arrow stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.setrecursionlimit(MOST_NESTED)
+    tables, limits = connection.recv()
+    database = None
     while True:
         try:
-            sql, parameters = pickle.load(source)
+            sql, names = connection.recv()
         except EOFError:
-            return
-        if not serve(sink, database, limits, sql, parameters, most):
-            return
+            os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit
+        body = pa.BufferOutputStream()
+        head: dict[str, object]
+        try:
+            database = database or opened(tables, limits)
+            hold(limits)
+            started = time.monotonic()
+            table, is_cut = rows_of(database, sql, names, limits)
+            with pa.ipc.new_stream(body, table.schema) as stream:
+                stream.write_table(table)
+            head = {"is_cut": is_cut, "seconds": time.monotonic() - started, "is_last": False}
+        except EXPECTED as error:
+            head = failure(error, limits.memory_mb)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        connection.send_bytes(json.dumps(head).encode("ascii"))
+        connection.send_bytes(body.getvalue())
 
 
-def take_stdout() -> BinaryIO:
-    """The pipe to the parent, for answers only. Other output is discarded: DuckDB prints its progress bar there."""
-    sink = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return sink
-
-
-def hold(limits: Limits) -> int | None:
-    """Limit this process's memory and file writes. Returns the size at which it should be replaced."""
+def hold(limits: Limits) -> None:
+    """Limit what this process takes from here on: time, memory, and file writes."""
+    signal.setitimer(signal.ITIMER_REAL, limits.seconds)  # the default of its signal ends the process
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    size = address_space()
-    if size is None:
-        return None
-    room = limits.memory_mb * MB * 3 // 2 + 64 * MB  # a heap's address space is larger than what is in use of it
-    resource.setrlimit(resource.RLIMIT_AS, (size + room, size + room))
-    return size + room // 2
+    if (size := address_space()) is not None:
+        room = limits.memory_mb * MB * 3 // 2 + 64 * MB  # a heap's address space is larger than what is in use of it
+        resource.setrlimit(resource.RLIMIT_AS, (size + room, resource.RLIM_INFINITY))
 
 
-def serve(
-    sink: BinaryIO, database: Database, limits: Limits, sql: str, parameters: Parameters, most: int | None
-) -> bool:
-    """Answer one statement. Returns whether the process can take another: a grown heap leaves less room."""
-    started = time.monotonic()
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds + GRACE_S)  # the default of its signal ends the process
-    try:
-        table, is_cut = database.answer(sql, parameters)
-        body = pa.BufferOutputStream()
-        with pa.ipc.new_stream(body, table.schema) as stream:
-            stream.write_table(table)
-    except EXPECTED as error:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        failure = failure_of(error, seconds=limits.seconds, memory_mb=limits.memory_mb)
-        send(sink, failure)
-        return not failure.is_last
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    seconds = time.monotonic() - started
-    size = address_space()
-    is_last = most is not None and size is not None and size > most
-    send(sink, body=body.getvalue(), is_cut=is_cut, seconds=seconds, is_last=is_last)
-    return not is_last
+class _FileDataset(ds.FileSystemDataset):  # type: ignore[misc]
+    """Reads little ahead: pyarrow's own choice is 16 batches of 131,072 rows in each of four files."""
+
+    def scanner(self, **options: Any) -> Any:
+        return super().scanner(**options, batch_size=8192, batch_readahead=1)
 
 
-def send(sink: BinaryIO, failure: Failure | None = None, body: pa.Buffer | bytes = b"", **more: object) -> None:
-    head: dict[str, object] = {"bytes": len(body), "is_last": False} | more
-    if failure is not None:
-        head |= {"what": failure.error.what, "fix": failure.error.fix}
-        head |= {"detail": failure.detail, "is_last": failure.is_last}
-    sink.write(json.dumps(head).encode("ascii") + b"\n")
-    sink.write(body)
-    sink.flush()
+def opened(tables: Mapping[str, Any], limits: Limits) -> duckdb.DuckDBPyConnection:
+    pa.set_cpu_count(1)
+    database = duckdb.connect(":memory:", config={"threads": "1", "memory_limit": f"{limits.memory_mb}MB"})
+    database.execute(SETTINGS)
+    for name, table in tables.items():
+        if type(table) is ds.FileSystemDataset:
+            of = table.partition_expression
+            table = _FileDataset(list(table.get_fragments()), table.schema, table.format, table.filesystem, of)
+        database.register(name, table)
+    database.execute(LAST_SETTINGS)
+    return database
+
+
+def rows_of(
+    database: duckdb.DuckDBPyConnection, sql: str, names: Mapping[str, Any], limits: Limits
+) -> tuple[pa.Table, bool]:
+    """The rows of a statement as far as the limits go, and whether there were more."""
+    used = checked(database, sql).named_parameters
+    for name in sorted(used - names.keys()):
+        raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${known}" for known in names]))
+    texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
+    values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
+    text = sql.encode()  # the tokenizer counts bytes
+    ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
+    end = next((place for place in ends if text.startswith(b";", place)), len(text))
+    relation = database.sql(text[:end].decode(), params=values)
+    header = [f"{name} {kind}" for name, kind in zip(relation.columns, relation.types, strict=True)]
+    if sum(map(len, header)) + 50 * len(header) > MOST_HEADER:
+        raise SqlError(f"the answer has {len(header):,} columns, or their names are too long", "Select fewer columns")
+    is_text = [_is_text_only(kind) for kind in relation.types]
+    if any(is_text) or len(set(relation.columns)) < len(relation.columns):
+        names_of = (name.replace('"', '""') for name in relation.columns)
+        named = enumerate(zip(is_text, names_of, strict=True), 1)
+        columns = [f'#{at}{"::VARCHAR" if as_text else ""} AS "{name}"' for at, (as_text, name) in named]
+        relation = relation.project(", ".join(columns)).project("*")  # which makes the names differ
+    batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
+    with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
+        for batch in reader:
+            fit = min(batch.num_rows, limits.rows - rows)
+            while fit and bytes_of(batch.slice(0, fit)) > left:
+                fit //= 2
+            if not fit and not rows and batch.num_rows:
+                raise SqlError(f"a row of the answer is over {limits.answer_mb} MB", "Select less of each row")
+            batches.append(batch.slice(0, fit))
+            rows, left, is_cut = rows + fit, left - bytes_of(batches[-1]), fit < batch.num_rows
+            if is_cut:
+                break
+        return pa.Table.from_batches(batches, schema=reader.schema), is_cut
+
+
+def checked(database: duckdb.DuckDBPyConnection, sql: str) -> Any:
+    """The one statement, if it is a SELECT that may run."""
+    statements = database.extract_statements(sql)
+    if len(statements) != 1:
+        count = len(statements)
+        raise SqlError(f"there are {count} statements" if count else "there is no statement", "Write one SELECT")
+    ((text,),) = database.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    tree = json.loads(text)
+    if tree["error"]:
+        kind = str(getattr(statements[0].type, "name", "of an unknown kind")).replace("_", " ")
+        if kind == "MULTI":
+            what = "a PIVOT that finds its own columns is several statements"
+            raise SqlError(what, "Name them: ON column IN (...)")
+        what = f"the statement is {kind}, and only a SELECT may run here"
+        raise SqlError(what, "Write one SELECT over the tables")
+    waiting: list[Any] = [tree]
+    while waiting:  # not by recursion: a statement may nest deeper than Python does
+        node = waiting.pop()
+        if isinstance(node, dict) and node.get("type") == "TABLE_FUNCTION":
+            name = str(node["function"].get("function_name"))
+            if name.lower() not in TABLE_FUNCTIONS:
+                fix = f"Those are {', '.join(sorted(TABLE_FUNCTIONS))}"
+                raise SqlError(f"the table function {shown(name)} may not stand in a statement here", fix)
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return statements[0]
+
+
+def _is_text_only(kind: Any, level: int = 0) -> bool:
+    """Whether a type, or one inside it, is in TEXT_ONLY or nested too deep. A bare NULL in a column does no harm."""
+    if (kind.id in TEXT_ONLY and (level or kind.id != "null")) or level > MOST_LEVELS:
+        return True
+    inner = kind.children if kind.id in NESTED else []
+    return any(_is_text_only(child, level + 1) for _, child in inner if not isinstance(child, int))  # an array's size
+
+
+def bytes_of(rows: pa.RecordBatch) -> int:
+    """What rows become once they are out of Arrow, where a list of ``true`` has a bit for each, one of NULL nothing."""
+    return sum(_bytes_of(rows.column(at), name) for at, name in enumerate(rows.schema.names))
+
+
+def _bytes_of(array: pa.Array, name: str = "") -> int:
+    kind, types, own = array.type, pa.types, (VALUE + len(name)) * len(array)
+    if types.is_struct(kind):
+        fields = zip(kind, array.flatten(), strict=True)
+        return own + LIST * len(array) + sum(_bytes_of(values, field.name) for field, values in fields)
+    if types.is_map(kind):  # its keys and values know nothing of the slice
+        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        entries = (of.slice(first, last - first) for of in (array.keys, array.items))
+        return own + sum(LIST * len(array) + _bytes_of(values) for values in entries)
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return own + LIST * len(array) + _bytes_of(array.flatten())
+    if types.is_string(kind) or types.is_binary(kind):
+        return own + int(pc.sum(pc.binary_length(array)).as_py() or 0)
+    return own
+
+
+def failure(error: BaseException, memory_mb: int) -> dict[str, object]:
+    """What an exception met on the way to an answer means, in one line. Text that could name a file is for the log."""
+    text, detail, is_unreadable, is_last = str(error), "", False, False
+    if isinstance(error, SqlError):
+        found = error
+    elif isinstance(error, RecursionError):
+        found = SqlError("the statement is nested too deep", "Write it with fewer levels")
+    elif isinstance(error, MemoryError) or text.startswith(("Out of Memory Error", "std::bad_alloc")):
+        what, is_last = f"the statement ran out of memory (limit {memory_mb} MB)", True
+        found = SqlError(what, "Filter or aggregate before sorting, joining or making long values")
+    elif match := _UNREADABLE.search(text):
+        what, is_unreadable = f"the table {shown(match[1])} cannot be read", True
+        found = SqlError(what, "Its files have changed or are damaged: open the store again")
+        detail = one_line(text[:MOST_DETAIL])
+    elif type(error).__name__ in ("InternalException", "FatalException") or not _PREFIX.match(text):
+        what, is_last = f"the statement failed inside DuckDB ({type(error).__name__})", True
+        found, detail = SqlError(what, "Write it in another way"), one_line(text[:MOST_DETAIL])
+    else:
+        found = in_words(text)
+    return {"what": found.what, "fix": found.fix, "detail": detail, "is_unreadable": is_unreadable,
+            "is_last": is_last}  # fmt: skip
+
+
+def in_words(text: str) -> SqlError:
+    """DuckDB's message as one line: what happened, where, and what it proposes.
+
+    ``Parser Error: syntax error at "WHERE"\\n\\nLINE 3: WHERE\\n        ^^^^^`` -> ``syntax error at "WHERE", line 3
+    column 1, at 'WHERE'``"""
+    if len(text) > MOST_TEXT:  # a message may quote megabytes of a value; its end says where in the statement that is
+        text = f"{text[: MOST_TEXT // 2]} … {text[-MOST_TEXT // 2 :]}"
+    place = _PLACE.search(text)
+    message = _PREFIX.sub("", text[: place.start()] if place else text, count=1).strip()
+    what, _, fix = message.partition("\n")
+    what = _SETTING_ADVICE.sub("", what).rstrip("!. ")
+    if place is None:
+        return SqlError(what, fix.rstrip("."))
+    number, line = int(place[1]), place[2]
+    column = len(place[3]) - len(f"LINE {number}: ")
+    near = line[column : column + len(place[4])]
+    what += f", line {number}" if line.startswith("...") else f", line {number} column {column + 1}"
+    return SqlError(f"{what}, at {shown(near)}" if near else what, fix.rstrip("."))

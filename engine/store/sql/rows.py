@@ -5,28 +5,23 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from engine.store.sql.sizes import retyped
+from engine.errors import SqlError
 
 ROWS_AT_ONCE = 256
-
-
-def as_rows(table: pa.Table) -> list[dict[str, object]]:
-    return list(rows_of(table))
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, object]]:
     """A table's rows as objects that JSON can hold, in the order of its columns.
 
     Integers of any width are ints, decimals with a scale floats, and NaN and infinities None. Times are ISO text,
-    bytes hex, maps objects with text keys. Of columns with one name the later ones are renamed as in ``SqlAnswer``.
+    bytes hex, maps objects with text keys.
     """
-    names = unique_names(table.column_names)
     for row in zip(*map(json_values, table.columns), strict=True):
-        yield dict(zip(names, row, strict=True))
+        yield dict(zip(table.column_names, row, strict=True))
 
 
 def in_parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
@@ -35,33 +30,13 @@ def in_parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
         yield column.slice(start, ROWS_AT_ONCE)
 
 
-def unique_names(names: Sequence[str]) -> list[str]:
-    """The names, with ``_1``, ``_2`` after those that have come before."""
-    taken = set(names)
-    unique: dict[str, None] = {}
-    for name in names:
-        free, number = name, 0
-        while free in unique or (number and free in taken):
-            number += 1
-            free = f"{name}_{number}"
-        unique[free] = None
-    return list(unique)
-
-
 def json_values(column: pa.ChunkedArray) -> Iterator[object]:
-    kind = column.type
-    is_json = pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind)
     for part in in_parts(column):
         try:
-            values, kind = part.to_pylist(), column.type
-        except (OverflowError, ValueError):  # a date that Python has no year for
-            kind = retyped(column.type, _text_for_times)
-            values = part.cast(kind).to_pylist()
-        yield from values if is_json else (_json_value(value, kind) for value in values)
-
-
-def _text_for_times(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_temporal(kind) else kind
+            values = part.to_pylist()
+        except (OverflowError, ValueError):
+            raise SqlError("a date of the answer is of no year that Python has", "CAST it to VARCHAR") from None
+        yield from (_json_value(value, column.type) for value in values)
 
 
 def _json_value(value: object, kind: pa.DataType) -> object:

@@ -54,22 +54,19 @@ def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], s
         views[view]()
 
 
-def show(managed: Managed, store: Store, control: str | None, *, is_unfinished: bool = False) -> None:
+def show(managed: Managed, store: Store, control: str | None) -> None:
     """``control`` is ticked where the address names none; runs that are being written are looked at again and again."""
-    begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if managed.kind is RUN else {}
-    is_busy = any(run.state == "being written" for run in begun.values())
-    draw = st.fragment(run_every=TICK_S)(_table) if is_busy else _table
-    draw(managed, store, control, is_unfinished)
+    is_busy = managed.kind is RUN and any(run.state == "being written" for run in unfinished_runs(store.home))
+    (st.fragment(run_every=TICK_S)(_table) if is_busy else _table)(managed, store, control)
 
 
-def _table(managed: Managed, store: Store, control: str | None, is_unfinished: bool) -> None:
+def _table(managed: Managed, store: Store, control: str | None) -> None:
     noun, kind = managed.noun, managed.kind
     begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if kind is RUN else {}
     store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
-    entries = {} if is_unfinished else {entry.id: entry for entry in reversed(store.found(kind).entries)}
+    entries = {entry.id: entry for entry in reversed(store.found(kind).entries)}
     if not entries and not begun:
-        words = "No run is unfinished." if is_unfinished else f"The store holds no {noun} yet."
-        st.info(words, icon=":material/inbox:")
+        st.info(f"The store holds no {noun} yet.", icon=":material/inbox:")
         return
     # The moment of an unfinished run is still text.
     rows = {id_: _row(managed, {**run.row, "created_at": None}, id_, _state(run)) for id_, run in begun.items()}
@@ -159,7 +156,10 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
                     managed.remove(store, id_)
                 else:
                     store.remove(id_, managed.kind)
-                leave_address(id_)
+                for name in ("control", "test", "log", "beside"):  # the next one is the control then
+                    named = st.query_params.get_all(name)
+                    if id_ in named:
+                        st.query_params[name] = [other for other in named if other != id_]
         except DriftscopeError as error:
             st.toast(escape_markdown(str(error)), icon=":material/error:")
             return
@@ -173,14 +173,6 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
         what = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
         st.markdown(f"This deletes {what} {managed.loss}")
         st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
-
-
-def leave_address(id_: str) -> None:
-    """A deleted entry is no longer shown; the next one is the control then."""
-    for name in ("control", "test", "log", "beside"):
-        values = st.query_params.get_all(name)
-        if (kept := [value for value in values if value not in id_]) != values:
-            st.query_params[name] = kept
 
 
 def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:

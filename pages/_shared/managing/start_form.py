@@ -1,4 +1,4 @@
-"""Runs that are started from a page: models, LPs, molecules and sampling in one form, and the command that it becomes.
+"""What is started from a page, runs or imports: a form, and the command that it becomes.
 
 It generates nothing: what cannot be used is said before, and the command line carries it out. Anybody may copy it.
 """
@@ -6,14 +6,11 @@ It generates nothing: what cannot be used is said before, and the command line c
 from __future__ import annotations
 
 import shlex
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import streamlit as st
 
-from engine.chem.molecule_files import SkippedRows, read_molecule_file
 from engine.chem.molecule_sets import load_run_set
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
@@ -21,7 +18,7 @@ from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.models.devices import spare_cores
 from engine.models.registry import load_registry
-from engine.runner.background import Input, file_name
+from engine.runner.background import Input
 from engine.runner.plan import sampling_name
 from pages._shared.choices import one_of
 from pages._shared.errors import escape_markdown
@@ -35,9 +32,10 @@ from pages._shared.generation_inputs import (
 )
 from pages._shared.managing import tasks
 
-MOST_LABEL, MOST_TYPED, CHECKED, MOST_PROBLEMS = 200, 2_000, 500, 5
+MOST_TEXT, MOST_TYPED, MOST_PATHS, MOST_NAMED = 200, 2_000, 4_000, 5
 MOST_WORDS = 20  # typed molecules that the command names itself; more of them go with it as a file
 SHIPPED, TYPED, FILE = "Held-out", "SMILES", "A file"
+UPLOAD, HERE = "Upload", "On this machine"
 TYPES = ["smi", "smiles", "txt", "csv", "tsv", "sdf", "sd", "mol", "jsonl", "ndjson", "parquet", "pq", "gz"]
 
 
@@ -92,7 +90,7 @@ class StartForm:
                 sampling, limit, device = sampling_input()
                 more_words, plan = self.plan_options()
             label = st.text_input(
-                "Label", key="run_label", bind="query-params", max_chars=MOST_LABEL, placeholder="a name of your own"
+                "Label", key="run_label", bind="query-params", max_chars=MOST_TEXT, placeholder="a name of your own"
             )
         runs = len(models) * len(lps)
         if not runs:
@@ -169,17 +167,12 @@ def molecule_inputs(first: int) -> Molecules:
         return _typed()
     if source == FILE:
         return _file()
-    most = _shipped_count()
+    most = len(load_run_set())
     count = st.number_input(
         f"Number of molecules (of {most:,})", 1, most, first, key="run_first", bind="query-params", width=220,
         help="Their file is shuffled: its start is a sample of the whole, and the same for all runs.",
     )  # fmt: skip
     return Molecules(words=("--sample-size", str(int(count or first))), count=int(count or first))
-
-
-@st.cache_data(show_spinner=False)
-def _shipped_count() -> int:
-    return len(load_run_set())
 
 
 def _typed() -> Molecules:
@@ -219,29 +212,54 @@ def _file() -> Molecules:
     )
     if given is None:
         return Molecules(problem="Choose a file of molecules.")
-    most = None if limit is None else int(limit)
-    try:
-        usable, skipped = _first_rows(given.file_id, given.name, given, column, min(most or CHECKED, CHECKED))
-    except DriftscopeError as error:
-        return Molecules(problem=escape_markdown(str(error)))
-    count = usable if usable < CHECKED and (most is None or usable < most) else most
-    lines = [f"{usable:,} molecules can be used{'' if count == usable else ', as far as this looked'}."]
-    if skipped:
-        lines += [f"{skipped.total:,} lines are left out:", ""]
-        lines += [f"- line {line.line:,}: {escape_markdown(line.error)}" for line in skipped[:MOST_PROBLEMS]]
-    st.caption("\n".join(lines))
-    words: tuple[str, ...] = ("--sample-size", str(most)) if most else ()
+    words: tuple[str, ...] = () if limit is None else ("--sample-size", str(int(limit)))
     words += (f"--smiles-column={column}",) if column else ()
+    count = None if limit is None else int(limit)
     return Molecules(words=words, inputs=((given.name, given.getvalue()),), count=count)
 
 
-@st.cache_data(max_entries=20, show_spinner="Looking at the file …")
-def _first_rows(
-    file_id: str, name: str, _given: st.runtime.uploaded_file_manager.UploadedFile, column: str, most: int
-) -> tuple[int, SkippedRows]:
-    """How many of its first molecules can be used, and what was skipped before them."""
-    with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
-        path = Path(folder) / file_name(name)
-        path.write_bytes(_given.getvalue())
-        molecules, skipped = read_molecule_file(path, column=column or None, limit=most)
-    return len(molecules), skipped
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def show_import(
+    key: str,
+    types: Sequence[str],
+    example: str,
+    lead: str,
+    command: Sequence[str],
+    fields: Sequence[tuple[str, str, str, str]],
+    options: Callable[[], list[str]] = list,
+) -> None:
+    """``key`` begins the names of the widgets. ``fields`` are texts: label, key, the command's option, placeholder;
+    ``options`` draws more, and gives its words."""
+    st.markdown(lead)
+    uploads: list[Input] = []
+    paths: list[str] = []
+    if one_of("Source", (UPLOAD, HERE), f"{key}_from") == HERE:
+        text = st.text_area(
+            "Files or patterns, one per line", key=f"{key}_paths", height=90, bind="query-params", max_chars=MOST_PATHS,
+            placeholder=example, help="On the machine that the app runs on. \\*\\* matches folders.",
+        )  # fmt: skip
+        paths = [line.strip() for line in (text or "").splitlines() if line.strip()]
+    else:
+        number = st.session_state.setdefault(f"{key} so far", 0)
+        given = st.file_uploader(
+            "Files", list(types), accept_multiple_files=True, key=f"{key}_{number}",
+            help=f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
+            "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards.",
+        )  # fmt: skip
+        uploads = [(one.name, one.getvalue()) for one in given or ()]
+    names = [*paths, *(name for name, _ in uploads)]
+    words = [*command]
+    for place, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
+        text = place.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
+        words += [f"{option}={value}"] if (value := " ".join((text or "").split())) else []
+    words += [*options(), "--"]
+    of = names[0] if len(names) == 1 else f"{len(names)} {'patterns' if paths else 'files'}"
+    is_pressed = st.button("Import", type="primary", icon=":material/upload_file:", key=f"{key}_go", disabled=not names)
+    if is_pressed and tasks.submit(f"Import of {of}", [*words, *paths], uploads):
+        st.session_state[f"{key} so far"] = st.session_state.get(f"{key} so far", 0) + 1  # a widget without the files
+        st.rerun()
+    st.caption("The same from a terminal:")
+    shown = [".venv/bin/python", "-m", "engine", *words, *(names[:MOST_NAMED] or [example])]
+    st.code(shlex.join(shown), language=None, wrap_lines=True)

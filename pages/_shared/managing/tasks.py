@@ -5,9 +5,7 @@ They belong to the server, not to a visitor: every page that starts some shows a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, product
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
@@ -19,15 +17,12 @@ from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from engine.store.unfinished import unfinished_runs
 from pages._shared.errors import escape_markdown
 from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
-from pages._shared.words import visible_text
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
-MOST_PARTS, MOST_TOLD, MOST_ENDED = 40, 12, 4  # named one by one; ended tasks in sight, the others are folded away
-_MINE = "tasks started in this tab"
+MOST_PARTS, MOST_ENDED = 40, 8  # named one by one; ended tasks in sight
 SYMBOLS: dict[QueueState, str] = {
     "waiting": ":material/hourglass_empty:",
     "running": ":material/play_circle:",
@@ -39,7 +34,6 @@ SYMBOLS: dict[QueueState, str] = {
 
 
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
-TOLD = {"trace": (("events",), "warnings"), "log": (("entries", "flagged_entries"), "notes")}  # counts, and what is odd
 
 
 def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> bool:
@@ -49,7 +43,6 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     except DriftscopeError as error:
         st.error(escape_markdown(str(error)), icon=":material/error:")
         return False
-    st.session_state[_MINE] = {*st.session_state.get(_MINE, ()), task.number}
     st.toast(f"{escape_markdown(task.title)}: in the queue", icon=":material/playlist_add_check:")
     return True
 
@@ -67,14 +60,10 @@ def _draw(store: Store, ended: set[int]) -> None:
     tasks = task_queue().tasks()
     if {task.number for task, seen in tasks if seen.has_ended} - ended:
         st.rerun()  # the page shows what is new, or the ticking ends
-    earlier = [(task, seen) for task, seen in tasks if seen.has_ended][MOST_ENDED:]
+    old = [task for task, seen in tasks if seen.has_ended][MOST_ENDED:]
     for task, seen in tasks:
-        if (task, seen) not in earlier:
+        if task not in old:
             _task(store, task, seen)
-    if earlier:
-        with st.expander(f"{len(earlier)} earlier"):
-            for task, seen in earlier:
-                _task(store, task, seen)
 
 
 def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
@@ -95,35 +84,21 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             there = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else there
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
-        for noun in TOLD:
-            for words in told(noun, found.get(noun, ())):
-                st.caption(words)
 
 
 def _buttons(store: Store, task: Task, seen: TaskSnapshot, found: Brought) -> None:
     number, is_stopping = task.number, seen.state == "stopping"
     if seen.has_ended:
         _links(store, task, found)
-        is_left = seen.state == "stopped" or (seen.state == "failed" and seen.parts)  # else it would fail again
-        if is_left and not task.is_resumed:
-            unfinished = {run.run_id for run in unfinished_runs(store.home) if run.state != "damaged"}
-            rest = rest_of(task, seen, lambda run_id: run_id in unfinished and not task_queue().is_at(run_id))
-            if rest and st.button("Resume", key=f"resume-task-{number}", icon=":material/play_arrow:"):
-                task.is_resumed = all(submit(title, words, inputs, about=about) for title, words, inputs, about in rest)
-                st.rerun(scope="app")
         st.button(
             "Clear", key=f"clear-{number}", type="tertiary", icon=":material/close:", help="Its results stay",
             on_click=task_queue().forget, args=(task,),
         )  # fmt: skip
         return
-    help_ = "What is saved or imported stays, and runs can be resumed"
-    look: dict[str, Any] = {"icon": ":material/stop:", "disabled": is_stopping, "help": help_}
-    if number in st.session_state.get(_MINE, ()):
-        st.button("Stop", key=f"stop-{number}", on_click=task.stop, **look)
-        return
-    with st.popover("Stop", key=f"ask-{number}", **look):
-        st.markdown("This was started in another browser tab, perhaps by someone else.")
-        st.button("Stop it for everyone", key=f"stop-{number}", disabled=is_stopping, on_click=task.stop)
+    st.button(
+        "Stop", key=f"stop-{number}", icon=":material/stop:", disabled=is_stopping, on_click=task.stop,
+        help="What is saved or imported stays, and runs can be resumed",
+    )  # fmt: skip
 
 
 def _standing(seen: TaskSnapshot, found: Brought) -> str:
@@ -170,39 +145,6 @@ def progress_words(seen: TaskSnapshot) -> str:
     return " · ".join(words)
 
 
-def rest_of(
-    task: Task, seen: TaskSnapshot, is_unfinished: Callable[[str], bool]
-) -> list[tuple[str, list[str], list[Input], str]]:
-    """Title, words, inputs and subject of each command that finishes a stopped ``run``.
-
-    Its parts are numbered as it begins them: models, and LPs within each. A run that was begun is resumed after its
-    last saved batch; those that were not are begun with the same words.
-    """
-    if task.words[0] != "run":
-        return []
-    begun = {part.part: part for part in seen.parts}
-    if "--resume" in task.words:
-        is_done = bool(begun) and all(part.has_ended for part in seen.parts)
-        return [] if is_done else [(task.title, list(task.words), [], task.about)]
-    models, lps = ([value for word, value in pairwise(task.words) if word == name] for name in ("--model", "--lp"))
-    rest: list[tuple[str, list[str], list[Input], str]] = []
-    missing: dict[str, list[str]] = {}
-    for number, (model, lp) in enumerate(product(models or [""], lps or [""])):
-        part = begun.get(number)
-        if part is None:
-            missing.setdefault(model, []).append(lp)
-        elif not part.has_ended and is_unfinished(part.run_id):
-            words = [*(word for word in task.words if word.startswith("--threads=")), "--resume", part.run_id]
-            rest.append((f"Resume {part.run_id}", ["run", *words], [], part.run_id))
-    inputs = [(path.name, path.read_bytes()) for path in task.inputs if path.exists()]
-    others = [after for before, after in pairwise(task.words) if not {before, after} & {"--model", "--lp"}]
-    for model, of_model in missing.items():
-        named = [("--model", model), *(("--lp", lp) for lp in of_model)]
-        words = ["run", *(word for name, value in named if value for word in (name, value)), *others]
-        rest.append((f"{task.title}: {' · '.join(filter(None, (model, *of_model)))}", words, inputs, ""))
-    return rest
-
-
 # --- what it brought --------------------------------------------------------------------------------------------------
 
 
@@ -213,20 +155,6 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
         noun: [e for e in store.found(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
         for noun, kind in KINDS.items()
     }
-
-
-def told(noun: str, entries: Sequence[Entry]) -> Iterator[str]:
-    """What came in, and its warnings, as Markdown."""
-    counts, odd = TOLD[noun]
-    for entry in entries[:MOST_TOLD]:
-        row = entry.row
-        name = escape_markdown(visible_text(str(row.get("label") or row.get("source") or entry.id))[:80])
-        words = ", ".join(f"{row.get(count) or 0:,} {count.replace('_', ' ')}" for count in counts)
-        yield f":material/check: **{name}**: {words}, as {escape_markdown(entry.id)}"
-        for line in str(row.get(odd) or "").splitlines()[:5]:
-            yield f":material/warning: {name}: {escape_markdown(visible_text(line))}"
-    if len(entries) > MOST_TOLD:
-        yield f"and {len(entries) - MOST_TOLD} more"
 
 
 def _links(store: Store, task: Task, found: Brought) -> None:

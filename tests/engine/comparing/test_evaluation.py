@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from engine.file_jobs import FileJob, run_job, run_jobs
 from engine.records import WIDEST
 from engine.store.entries import Entry
 from engine.store.generations import import_generations
+from engine.store.references import ReferenceSet
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
 from tests.support import sized
@@ -45,7 +44,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-class MadeReferences:
+class MadeReferences(ReferenceSet):
     """The first conformers of each of these molecules."""
 
     name = "made"
@@ -192,18 +191,3 @@ def test_what_cannot_be_evaluated_is_named(store: Store) -> None:
     write(store, "odd", [(CHAIN, "")])
     with pytest.raises(DriftscopeError, match="have none of the 1 molecules of odd"):
         evaluate_run(store, "odd", EvaluationRequest(MadeReferences(1)), workers=1)
-
-
-def test_matrices_that_nothing_used_for_long_are_removed(store: Store, cache: Path) -> None:
-    write(store, "one", [(CHAIN, text) for text in texts(CHAIN, 2)])
-    evaluate_run(store, "one", EvaluationRequest(per_molecule=2, baseline=False), workers=1)
-    (used,) = cache.glob("rmsd/*/*.arrays")
-    old = time.time() - (rmsd_matrices.UNUSED_DAYS + 1) * 86_400
-    unused = used.with_name("unused.arrays")
-    unused.write_bytes(b"x")
-    os.utime(unused, (old, old))
-    recent = old + 2 * 86_400
-    os.utime(used, (recent, recent))
-    evaluate_run(store, "one", EvaluationRequest(per_molecule=2, baseline=False), workers=1)
-    assert not unused.exists()
-    assert used.stat().st_mtime > recent + 86_400, "it counts as used now"

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.paired import NAMES, Compared, PairedRuns
-from engine.comparing.reading import compare_entries, samples_of
+from engine.comparing.paired import NAMES, Compared, PairedRuns, compare_entries, samples_of
 from engine.errors import StoreError
 from engine.figures.statistics import LEAST_MOLECULES
 from engine.store.schema import SAMPLES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import SqlError
+from engine.store.sql.child import Limits
 from engine.store.sql.guard import Console
-from engine.store.sql.process import Limits
-from engine.store.sql.rows import as_rows
+from engine.store.sql.rows import rows_of
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"], "molécule": ["C", "N", "O"]})
 ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"
@@ -30,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def console(folder: Path) -> Iterator[Console]:
-    with Console({"t": TABLE}, {"v": "SELECT a + 1 AS a FROM t"}, Limits(seconds=20, rows=50)) as console:
+    with Console({"t": TABLE, "v": pa.table({"a": [2, 3, 4]})}, Limits(seconds=20, rows=50)) as console:
         yield console
 
 
@@ -48,12 +49,12 @@ def still_answers(request: pytest.FixtureRequest) -> Iterator[None]:
         assert one(request.getfixturevalue(name), "SELECT 1") == 1
 
 
-def rows(console: Console, sql: str, *parameters: object) -> list[dict[str, object]]:
-    return as_rows(console.query(sql, parameters).table)
+def rows(console: Console, sql: str) -> list[dict[str, object]]:
+    return list(rows_of(console.query(sql).table))
 
 
-def one(console: Console, sql: str, *parameters: object) -> object:
-    ((value,),) = [row.values() for row in rows(console, sql, *parameters)]
+def one(console: Console, sql: str) -> object:
+    ((value,),) = [row.values() for row in rows(console, sql)]
     return value
 
 
@@ -130,14 +131,6 @@ def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
     assert [row["max"] for row in rows(console, "SUMMARIZE t")] == ["3", "y", "O"]
 
 
-def test_parameters_are_values_and_never_sql(console: Console) -> None:
-    evil = "'); COPY (SELECT 1) TO 'f'; --"
-    assert one(console, "SELECT ?", evil) == evil
-    assert rows(console, "SELECT a FROM t WHERE b = $2 AND a > $1", 1, "x") == [{"a": 3}]
-    assert one(console, "SELECT ? IS NULL", None) is True
-    assert one(console, "SELECT sum(a) FROM t WHERE a IN (SELECT unnest(?::JSON::INT[]))", "[1, 2]") == 3
-
-
 @pytest.mark.parametrize(
     ("sql", "value"),
     [
@@ -155,39 +148,20 @@ def test_parameters_are_values_and_never_sql(console: Console) -> None:
     ],
 )
 def test_named_parameters_stand_for_texts_and_lists(console: Console, sql: str, value: object) -> None:
-    names = {"control": "a", "tests": ("b", "c"), "runs": ("a", "b", "c"), "none": ()}
-    ((found,),) = [row.values() for row in as_rows(console.query(sql, names).table)]
+    names: dict[str, str | tuple[str, ...]] = {"control": "a", "tests": ("b", "c"), "runs": ("a", "b", "c"), "none": ()}
+    ((found,),) = [row.values() for row in rows_of(console.query(sql, names).table)]
     assert found == value
 
 
 def test_named_parameters_are_values_and_never_sql(console: Console) -> None:
     evil = "'); COPY (SELECT 1) TO 'f'; --"
     answer = console.query("SELECT $name AS name, $list AS list", {"name": evil, "list": (evil,)})
-    assert as_rows(answer.table) == [{"name": evil, "list": [evil]}]
+    assert list(rows_of(answer.table)) == [{"name": evil, "list": [evil]}]
 
 
 def test_a_name_without_a_value_is_told(console: Console) -> None:
     with pytest.raises(SqlError, match=r"\$controls has no value. Did you mean \$control"):
         console.query("SELECT $controls", {"control": "a", "tests": ()})
-    with pytest.raises(SqlError, match=r"parameter tests is a list"):
-        console.query("SELECT $tests", {"tests": ["a"]})
-    with pytest.raises(SqlError, match=r"parameter tests is a tuple"):
-        console.query("SELECT $tests", {"tests": ("a", 1)})
-
-
-@pytest.mark.parametrize(
-    ("parameters", "said"),
-    [
-        ((1,), "count mismatch"),
-        (([1],), "parameter 1 is a list"),
-        ((None, object()), "parameter 2 is a object"),
-        ((type("Text", (str,), {})("x"),), "parameter 1 is a Text"),
-        ((2**200,), "too large"),
-    ],
-)
-def test_parameters_that_do_not_fit(console: Console, parameters: tuple[object, ...], said: str) -> None:
-    with pytest.raises(SqlError, match=said):
-        console.query("SELECT ?" if said == "too large" else "SELECT 1", parameters)
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -209,26 +183,24 @@ ATTACKS = [
     "ALTER VIEW t RENAME TO u", "MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE",
     "COMMENT ON VIEW t IS 'x'",
     "BEGIN", "COMMIT", "CHECKPOINT", "VACUUM", "ANALYZE", "EXPLAIN SELECT 1", "EXPLAIN ANALYZE SELECT 1",
-    "PREPARE p AS SELECT 1", "EXECUTE p", "DEALLOCATE p", "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "DESCRIBE",
+    "PREPARE p AS SELECT 1", "EXECUTE p", "DEALLOCATE p",
     "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
     # writers inside a SELECT
     "WITH w AS (COPY (SELECT 1) TO 'f') SELECT * FROM w", "WITH w AS MATERIALIZED (COPY t TO 'f') SELECT 1",
     "SELECT * FROM (WITH w AS (COPY t TO 'f') SELECT * FROM w)", "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)",
     "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w", "WITH w AS (UPDATE t SET a = 1 RETURNING *) FROM w",
     "WITH w AS (DELETE FROM t RETURNING *) FROM w", "WITH w AS (TRUNCATE t) FROM w",
-    "WITH w AS (SHOW TABLES) FROM w",
     "FROM (COPY t TO 'f')", "SELECT (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)", "FROM (PIVOT t ON b USING sum(a))",
     # files, and tables that are not ours
     "FROM 'secret.csv'", 'SELECT * FROM "secret.csv"', "DESCRIBE 'secret.csv'", "SUMMARIZE 'secret.csv'",
-    "SELECT * FROM t JOIN 'secret.csv' ON true", "WITH w AS (FROM 'secret.csv') SELECT 1",
+    "SELECT * FROM t JOIN 'secret.csv' ON true",
     "SELECT (SELECT a FROM 'secret.csv')",
     'WITH "secret.csv" AS (SELECT * FROM "secret.csv") FROM "secret.csv"',
     'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)',
     "FROM 's3://bucket/x.parquet'", "FROM 'https://example.com/x.csv'", "FROM '/etc/passwd'", "FROM TABLE",
     "FROM os", "FROM console",
-    "FROM duckdb_tables", "FROM sqlite_master", "FROM information_schema.tables", "FROM pg_catalog.pg_tables",
     "FROM pragma_version",
-    "FROM main.t", "FROM temp.t", "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
+    "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
     # table functions
     "FROM read_csv('secret.csv')", "FROM read_text('secret.csv')", "FROM read_blob('secret.csv')",
     "FROM read_json('secret.csv')",
@@ -245,22 +217,15 @@ ATTACKS = [
     "SELECT * FROM t, read_text('secret.csv')",
     "SELECT (SELECT content FROM read_text('secret.csv'))", "WITH w AS (FROM glob('*')) FROM w",
     # scalar functions
-    "SELECT getenv('HOME')", "SELECT current_setting('secret_directory')", "SELECT getvariable('x')",
+    "SELECT getenv('HOME')",
     "SELECT nextval('s')",
-    "SELECT sleep_ms(100000)", "SELECT pg_sleep(100)", "SELECT write_log('x')",
-    "SELECT json_serialize_plan('FROM t')",
-    "SELECT read_text('secret.csv')", "SELECT txid_current()", "SELECT current_query()",
+    "SELECT sleep_ms(100000)", "SELECT pg_sleep(100)",
+    "SELECT read_text('secret.csv')",
     "SELECT to_aggregate_state(1)",
-    "SELECT system.main.getvariable('x')", "SELECT t.a.getvariable() FROM t",
+    "SELECT t.a.getvariable() FROM t",
     "SELECT __internal_compress_string_ubigint('x')",
-    "SELECT sum(a) EXPORT_STATE FROM t", "SELECT list_transform([1], lambda x: getvariable('x'))",
-    "SELECT pg_size_pretty(1)",
-    "SELECT count(*) FILTER (WHERE getvariable('x') IS NULL) FROM t", "SELECT a FROM t ORDER BY getvariable('x')",
-    "SELECT sum(a) OVER (PARTITION BY getvariable('x')) FROM t", "SELECT a FROM t LIMIT getvariable('x')",
-    "SELECT * REPLACE (getvariable('x') AS a) FROM t", "FROM range(getvariable('x'))", "VALUES (getvariable('x'))",
-    "SELECT 1 GROUP BY getvariable('x')", "SELECT CASE WHEN true THEN getvariable('x') END",
     "SELECT COLUMNS(lambda c: getvariable(c)) FROM t",
-    'SELECT ">="({}, 0)', "SELECT 'a'.\"IS DISTINCT FROM\"(1)",
+    "SELECT 'a'.\"IS DISTINCT FROM\"(1)",
     # letters that only look right
     "ＳＥＬＥＣＴ 1", "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1",
     "SELECT * FROM t\u0000; COPY t TO 'f'",
@@ -273,6 +238,12 @@ ATTACKS = [
 ]  # fmt: skip
 
 
+HARMLESS = [  # it tells of the tables, or of DuckDB itself
+    "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "FROM main.t", "FROM duckdb_views", "FROM information_schema.tables",
+    "SELECT current_setting('lock_configuration')", "SELECT getvariable('x')", "SELECT version()",
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("sql", ATTACKS, ids=lambda sql: ascii(sql[:50]))
 def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
     with pytest.raises(SqlError) as caught:
@@ -282,24 +253,23 @@ def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
     assert one(console, "SELECT count(*) FROM t WHERE a < 4") == 3
 
 
+def test_what_is_harmless_is_answered(console: Console) -> None:
+    assert [bool(rows(console, sql)) for sql in HARMLESS] == [True] * len(HARMLESS)
+
+
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELECT * FROM tt", "there is no table 'tt'. Did you mean t?"),
-        ("FROM 'secret.csv'", "there is no table 'secret.csv'. Known are t, v"),
-        ("WITH alpha AS (SELECT 1) FROM alpa", "there is no table 'alpa'. Did you mean alpha?"),
+        ("SELECT * FROM tt", 'Table with name tt does not exist. Did you mean "t"?'),
+        ("FROM 'secret.csv'", 'Cannot access file "secret.csv" - file system operations are disabled'),
         ("COPY t TO 'f'", "the statement is COPY, and only a SELECT may run here. Write one SELECT over the tables"),
         ("SELECT 1; SELECT 2", "there are 2 statements. Write one SELECT"),
-        ("SELECT getvariable('x')", "the function 'getvariable' does not exist, or is none that a statement may call"),
-        (
-            "SELECT lenght('x')",
-            "the function 'lenght' does not exist, or is none that a statement may call here. Did",
-        ),
+        ("SELECT lenght('x')", 'Scalar Function with name lenght does not exist. Did you mean "length"'),
         (
             "FROM read_csv('x')",
             "the table function 'read_csv' may not stand in a statement here. Those are generate_s",
         ),
-        ("WITH w AS (COPY t TO 'f') SELECT 1", "COPY may not stand in a statement here. Write one SELECT"),
+        ("WITH w AS (COPY t TO 'f') SELECT 1", 'Cannot access file "f" - file system operations are disabled'),
         (
             "PIVOT t ON b USING sum(a)",
             "a PIVOT that finds its own columns is several statements. Name them: ON column IN",
@@ -316,11 +286,6 @@ def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
         ("SELECT error(repeat('x', 5000000))", "xxxx"),
         ("SELECT repeat('[', 1000000)::INT[]", "Type VARCHAR with value '[[[["),
         ("SELECT repeat('7', 3000000)::INT", "Could not convert string '777"),
-        (
-            "SELECT a, count(*) FROM t GROUP BY ALL QUALIFY row_number() OVER () = 1",
-            "QUALIFY does not go with GROUP BY ALL. Name the columns in GROUP BY, or filter",
-        ),
-        ("SELECT '\0'", "the statement has '\\x00' at position 8. Take it out"),
         ("x" * 100_001, "the statement has 100,001 characters (at most 100,000). Write a shorter one"),
     ],
 )
@@ -350,14 +315,29 @@ def test_rows_are_cut_and_the_answer_says_so(console: Console, sql: str, count: 
     assert answer.seconds > 0
 
 
+MULTIPLY = [  # in Arrow a hundredth of what they are as Python's objects, or nothing
+    "SELECT repeat('x', 100000) FROM range(40)",
+    f"SELECT [a, a, a] FROM (SELECT '{'x' * 40_000}'::ENUM ('{'x' * 40_000}') AS a FROM range(100))",
+    "SELECT list_transform(range(20000), lambda x: true) FROM range(6705)",
+    "SELECT list_transform(range(20000), lambda x: []) FROM range(6705)",
+    "SELECT list_transform(range(2000), lambda x: {'a': x % 3}) FROM range(6705)",
+    "SELECT list_transform(range(2000), lambda x: map {x % 3: x}) FROM range(6705)",
+    f'SELECT NULL AS "{"n" * 40_000}" FROM range(10000)',
+]
+
+
 def test_bytes_are_cut_too() -> None:
-    with Console({}, limits=Limits(answer_mb=1)) as console:
-        answer = console.query("SELECT repeat('x', 100000) FROM range(20)")
-        assert answer.is_cut and 5 <= answer.table.num_rows <= 10
-        for sql in ("repeat('x', 2000000)", "struct_pack(a := range(1000000))", "[repeat('x', 2000000)]"):
-            with pytest.raises(SqlError, match="a row of the answer is over 1 MB"):
+    with Console({}, limits=Limits(answer_mb=2)) as console:
+        for sql in MULTIPLY:
+            answer = console.query(sql)
+            assert answer.is_cut and answer.table.num_rows
+            assert len(json.dumps(list(rows_of(answer.table)))) <= 2 << 20
+        for sql in ("repeat('x', 3000000)", "struct_pack(a := range(1000000))", "range(400000)"):
+            with pytest.raises(SqlError, match="a row of the answer is over 2 MB"):
                 console.query(f"SELECT {sql}")
-            assert one(console, "SELECT 1") == 1
+        for sql in (f"SELECT {', '.join(['1'] * 9_000)}", f"SELECT {{{', '.join(f'a{i}: 1' for i in range(9_000))}}}"):
+            with pytest.raises(SqlError, match=r"the answer has [\d,]+ columns, or their names are too long"):
+                console.query(sql)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.errors import SqlError
 from engine.store.sql.guard import Console
-from engine.store.sql.rows import as_rows, unique_names
+from engine.store.sql.rows import rows_of
 
 
 @pytest.fixture(scope="module")
 def console() -> Iterator[Console]:
     with Console({"t": pa.table({"a": [1, 2, 3]})}) as console:
         yield console
+
+
+def list_of(table: pa.Table) -> list[dict[str, object]]:
+    return list(rows_of(table))
 
 
 VALUES: list[tuple[str, object]] = [
@@ -50,7 +55,7 @@ VALUES: list[tuple[str, object]] = [
     ("'é\U0001f986'", "é\U0001f986"),
     ("'\\x00\\xFF'::BLOB", "00ff"),
     ("'a'::ENUM ('a', 'b')", "a"),
-    ("['b'::ENUM ('a', 'b'), NULL]", ["b", None]),
+    ("['b'::ENUM ('a', 'b'), NULL]", "[b, NULL]"),
     ("'00000000-0000-0000-0000-00000000000f'::UUID", "00000000-0000-0000-0000-00000000000f"),
     ("DATE '2020-02-29'", "2020-02-29"),
     ("TIME '01:02:03.5'", "01:02:03.500000"),
@@ -59,12 +64,6 @@ VALUES: list[tuple[str, object]] = [
     ("'2020-02-29 00:00:00.5'::TIMESTAMP_MS", "2020-02-29T00:00:00.500000"),
     ("'2020-02-29 00:00:00.123456789'::TIMESTAMP_NS", "2020-02-29T00:00:00.123456789"),
     ("TIMESTAMPTZ '2020-02-29 02:00:00+02'", "2020-02-29T00:00:00+00:00"),
-    ("DATE '20000-01-01'", "20000-01-01"),
-    ("[DATE '20000-01-01', NULL]", ["20000-01-01", None]),
-    ("{'at': DATE '20000-01-01'}", {"at": "20000-01-01"}),
-    ("map {1: DATE '20000-01-01'}", {"1": "20000-01-01"}),
-    ("array_value(DATE '20000-01-01')", ["20000-01-01"]),
-    ("'infinity'::DATE", "<value out of range: 2147483647>"),
     ("[1, NULL, 3]", [1, None, 3]),
     ("[[1], [], NULL]", [[1], [], None]),
     ("array_value(1, 2)", [1, 2]),
@@ -74,7 +73,7 @@ VALUES: list[tuple[str, object]] = [
     ("map {1: [DATE '2020-02-29']}", {"1": ["2020-02-29"]}),
     ("map {[1]: [map {'k': {'a': 1.5}}]}", {"[1]": [{"k": {"a": 1.5}}]}),
     ("map_from_entries([(1, 2)][2:])", {}),
-    ("[]", []),
+    ("[]", "[]"),
     ("'{\"a\": [1]}'::JSON", '{"a": [1]}'),
     # as text: Arrow's files do not carry them, or DuckDB's Arrow gets them wrong
     ("INTERVAL 1 DAY", "1 day"),
@@ -93,7 +92,7 @@ VALUES: list[tuple[str, object]] = [
 @pytest.mark.parametrize(("sql", "expected"), VALUES, ids=[sql for sql, _ in VALUES])
 def test_every_type_as_json_and_as_a_file(console: Console, sql: str, expected: object) -> None:
     table = console.query(f"SELECT {sql} AS v UNION ALL SELECT NULL").table
-    first, second = as_rows(table)
+    first, second = list_of(table)
     assert (first, second) == ({"v": expected}, {"v": None})
     assert type(first["v"]) is type(expected)
     assert json.loads(json.dumps(first, allow_nan=False)) == first
@@ -101,34 +100,21 @@ def test_every_type_as_json_and_as_a_file(console: Console, sql: str, expected: 
 
 
 def test_what_becomes_text_keeps_its_place_and_order(console: Console) -> None:
-    sql = "SELECT a, INTERVAL (a) DAY AS i, a AS a FROM t WHERE a > ? ORDER BY a DESC; -- ; with an end"
-    table = console.query(sql, [1]).table
+    sql = "SELECT a, INTERVAL (a) DAY AS i, a AS a FROM t WHERE a > 1 ORDER BY a DESC; -- ; with an end"
+    table = console.query(sql).table
     assert table.column_names == ["a", "i", "a_1"]
     assert table.to_pylist() == [{"a": 3, "i": "3 days", "a_1": 3}, {"a": 2, "i": "2 days", "a_1": 2}]
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["a", "b"], ["a", "b"]),
-        (["a", "a", "a"], ["a", "a_1", "a_2"]),
-        (["a", "a", "a_1"], ["a", "a_2", "a_1"]),
-        (["a_1", "a", "a"], ["a_1", "a", "a_2"]),
-        (["a_1", "a_1", "a", "a"], ["a_1", "a_1_1", "a", "a_2"]),
-        (["a", "A"], ["a", "A"]),
-        ([], []),
-    ],
-)
-def test_names_that_come_twice(names: list[str], expected: list[str]) -> None:
-    assert unique_names(names) == expected
+def test_a_year_that_python_does_not_have(console: Console) -> None:
+    with pytest.raises(SqlError, match="CAST it to VARCHAR"):
+        list_of(console.query("SELECT DATE '20000-01-01' AS d").table)
 
 
 def test_columns_of_one_name_survive(console: Console) -> None:
     answer = console.query("SELECT 1 AS a, 2 AS a, x.a FROM t AS x ORDER BY x.a LIMIT 1")
     assert answer.table.column_names == ["a", "a_1", "a_2"]
-    assert as_rows(answer.table) == [{"a": 1, "a_1": 2, "a_2": 1}]
-    twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
-    assert as_rows(twice) == [{"a": 1, "a_1": 2}]
+    assert list_of(answer.table) == [{"a": 1, "a_1": 2, "a_2": 1}]
 
 
 def test_rows_of_any_table() -> None:
@@ -141,15 +127,15 @@ def test_rows_of_any_table() -> None:
             "wide": pa.array([b"\x01", None], pa.large_binary()),
         }
     )
-    assert as_rows(table) == [
+    assert list_of(table) == [
         {"n": 1.5, "at": "0:00:01", "f": None, "d": "x", "wide": "01"},
         {"n": None, "at": None, "f": 1.0, "d": None, "wide": None},
     ]
-    assert as_rows(table.slice(0, 0)) == []
+    assert list_of(table.slice(0, 0)) == []
 
 
 @pytest.mark.parametrize("levels", [10, 30, 31, 62, 63, 64, 100])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{'a': ", "}"), ("map([1], [", "])")])
 def test_deep_answers_come_as_text(console: Console, opened: str, closed: str, levels: int) -> None:
-    (row,) = as_rows(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
+    (row,) = list_of(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
     assert isinstance(row["a"], str) == (levels > 30) and "4711" in str(row["a"])
