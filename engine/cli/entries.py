@@ -554,11 +554,11 @@ def add_logs(
 
     def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
         logs = add_file(to, path, names, seen)
-        seen(sum(log.entry.row["entries"] for log in logs), 1.0)
-        for log in logs:
-            if log.entry.row.get("left_out") or log.entry.row.get("is_cut"):
-                note(f"{log.entry.id}: {log.entry.row.get('notes') or ''}")
-            yield log.entry, log.is_new
+        seen(sum(log.row["entries"] for log, _ in logs), 1.0)
+        for log, is_new in logs:
+            if log.row.get("left_out") or log.row.get("is_cut"):
+                note(f"{log.id}: {log.row.get('notes') or ''}")
+            yield log, is_new
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)
 

@@ -272,10 +272,10 @@ class Logging:
             note(f"{where}: logits of {log.entries:,} tokens; {checked}")
             if not self.add_log:
                 return
-            for added in add_file(io.opened(), path, LogNames(label=label or None)):
-                note(f"{added.entry.id} is in the store")
+            for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)):
+                note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
-                    say(now=True, part=0, parts=1, state="done", made=added.entry.id)
+                    say(now=True, part=0, parts=1, state="done", made=entry.id)
 
 
 def names_of(generation: Generation) -> Name:

@@ -95,11 +95,14 @@ class DamageTally:
         self.repeated_outliers = 0
 
     def add(self, batch: EntryBatch, flags: Flags, is_garbage: Marks) -> None:
-        entry, where = batch.entry_of_value, np.flatnonzero(flags)
-        self.sums.update(entries=len(batch.line), values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
+        entry, where = batch.entry, np.flatnonzero(flags)
+        self.sums.update(entries=len(batch.lines), values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entry[where])))
         finite = batch.values[np.isfinite(batch.values)]
-        for low, high, known in (("least", "largest", finite), ("first_token", "last_token", batch.token_idx)):
+        for low, high, known in (
+            ("least", "largest", finite),
+            ("first_token", "last_token", batch.column("token_idx")),
+        ):
             if len(known):
                 self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())

@@ -14,6 +14,7 @@ half anything. Freed memory begins with such addresses, of the allocator's own l
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,15 @@ class Detector:
     def judge(self, batch: EntryBatch) -> tuple[Flags, Real, Real]:
         """Flags [N], and each entry's [E] median and spread, NaN where it has none."""
         flags = np.zeros(len(batch.values), dtype=np.uint8)
-        middle, spread = np.full(len(batch.line), np.nan), np.full(len(batch.line), np.nan)
-        for checkpoint, entries, columns in batch.parts():
-            values, positions = batch.values[columns], batch.positions[columns]
+        middle, spread = np.full(len(batch.lines), np.nan), np.full(len(batch.lines), np.nan)
+        sequence, widths = batch.column("sequence"), np.diff(batch.starts)
+        parts = defaultdict[tuple[str, int], list[int]](list)  # entries of one checkpoint and one width
+        for place, width in enumerate(widths.tolist()):
+            parts[batch.lines[place].checkpoint, width].append(place)
+        for (checkpoint, width), entries in parts.items():
+            columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
             flags[columns], middle[entries], spread[entries] = self._part(
-                checkpoint, values, positions, batch.sequence[entries]
+                checkpoint, batch.values[columns], batch.positions[columns], sequence[entries]
             )
         return flags, middle, spread
 

@@ -17,19 +17,18 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.errors import FileFormatError, shown
-from engine.logits.rules import FLAGS, LOGITS, Flags, Marks, Real, Whole
+from engine.logits.rules import FLAGS, Flags, Marks, Real, Whole
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
@@ -45,7 +44,6 @@ _NOT_JSON = re.compile(
     r"|(?<![\w.])[-+]?(?:nan(?:\([^()\",]*\))?|inf(?:inity)?|1\.#[a-z]+\d*)(?![\w.])|(?<![\w.])\+(?=[\d.])",
     re.IGNORECASE,
 )
-_INFINITE = re.compile(r"([-+]?)(?:inf(?:inity)?|1\.#inf\d*)", re.IGNORECASE)
 _NO_NUMBER = re.compile(r"[-+]?(?:nan.*|1\.#(?:ind|[qs]nan).*)", re.IGNORECASE | re.DOTALL)
 _TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts", "shape")
 
@@ -160,12 +158,10 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise NoEntryError(f"a value is a {type(value).__name__}")
     text = str(value).strip()
-    if match := _INFINITE.fullmatch(text):
-        return -math.inf if match[1] == "-" else math.inf
     if _NO_NUMBER.fullmatch(text):
         return math.nan
     try:
-        return float(text)
+        return float(re.sub(r"1\.#inf\d*$", "inf", text, flags=re.IGNORECASE))
     except ValueError as error:
         raise NoEntryError(f"a value is {text[:20]!r}") from error
 
@@ -187,123 +183,66 @@ def row_length(shape: str | Sequence[int] | None) -> int | None:
 
 MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
-MOST_SOURCES = 5  # that are named
-Key = tuple[str, str | None]
+
+
+class Placed(NamedTuple):
+    """A line and its place in a log."""
+
+    said: LogLine
+    line: int
+    token_idx: int
+    sequence: int
+    checkpoint: str
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryBatch:
     """E entries with N values, in the order of the file. ``starts`` [E + 1] says where an entry's values are."""
 
-    line: Whole  # [E]
-    token_idx: Whole  # [E]
-    sequence: Whole  # [E]
-    checkpoint: NDArray[np.object_]  # [E]
-    source: list[str | None]
-    ts: list[str | None]
+    lines: Sequence[Placed]  # [E]
     starts: Whole  # [E + 1]
     values: Real  # [N]
     positions: Whole  # [N]
+    entry: Whole  # [N] the place in the batch of the entry that a value belongs to
 
-    @property
-    def entry_of_value(self) -> Whole:
-        """[N] the place in the batch of the entry that a value belongs to."""
-        return np.repeat(np.arange(len(self.line)), np.diff(self.starts))
+    @classmethod
+    def of(cls, lines: Sequence[Placed]) -> EntryBatch:
+        widths = np.array([len(one.said.values) for one in lines], dtype=np.int64)
+        starts, entry = np.concatenate([[0], np.cumsum(widths)]), np.repeat(np.arange(len(lines)), widths)
+        positions = np.arange(len(entry)) - starts[entry]
+        for place, one in enumerate(lines):
+            if one.said.ids is not None:
+                positions[starts[place] : starts[place + 1]] = one.said.ids
+        values = np.fromiter(chain.from_iterable(one.said.values for one in lines), np.float64, len(entry))
+        return cls(lines, starts, values, positions, entry)
 
-    def parts(self) -> Iterator[tuple[str, Whole, Whole]]:
-        """Of one checkpoint and one width W: the places of E' entries in the batch, and [E', W] of their values."""
-        widths = np.diff(self.starts)
-        for checkpoint in dict.fromkeys(self.checkpoint.tolist()):
-            of_it = np.flatnonzero(self.checkpoint == checkpoint)
-            for width in np.unique(widths[of_it]):
-                entries = of_it[widths[of_it] == width]
-                yield checkpoint, entries, self.starts[entries][:, None] + np.arange(width)
-
-
-@dataclass(slots=True)
-class BatchBuilder:
-    """Lines of one log for the next batch, and what is known of the log from all its lines."""
-
-    lines: list[LogLine] = field(default_factory=list)
-    numbers: list[tuple[int, int, int]] = field(default_factory=list)  # line, token, sequence
-    keys: list[Key] = field(default_factory=list)
-    values: int = 0
-    dtypes: dict[str, None] = field(default_factory=dict)
-    sources: dict[str, None] = field(default_factory=dict)
-    checkpoints: dict[str, int] = field(default_factory=dict)  # with the number of their sequences
-    length: int | None = None
-    counted: int = 0  # lines without a token_idx
-    is_measured: bool = True  # every line says so
-    _texts: dict[Key, tuple[int, int]] = field(default_factory=dict)  # last token and sequence
-
-    def add(self, line: LogLine, number: int) -> None:
-        checkpoint, source = key = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
-        last, sequence = self._texts.get(key, (MOST_INDEX, -1))
-        token = line.token_idx
-        if token is None:
-            token, self.counted = 0 if sequence < 0 else last + 1, self.counted + 1
-        if token > MOST_INDEX:
-            raise NoEntryError(f"its token_idx is {token}")
-        if token <= last:
-            sequence = self.checkpoints.get(checkpoint, 0)
-            self.checkpoints[checkpoint] = sequence + 1
-        self._texts[key] = token, sequence
-        if source is not None and len(self.sources) < MOST_SOURCES:
-            self.sources[source] = None
-        self.is_measured &= line.origin == MEASURED
-        if (dtype := clean_text(line.dtype)) is not None and len(self.dtypes) < MOST_SOURCES:
-            self.dtypes[dtype] = None
-        if LOGITS in checkpoint:
-            self.length = max(self.length or 0, row_length(line.shape) or 0) or None
-        self.lines.append(line)
-        self.numbers.append((number, token, sequence))
-        self.keys.append(key)
-        self.values += len(line.values)
-
-    def batch(self) -> EntryBatch:
-        """The lines so far; the builder is empty then."""
-        lines, numbers = self.lines, np.array(self.numbers, dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum([len(line.values) for line in lines], dtype=np.int64)])
-        positions = np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
-        for place, line in enumerate(lines):
-            if line.ids is not None:
-                positions[starts[place] : starts[place + 1]] = line.ids
-        batch = EntryBatch(
-            numbers[:, 0],
-            numbers[:, 1],
-            numbers[:, 2],
-            np.array([checkpoint for checkpoint, _ in self.keys], dtype=np.object_),
-            [source for _, source in self.keys],
-            [clean_text(line.ts) for line in lines],
-            starts,
-            np.fromiter(chain.from_iterable(line.values for line in lines), np.float64, starts[-1]),
-            positions,
-        )
-        self.lines, self.numbers, self.keys, self.values = [], [], [], 0
-        return batch
+    def column(self, name: str) -> Whole:
+        """[E] whole numbers of the lines."""
+        return np.array([getattr(one, name) for one in self.lines], dtype=np.int64)
 
 
 def tables_of(
     log_id: str, first: int, batch: EntryBatch, flags: Flags, middle: Real, spread: Real, is_garbage: Marks
 ) -> dict[str, pa.Table]:
     """A flagged batch as rows of the store; ``first`` counts the log's entries before it."""
-    entry, starts, widths = batch.entry_of_value, batch.starts[:-1], np.diff(batch.starts)
+    entry, starts, widths, tokens = batch.entry, batch.starts[:-1], np.diff(batch.starts), batch.column("token_idx")
     finite = np.where(np.isfinite(batch.values), batch.values, np.nan)
     # The position of each entry's largest value without a flag; null where there is none.
     sound = np.where((flags == 0) & np.isfinite(batch.values), batch.values, -np.inf)
     best = np.maximum.reduceat(sound, starts)
     place = np.where(sound == np.repeat(best, widths), np.arange(len(sound)), len(sound))
     top = batch.positions[np.minimum.reduceat(place, starts)]
-    checkpoints = pa.array(batch.checkpoint, pa.string())
+    checkpoints = pa.array([one.checkpoint for one in batch.lines], pa.string())
     entries = {
         "log_id": pa.repeat(pa.scalar(log_id), len(starts)),
         "entry": np.arange(first, first + len(starts)),
-        "line": batch.line,
+        "line": batch.column("line"),
         "checkpoint": checkpoints,
-        "token_idx": batch.token_idx,
-        "sequence": batch.sequence,
-        "source": batch.source,
-        "ts": batch.ts,
+        "token_idx": tokens,
+        "sequence": batch.column("sequence"),
+        "source": [one.source for one in batch.lines],
+        "ts": [clean_text(one.said.ts) for one in batch.lines],
         "values_logged": widths,
         "middle": pa.array(middle, mask=np.isnan(middle)),
         "spread": pa.array(spread, mask=np.isnan(spread)),
@@ -318,7 +257,7 @@ def tables_of(
         "log_id": pa.repeat(pa.scalar(log_id), len(entry)),
         "entry": entry + first,
         "checkpoint": checkpoints.take(pa.array(entry)),
-        "token_idx": batch.token_idx[entry],
+        "token_idx": tokens[entry],
         "position": batch.positions,
         "value": batch.values,
         "flags": flag_lists(flags),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -29,17 +30,20 @@ from engine.logits.detect import Detector
 from engine.logits.entries import (
     BROKEN,
     MEASURED,
+    MOST_INDEX,
     REPORT_LINES,
-    BatchBuilder,
+    EntryBatch,
     LogLine,
     NoEntryError,
+    Placed,
     clean_text,
     fingerprint,
     read_line,
     read_lines,
+    row_length,
     tables_of,
 )
-from engine.logits.rules import UNKNOWN, load_rules
+from engine.logits.rules import LOGITS, UNKNOWN, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -48,7 +52,7 @@ from engine.user_files import parsed_json
 
 BATCH_VALUES = 500_000  # that are judged together
 MOST_LOGS = 64  # engines, models and precisions in one file
-MOST_NAMED, MOST_ID, MOST_BAD_LINES = 3, 40, 100_000
+MOST_NAMED, MOST_ID, MOST_SOURCES, MOST_BAD_LINES = 3, 40, 5, 100_000
 Key = tuple[str, str | None, str | None]  # engine, model, precision
 Progress = Callable[[int, float], None]
 """Called with the number of entries read, and the share of the file that they come from."""
@@ -68,18 +72,10 @@ class LogNames:
         return engine, self.model or clean_text(line.model), self.precision or clean_text(line.precision)
 
 
-@dataclass(frozen=True, slots=True)
-class AddedLog:
-    """A log of a file; not new where the file was read before."""
-
-    entry: Entry
-    is_new: bool
-
-
 def add_file(
     store: Store, path: Path, names: LogNames | None = None, progress: Progress | None = None
-) -> list[AddedLog]:
-    """Read a file into the store: its logs, in the order in which they begin."""
+) -> list[tuple[Entry, bool]]:
+    """Read a file into the store: its logs, in the order in which they begin, and whether each is new there."""
     names, sha256 = names or LogNames(), fingerprint(path)
     logs: dict[Key, _Log] = {}
     entries = left_out = 0
@@ -132,10 +128,18 @@ class _Log:
 
     def __init__(self, store: Store, sha256: str, key: Key) -> None:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
-        self.lines, self.detector, self.tally = BatchBuilder(), Detector(self.rules), DamageTally(self.rules)
+        self.detector, self.tally = Detector(self.rules), DamageTally(self.rules)
         is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
         self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
         self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
+        self.lines: list[Placed] = []  # of the next batch, and how many values they have
+        self.values = 0
+        # Of all lines: the last token and sequence of each checkpoint and source, and how many texts a checkpoint has.
+        self.texts: dict[tuple[str, str | None], tuple[int, int]] = {}
+        self.checkpoints = Counter[str]()
+        self.dtypes, self.sources = dict[str, None](), dict[str, None]()
+        self.length = self.counted = 0
+        self.is_measured = True  # every line says so
 
     def abandon(self) -> None:
         if self.staging is not None:
@@ -143,45 +147,64 @@ class _Log:
                 self.staging.abandon()
 
     def add(self, line: LogLine, number: int) -> None:
-        if self.staging is not None:
-            self.lines.add(line, number)
-            if self.lines.values >= BATCH_VALUES:
-                self._flush()
+        if self.staging is None:
+            return
+        checkpoint, source = text = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
+        last, sequence = self.texts.get(text, (MOST_INDEX, -1))
+        token = line.token_idx
+        if token is None:
+            token, self.counted = 0 if sequence < 0 else last + 1, self.counted + 1
+        if token > MOST_INDEX:
+            raise NoEntryError(f"its token_idx is {token}")
+        if token <= last:
+            sequence = self.checkpoints[checkpoint]
+            self.checkpoints[checkpoint] += 1
+        self.texts[text] = token, sequence
+        for known, said in ((self.sources, source), (self.dtypes, clean_text(line.dtype))):
+            if said is not None and len(known) < MOST_SOURCES:
+                known[said] = None
+        self.is_measured &= line.origin == MEASURED
+        if LOGITS in checkpoint:
+            self.length = max(self.length, row_length(line.shape) or 0)
+        self.lines.append(Placed(line, number, token, sequence, checkpoint, source))
+        self.values += len(line.values)
+        if self.values >= BATCH_VALUES:
+            self._flush()
 
     def _flush(self) -> None:
         assert self.staging is not None
-        batch, first = self.lines.batch(), self.tally.sums["entries"]
+        batch, first = EntryBatch.of(self.lines), self.tally.sums["entries"]
+        self.lines, self.values = [], 0
         flags, middle, spread = self.detector.judge(batch)
         is_garbage = np.logical_or.reduceat(self.rules.is_garbage(batch.values), batch.starts[:-1])
         self.tally.add(batch, flags, is_garbage)
         self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
 
-    def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> AddedLog:
+    def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> tuple[Entry, bool]:
         if self.known is not None:
-            return AddedLog(self.known, is_new=False)
+            return self.known, False
         assert self.staging is not None
-        if self.lines.numbers:
+        if self.lines:
             self._flush()
-        lines, tally = self.lines, self.tally
-        if lines.counted:
-            have = counted(lines.counted, "entry has", "entries have")
+        if self.counted:
+            have = counted(self.counted, "entry has", "entries have")
             notes = [*notes, f"{have} no token_idx; such entries were counted."]
-        findings = findings_of(tally, lines.length)
+        findings = findings_of(self.tally, self.length)
         row = row | dict(zip(("engine", "model", "precision"), self.key, strict=True)) | {
             "created_at": datetime.now(UTC).isoformat(),
-            "origin": MEASURED if lines.is_measured and not is_named else "imported",
-            "source": ", ".join(lines.sources) or None,
-            "dtype": ", ".join(lines.dtypes) or None,
-            "length": lines.length,
-            "checkpoints": ", ".join(lines.checkpoints),
+            "origin": MEASURED if self.is_measured and not is_named else "imported",
+            "source": ", ".join(self.sources) or None,
+            "dtype": ", ".join(self.dtypes) or None,
+            "length": self.length or None,
+            "checkpoints": ", ".join(self.checkpoints),
             "rules": self.rules.sha256,
             "notes": " ".join(notes) or None,
             "cause": findings[0].cause if findings else None,
             "certainty": findings[0].certainty if findings else None,
             "findings": json.dumps([asdict(finding) for finding in findings]),
-            **tally.sums, **tally.ends,
+            **self.tally.sums, **self.tally.ends,
         }  # fmt: skip
-        return AddedLog(self.staging.publish({k: v for k, v in row.items() if v is not None}), is_new=True)
+        return self.staging.publish({k: v for k, v in row.items() if v is not None}), True
 
 
 def findings_in(entry: Entry) -> list[LogFinding]:

@@ -50,6 +50,6 @@ def write(path: Path, content: bytes | Iterable[Mapping[str, Any]]) -> Path:
 
 def new_log(store: Store, path: Path, names: LogNames | None = None) -> Entry:
     """The one log of a file that the store did not have."""
-    (log,) = add_file(store, path, names)
-    assert log.is_new
-    return log.entry
+    ((entry, is_new),) = add_file(store, path, names)
+    assert is_new
+    return entry

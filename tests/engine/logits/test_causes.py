@@ -9,7 +9,7 @@ import pytest
 
 from engine.logits.causes import DamageTally, LogFinding, findings_of
 from engine.logits.detect import Detector
-from engine.logits.entries import BatchBuilder, EntryBatch, LogLine
+from engine.logits.entries import EntryBatch, LogLine, Placed
 from engine.logits.rules import Flags, has, load_rules
 from engine.records import ValueFlag as Flag
 from tests.engine.logits.logs import Rows, clean, singles
@@ -17,30 +17,30 @@ from tests.engine.logits.logs import Rows, clean, singles
 RULES = load_rules()
 
 
-def judged(
-    rows: Rows, checkpoint: str = "logits", tokens: list[int] | None = None
-) -> tuple[EntryBatch, Flags, DamageTally]:
-    collected = BatchBuilder()
-    for place, row in enumerate(rows.tolist()):
-        token = place if tokens is None else tokens[place]
-        collected.add(LogLine(values=row, token_idx=token, checkpoint=checkpoint), place + 1)
-    block = collected.batch()
-    flags, tally = Detector(RULES).judge(block)[0], DamageTally(RULES)
-    tally.add(block, flags, np.logical_or.reduceat(RULES.is_garbage(block.values), block.starts[:-1]))
-    return block, flags, tally
+def judged(rows: Rows, checkpoint: str = "logits", texts: int = 1) -> tuple[Flags, DamageTally]:
+    """``texts`` of equal length, one after the other."""
+    each = len(rows) // texts
+    lines = [
+        Placed(LogLine(values=row), place + 1, place % each, place // each, checkpoint)
+        for place, row in enumerate(rows.tolist())
+    ]
+    batch, tally = EntryBatch.of(lines), DamageTally(RULES)
+    flags, _, _ = Detector(RULES).judge(batch)
+    tally.add(batch, flags, np.logical_or.reduceat(RULES.is_garbage(batch.values), batch.starts[:-1]))
+    return flags, tally
 
 
 def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int, int]]:
-    found = has(judged(rows, checkpoint)[1], flag).reshape(rows.shape)
+    found = has(judged(rows, checkpoint)[0], flag).reshape(rows.shape)
     return {(int(token), int(position)) for token, position in np.argwhere(found)}
 
 
 def findings(rows: Rows, length: int | None = None) -> list[LogFinding]:
-    return findings_of(judged(rows)[2], length)
+    return findings_of(judged(rows)[1], length)
 
 
 def is_clean(rows: Rows, checkpoint: str = "logits") -> bool:
-    return not judged(rows, checkpoint)[1].any()
+    return not judged(rows, checkpoint)[0].any()
 
 
 # --- what is clean --------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_a_model_that_is_certain_is_clean() -> None:
 
 def test_another_text_of_the_same_prompt_is_clean() -> None:
     rows = np.concatenate([clean(10), clean(10)])
-    assert not judged(rows, tokens=[*range(10), *range(10)])[1].any()
+    assert not judged(rows, texts=2)[0].any()
 
 
 def test_behind_a_layer_zeros_and_huge_channels_belong() -> None:
@@ -260,7 +260,7 @@ def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, s
     assert [(one.cause, one.certainty) for one in found] == [(cause, certainty)]
     assert found[0].evidence
     assert {*found[0].positions} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
-    assert found[0].values == judged(rows)[2].sums["flagged_values"]
+    assert found[0].values == judged(rows)[1].sums["flagged_values"]
     assert found[0].values <= changed.sum()
 
 
@@ -291,7 +291,7 @@ def test_the_reports_rule_sees_huge_numbers_alone() -> None:
     rows[:10, 0] = 1e20
     rows[10:30, 1] = -46_580
     rows[30:, 2] = -np.inf
-    assert judged(rows)[2].sums["garbage_entries"] == 10
+    assert judged(rows)[1].sums["garbage_entries"] == 10
 
 
 def test_denormal_numbers_beside_others_are_no_addresses() -> None:

@@ -26,8 +26,8 @@ def store(tmp_path: Path) -> Store:
 
 def added(store: Store, path: Path, names: LogNames | None = None) -> list[Entry]:
     logs = add_file(store, path, names)
-    assert all(log.is_new for log in logs)
-    return [log.entry for log in logs]
+    assert all(is_new for _, is_new in logs)
+    return [entry for entry, _ in logs]
 
 
 def values(store: Store, log_id: str) -> list[dict[str, Any]]:
@@ -117,9 +117,8 @@ def test_lines_that_are_no_entries_are_counted_and_named(store: Store, tmp_path:
 def test_a_file_is_stored_once(store: Store, tmp_path: Path) -> None:
     lines = objects(ROWS)
     (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
-    (again,) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
-    assert not again.is_new
-    assert again.entry.id == entry.id
+    ((again, is_new),) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
+    assert (again.id, is_new) == (entry.id, False)
     assert len(store.found(LOGIT_LOG).entries) == 1
 
 

@@ -25,8 +25,8 @@ class Pair:
     def add(self, lines: list[dict[str, Any]], engine: str) -> Entry:
         self.count += 1
         path = write(self.folder / f"{self.count}.jsonl", [{**line, "engine": engine} for line in lines])
-        (log,) = add_file(self.store, path)
-        return log.entry
+        ((entry, _),) = add_file(self.store, path)
+        return entry
 
     def of(self, control: list[dict[str, Any]], test: list[dict[str, Any]]) -> Parity:
         return compare_logs(self.store, self.add(control, "one"), self.add(test, "other"))
