@@ -10,8 +10,7 @@ from engine.questions.question import Option
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._kit.card import card, cards, choose
-from pages._logits import manage
-from pages._logits.logs import LOGS
+from pages._logits.logs import LOGS, show
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page
@@ -44,7 +43,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     "Models": models,
     "Health": health,
     "Parity": partial(cards, ["logits_parity"]),
-    "Logs": manage.show,
+    "Logs": show,
 }
 
 page(TITLE, ICON, LEAD)

@@ -11,8 +11,7 @@ from engine.questions import PAGES
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._kit.card import cards
-from pages._profiles import manage
-from pages._profiles.traces import trace_picker
+from pages._profiles import traces
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown, shown_errors
 from pages._shared.frame import page
@@ -38,12 +37,12 @@ def sql(store: Store, ids: Sequence[str]) -> None:
 
 
 SECTIONS: dict[str, Callable[..., None]] = {view: partial(cards, keys) for (view, _), keys in PAGES["profiles"].items()}
-SECTIONS |= {"SQL": sql, "Traces": manage.show}
+SECTIONS |= {"SQL": sql, "Traces": traces.show}
 
 page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
-    picker = trace_picker({entry.id: entry.row for entry in store.found().entries})
+    picker = traces.trace_picker({entry.id: entry.row for entry in store.found().entries})
     chosen = picker.show(store.found(TRACE))
     ids = [entry.id for entry in chosen]
 with shown_errors(stops=False):

@@ -22,13 +22,13 @@ from engine.store.schema import RUN as KIND
 """
 TRACES = """
 from engine.store.store import Store
-from pages._profiles import manage, traces
+from pages._profiles import traces as manage
 from engine.store.trace_schema import TRACE as KIND
-PICKER = traces.trace_picker({entry.id: entry.row for entry in Store.open().found().entries})
+PICKER = manage.trace_picker({entry.id: entry.row for entry in Store.open().found().entries})
 """
 LOGS = """
 from engine.store.store import Store
-from pages._logits import manage
+from pages._logits import logs as manage
 from pages._logits.logs import LOGS as PICKER
 from engine.store.schema import LOGIT_LOG as KIND
 """
