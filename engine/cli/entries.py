@@ -526,10 +526,7 @@ def add_traces(
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
     def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
-        def of_trace(reading: Any) -> None:
-            seen(reading.events, reading.read_bytes / reading.bytes if reading.bytes else 1.0)
-
-        entry = add_trace(to, path, metadata, with_events=events, keep_file=keep, say=of_trace)
+        entry = add_trace(to, path, metadata, with_events=events, keep_file=keep, say=seen)
         for warning in (entry.row.get("warnings") or "").splitlines():
             note(f"{path.name}: {warning}")
         yield entry, True

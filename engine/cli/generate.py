@@ -207,26 +207,25 @@ class Profiling:
             capture = Capture(path, steps=self.profile_steps, skip=skip, runs_ahead=backend == "hf")
             with capture:
                 yield capture.watch
-            captured = capture.captured
+            captured, tokens = capture.captured, capture.written
             if captured is None:
                 note(f"no trace: there were at most {skip:,} forward passes")
                 return
             store = io.opened()
             if like_run:
                 named = store.entry(like_run).id
-                run_id = named if repeats(store, named, captured.written) else ""
+                run_id = named if repeats(store, named, tokens) else ""
                 if not run_id:
                     note(f"not linked to {named}: its samples have other tokens")
-            samples = {token.sample_id for token in captured.written}
+            samples = {token.sample_id for token in tokens}
             aligned = aligned_in_run(store, run_id, samples) if run_id else align(samples)
-            written = step_rows(captured.written, aligned)
-            metadata = replace(captured.metadata, run_id=run_id, written=written, label=label, source=source)
-            entry = add_trace(store, captured.path, metadata, keep_file=not self.profile_sums)
+            metadata = replace(captured, run_id=run_id, written=step_rows(tokens, aligned), label=label, source=source)
+            entry = add_trace(store, path, metadata, keep_file=not self.profile_sums)
             note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
             if self.profile_output:
                 target = path_of(self.profile_output)
                 opened = Path.open if target.suffix == ".gz" else gzip.open
-                with opened(captured.path, "rb") as packed, exporting(target) as file:
+                with opened(path, "rb") as packed, exporting(target) as file:
                     shutil.copyfileobj(packed, file)
 
 

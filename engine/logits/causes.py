@@ -8,9 +8,9 @@ that they only fit. The memory of the engine itself is not known here: a log has
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -142,29 +142,24 @@ class DamageTally:
         self.rows["addresses"] += len({entry for entry, position in highs if (entry, position) in lows})
 
 
-def findings_of(tally: DamageTally, length: int | None = None) -> list[LogFinding]:
-    """Of a whole log, damage first; ``length`` is that of a whole row, where the log says it."""
-    order = {certainty: place for place, certainty in enumerate(CERTAINTIES)}
-    found = _findings(tally, length)
-    return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, order[one.certainty]))
-
-
-def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
+def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
+    """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it."""
     at: dict[str, Counter[int]] = tally.at
     of, rows, seen = tally.of, tally.rows, tally.seen
+    found: list[LogFinding] = []
 
-    def finding(cause: Cause, certainty: Certainty, kinds: Iterable[str], more: str = "", **own: Any) -> LogFinding:
+    def add(cause: Cause, certainty: Certainty, kinds: Iterable[str], more: str = "", entries: int = 0) -> None:
         counts = {kind: at[kind] for kind in kinds if at[kind]}
         places = sum(counts.values(), Counter[int]())
-        facts = [f"{count.total():,} {KINDS[kind]}" for kind, count in counts.items()]
-        usual: dict[str, Any] = {"entries": max(of[kind] for kind in counts), "values": places.total()}
-        usual |= {"positions": tuple(sorted(places)[:MOST_POSITIONS]), "places": len(places)}
-        usual |= {"title": TITLES[cause], "evidence": (listed(facts), *filter(None, [more]))}
-        return LogFinding(cause, certainty, **(usual | own))
+        facts = listed([f"{count.total():,} {KINDS[kind]}" for kind, count in counts.items()])
+        entries = entries or max(of[kind] for kind in counts)
+        first, evidence = tuple(sorted(places)[:MOST_POSITIONS]), (facts, more) if more else (facts,)
+        title = TITLES[cause]
+        found.append(LogFinding(cause, certainty, places.total(), entries, first, evidence, len(places), title))
 
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
     padded = end = len(seen)
-    if length is not None and end >= length > 0:
+    if end >= length > 0:
         empty = np.array([at["zero"][place] + at["mask"][place] for place in range(end)])
         last = int(np.flatnonzero(empty < NEARLY_ALL * np.maximum(seen, 1)).max(initial=-1))
         padded = end if last < 0 else last + 1
@@ -172,19 +167,19 @@ def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
         values = sum(count for kind in ("zero", "mask") for place, count in at[kind].items() if place >= padded)
         words, count = f"the last {end - padded:,} positions of the row, from {padded:,} on", tally.sums["entries"]
         certainty: Certainty = "sure" if end - padded > 1 else "likely"
-        yield LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded, TITLES["padding"])
+        title = TITLES["padding"]
+        found.append(LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded, title))
     memory = ("address", "denormal", "zero", "huge", "far")
     at = {**at} | {kind: Counter({p: c for p, c in at[kind].items() if p < padded}) for kind in (*memory, "mask")}
     if at["mask"]:
         some = ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
-        yield finding("masked", "sure" if at["mask"].total() > 1 else "likely", ["mask"], f"such as {some}")
+        add("masked", "sure" if at["mask"].total() > 1 else "likely", ["mask"], f"such as {some}")
     if at["nan"] or at["overflow"]:
         is_likely = rows["nan"] or (at["nan"] and at["overflow"])
-        yield finding("overflow", "likely" if is_likely else "possible", ["overflow", "nan"])
+        add("overflow", "likely" if is_likely else "possible", ["overflow", "nan"])
     if at["constant"]:
-        count = rows["zeros"] + rows["constant"]
-        is_sure = count > 1 and rows["zeros"]
-        yield finding("not_written", "sure" if is_sure else "likely", ["constant"], entries=count)
+        whole = rows["zeros"] + rows["constant"]
+        add("not_written", "sure" if whole > 1 and rows["zeros"] else "likely", ["constant"], entries=whole)
     # Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that.
     garbage, stale = sum((at[kind] for kind in memory), Counter[int]()), at["stale"]
     outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
@@ -199,16 +194,17 @@ def _findings(tally: DamageTally, length: int | None) -> Iterator[LogFinding]:
             certainty = "sure"
         elif rows["addresses"] or sum(signs) > 1 or tally.repeated_outliers >= AGAIN:
             certainty = "likely"
-        yield finding("freed", certainty, [*memory, "stale"], again)
-        return
-    if stale:
+        add("freed", certainty, [*memory, "stale"], again)
+    elif stale:
         is_likely = rows["repeated"] > 0 or stale.total() > AGAIN
-        yield finding("stale", "likely" if is_likely else "possible", ["stale"])
-    if garbage:
+        add("stale", "likely" if is_likely else "possible", ["stale"])
+    if garbage and not any(signs):
         is_random = bool(at["huge"] or at["denormal"])
         is_at_places = len(garbage) <= max(HEAD, len(seen) // 10) and garbage.total() >= AGAIN
         cause: Cause = "uninitialised" if is_random or is_at_places else "unknown"
-        yield finding(cause, "likely" if is_random and is_at_places else "possible", memory, again)
+        add(cause, "likely" if is_random and is_at_places else "possible", memory, again)
+    order = CERTAINTIES.index
+    return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, order(one.certainty)))
 
 
 def positions_in_words(positions: Iterable[int]) -> str:

@@ -61,36 +61,30 @@ class Detector:
             parts[batch.lines[place].checkpoint, width].append(place)
         for (checkpoint, width), entries in parts.items():
             columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
-            flags[columns], middle[entries], spread[entries] = self._part(
-                checkpoint, batch.values[columns], batch.positions[columns], sequence[entries]
-            )
-        return flags, middle, spread
+            values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
+            bounds, most = self.rules.bounds(checkpoint), self.rules.most_chance
 
-    def _part(self, checkpoint: str, values: Real, positions: Whole, sequence: Whole) -> tuple[Flags, Real, Real]:
-        """[E, W] entries of one width."""
-        bounds, most = self.rules.bounds(checkpoint), self.rules.most_chance
-        flags = np.zeros(values.shape, dtype=np.uint8)
+            def mark(flag: ValueFlag, where: Marks, found: Flags = found) -> None:
+                found[where] |= bit(flag)
 
-        def mark(flag: ValueFlag, where: Marks) -> None:
-            flags[where] |= bit(flag)
-
-        is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
-        addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
-        equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
-        is_finite, is_zero, masks = np.isfinite(values), values == 0, self.rules.is_mask(values)
-        mark("non_finite", ~is_finite)
-        mark("denormal", is_denormal)
-        mark("pointer", addresses)
-        # All of an entry of one value, where the entry is long enough for that to be no coincidence.
-        needed = alike_needed(equal, 1, most)
-        if values.shape[1] - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
-            mark("constant", (values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks)
-        if bounds.zeros:
-            mark("zero", _zeros(is_zero, zero, most))
-        is_outlier, middle, spread = outliers(values, flags == 0, bounds)
-        mark("outlier", is_outlier & is_finite)
-        comparable = is_finite & ~is_zero & ~masks
-        mark("repeated", self._repeats(checkpoint, (values, positions, sequence, comparable), equal))
+            is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
+            addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
+            equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
+            is_finite, is_zero, masks = np.isfinite(values), values == 0, self.rules.is_mask(values)
+            mark("non_finite", ~is_finite)
+            mark("denormal", is_denormal)
+            mark("pointer", addresses)
+            # All of an entry of one value, where the entry is long enough for that to be no coincidence.
+            needed = alike_needed(equal, 1, most)
+            if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
+                mark("constant", (values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks)
+            if bounds.zeros:
+                mark("zero", _zeros(is_zero, zero, most))
+            is_outlier, middle[entries], spread[entries] = outliers(values, found == 0, bounds)
+            mark("outlier", is_outlier & is_finite)
+            comparable = is_finite & ~is_zero & ~masks
+            mark("repeated", self._repeats(checkpoint, (values, positions, sequence[entries], comparable), equal))
+            flags[columns] = found
         return flags, middle, spread
 
     def _repeats(self, checkpoint: str, columns: tuple[NDArray[Any], ...], chance: float) -> Marks:

@@ -10,7 +10,7 @@ Times under a profiler are longer than without one, most of all those of many sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -36,31 +36,23 @@ class CapturedToken(NamedTuple):
     forced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedTrace:
-    """A trace, the engine's counts of what it covers, and what its steps wrote."""
-
-    path: Path
-    metadata: TraceMetadata  # ``samples`` is None where some were under way
-    written: tuple[CapturedToken, ...]
-
-
 class Capture:
-    """For one generation or run: ``watch`` wraps its events; afterwards ``captured`` has the result."""
+    """For one generation or run: ``watch`` wraps its events. Then ``captured`` has the engine's counts of what the
+    trace covers, if there is one (``samples`` is None where some were under way), ``written`` what its steps wrote."""
 
     def __init__(self, path: Path, *, steps: int = STEPS, skip: int = 0, runs_ahead: bool = False) -> None:
         """``runs_ahead``: the backend computes before it is asked, as ``generate`` does."""
         if not 0 < steps <= MOST_STEPS or skip < 0:
             raise RunError(f"a window of {steps:,} passes after {skip:,} cannot be", f"Give 1 to {MOST_STEPS:,} passes")
         self.path, self.steps, self.skip, self.runs_ahead = path, steps, skip, runs_ahead
-        self.captured: CapturedTrace | None = None
+        self.captured: TraceMetadata | None = None
+        self.written: list[CapturedToken] = []
         self._profile: Any = None
         self._is_over = False
         self._began, self._ended = Counters(), Counters()
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
         self._cut = self._finished = 0  # samples: of some only a part lies in the window
-        self._written: list[CapturedToken] = []
         self._steps = self._pass = 0
 
     def __enter__(self) -> Self:
@@ -106,7 +98,7 @@ class Capture:
         if passes > self._pass:
             self._pass, self._steps = passes, self._steps + 1
         if isinstance(event, Step):
-            self._written.append(CapturedToken(self._steps - 1, event.sample, event.pos, event.token_id, event.forced))
+            self.written.append(CapturedToken(self._steps - 1, event.sample, event.pos, event.token_id, event.forced))
 
     @property
     def _is_running(self) -> bool:
@@ -144,7 +136,7 @@ class Capture:
         except (OSError, RuntimeError) as error:
             raise RunError(f"{shown(self.path, 200)} cannot be written: {error}", "Choose another place") from error
         began, ended = self._began, self._ended
-        metadata = TraceMetadata(
+        self.captured = TraceMetadata(
             origin="measured",
             samples=None if self._cut else self._finished,
             tokens=ended.tokens - began.tokens,
@@ -155,4 +147,3 @@ class Capture:
             versions=versions(),
             steps=self._steps,
         )
-        self.captured = CapturedTrace(self.path, metadata, tuple(self._written))

@@ -78,15 +78,15 @@ class TraceFile:
     """One file, open. ``head`` is the object around the array, ``lenient`` counts events of invalid JSON."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
-        self.path, self._file, self.bytes = path, file, path.stat().st_size
+        self.path, self._file, self._bytes = path, file, path.stat().st_size
         self.head: Mapping[str, Any] = {}
         self.lenient = 0
         self._is_exact = False
 
     @property
-    def read_bytes(self) -> int:
-        """Compressed ones where the file is compressed."""
-        return 0 if self._file.closed else min(self._file.tell(), self.bytes)
+    def share(self) -> float:
+        """That is read, from 0 to 1."""
+        return min(1.0, self._file.tell() / max(1, self._bytes))
 
     def events(self) -> Iterator[Sequence[AnyEvent]]:
         with closing(self._pieces()) as pieces:  # its thread ends with it

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
@@ -42,12 +42,8 @@ OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 
 
-class ReadProgress(NamedTuple):
-    """Bytes of the file, and events with a duration so far."""
-
-    read_bytes: int
-    bytes: int
-    events: int
+Progress = Callable[[int, float], None]
+"""Called with the number of events with a duration so far, and the share of the file that they come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +71,14 @@ class TraceMetadata:
         return row | {"versions": self.versions or None, **counts} | ({"counted_by": self.counted_by} if counts else {})
 
 
-def read_trace(
-    path: Path, say: Callable[[ReadProgress], None] = lambda _: None
-) -> tuple[EventColumns, Counter[str], TraceFile]:
+def read_trace(path: Path, say: Progress = lambda *_: None) -> tuple[EventColumns, Counter[str], TraceFile]:
     """All events with a duration."""
     collector, events = EventCollector(), 0
     with open_file(path) as file:
         trace = TraceFile(path, file)
         for batch in trace.events():
             events += collector.add(batch)
-            say(ReadProgress(trace.read_bytes, trace.bytes, events))
+            say(events, trace.share)
     if not events:
         raise FileFormatError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
     return collector.columns(), collector.counts, trace
@@ -98,7 +92,7 @@ def add_trace(
     with_events: bool = False,
     keep_file: bool = False,
     families: Families | None = None,
-    say: Callable[[ReadProgress], None] = lambda _: None,
+    say: Progress = lambda *_: None,
 ) -> Entry:
     """Read a trace or a table of one, and publish it in the store."""
     metadata = metadata or TraceMetadata()

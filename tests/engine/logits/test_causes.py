@@ -35,7 +35,7 @@ def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int
     return {(int(token), int(position)) for token, position in np.argwhere(found)}
 
 
-def findings(rows: Rows, length: int | None = None) -> list[LogFinding]:
+def findings(rows: Rows, length: int = 0) -> list[LogFinding]:
     return findings_of(judged(rows)[1], length)
 
 

@@ -153,8 +153,8 @@ def test_events_pass_through_as_they_are(tmp_path: Path) -> None:
         again = list(capture.watch(told(1, counters=Counters()), Counters()))  # the window is over
     assert seen == list(told(1, 3, 2, 4, counters=plain)) and len(again) == 2
     captured = capture.captured
-    assert captured is not None and captured.metadata.forward_passes == 2
-    assert captured.metadata.samples is None  # it was still being written
+    assert captured is not None and captured.forward_passes == 2
+    assert captured.samples is None  # it was still being written
 
 
 def test_a_failure_leaves_no_profiler_running(tmp_path: Path) -> None:
