@@ -7,7 +7,7 @@ each of the position filters that the reports advise; which filter the data supp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,14 @@ from engine.figures.words import counted, percent, precision_name, shortened
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
 from engine.logits.pairs import Pairs, chosen, pairs_of
-from engine.logits.rules import Marks, Real, Whole, load_rules
+from engine.logits.rules import Real, Whole, load_rules
 from engine.store.entries import Entry
 from engine.store.store import Store
 
 MOST_NAME, MOST_TOKENS, MOST_DIGITS = 40, 100_000, 12
 _COUNTS = "SELECT log_id, count(*) AS entries FROM logit_entries GROUP BY ALL"
-FILTERS: Mapping[str, Callable[[Whole], Marks]] = {
-    # Mildest first.
-    "all": lambda positions: positions >= 0,
-    "skip 0": lambda positions: positions != 0,
-    "skip 0 and 2": lambda positions: (positions != 0) & (positions != 2),
-    "from 3 on": lambda positions: positions >= 3,
-}
+# Which positions are left out, the mildest first.
+FILTERS: Mapping[str, Sequence[int]] = {"all": (), "skip 0": (0,), "skip 0 and 2": (0, 2), "from 3 on": (0, 1, 2)}
 Parity = dict[str, Any]
 FIGURES = ("max_difference", "mean_difference", "shift", "relative", "max_relative", "cosine", "rank", "top_1")
 MEANS = ("cosine", "rank", "has_same_top")  # of entries: the last three figures
@@ -65,8 +60,8 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
     tolerance = max(map(load_rules().tolerance, precisions))
     filters: list[dict[str, Any]] = []
-    for name, keeps in FILTERS.items():
-        kept = chosen(pairs, keeps(pairs["position"]))
+    for name, left_out in FILTERS.items():
+        kept = chosen(pairs, np.isin(pairs["position"], left_out, invert=True))
         flagged, whole = int(kept["is_flagged"].sum()), _agreement(kept)
         without = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else whole
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})

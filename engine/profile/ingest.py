@@ -25,7 +25,7 @@ from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.words import counted
 from engine.profile.columns import EventCollector, EventColumns
 from engine.profile.events import TraceFile
-from engine.profile.families import Families, load_families
+from engine.profile.families import load_families
 from engine.profile.summary import Summariser
 from engine.profile.tables import looks_like_a_table, read_table
 from engine.store.entries import Entry
@@ -91,7 +91,6 @@ def add_trace(
     *,
     with_events: bool = False,
     keep_file: bool = False,
-    families: Families | None = None,
     say: Progress = lambda *_: None,
 ) -> Entry:
     """Read a trace or a table of one, and publish it in the store."""
@@ -102,7 +101,7 @@ def add_trace(
         if all(getattr(metadata, name) is None for name in COUNTS):
             counts: dict[str, Any] = {name: run.row.get(name) for name in COUNTS}
             metadata = replace(metadata, counted_by="run", **counts)
-    families = families or load_families()
+    families = load_families()
     sweep(store.home, TRACE)
     trace_id = new_trace_id(metadata.label or path.name)
     row = {"trace_id": trace_id, "created_at": datetime.now(UTC).isoformat(), "source": metadata.source or path.name}

@@ -91,34 +91,20 @@ def own_times(lane: npt.NDArray[Any], start: Ints, end: Ints) -> tuple[Ints, Int
     return own, parent
 
 
-@dataclass(frozen=True, slots=True)
-class Bins:
-    """Equal stretches of time. The last may reach beyond the end."""
-
-    start: int
-    width: int
-    count: int
-
-    @classmethod
-    def over(cls, start: int, end: int, count: int) -> Bins:
-        width = max(1, -(-(end - start) // count))
-        return cls(start, width, max(1, -(-(end - start) // width)))
-
-
-def binned(bins: Bins, group: npt.NDArray[Any], groups: int, start: Ints, end: Ints) -> Ints:
-    """Time that spans of each group take in each bin, [groups, bins]; what lies outside all bins is left out.
+def binned(low: int, width: int, count: int, group: npt.NDArray[Any], groups: int, start: Ints, end: Ints) -> Ints:
+    """Time that spans of each group take in each of ``count`` bins from ``low`` on, [groups, count]; what lies outside
+    of all is left out.
 
     Spans of one group that overlap count several times, so that a row adds up to the spans' lengths.
     """
-    low, high = bins.start, bins.start + bins.width * bins.count
-    start, end = np.clip(start, low, high), np.clip(end, low, high)
-    first, last = (np.clip((times - low) // bins.width, 0, bins.count - 1) for times in (start, end))
-    size = groups * bins.count
-    begins, ends = group * bins.count + first, group * bins.count + last
+    start, end = (np.clip(times, low, low + width * count) for times in (start, end))
+    first, last = (np.clip((times - low) // width, 0, count - 1) for times in (start, end))
+    size = groups * count
+    begins, ends = group * count + first, group * count + last
     time = np.zeros(size, np.int64)
-    np.add.at(time, begins, low + (first + 1) * bins.width - start)
-    np.add.at(time, ends, end - (low + last * bins.width))
-    opened = np.bincount(begins, minlength=size).reshape(groups, bins.count).astype(np.int64)
-    closed = np.bincount(ends, minlength=size).reshape(groups, bins.count).astype(np.int64)
+    np.add.at(time, begins, low + (first + 1) * width - start)
+    np.add.at(time, ends, end - (low + last * width))
+    opened = np.bincount(begins, minlength=size).reshape(groups, count).astype(np.int64)
+    closed = np.bincount(ends, minlength=size).reshape(groups, count).astype(np.int64)
     whole = np.cumsum(opened, axis=1) - opened - np.cumsum(closed, axis=1)  # -1 where a span begins and ends in one
-    return time.reshape(groups, bins.count) + whole * bins.width
+    return time.reshape(groups, count) + whole * width

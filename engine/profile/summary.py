@@ -17,7 +17,7 @@ import pyarrow as pa
 from engine.errors import FileFormatError
 from engine.profile.columns import NONE, NOWHERE, EventColumns, Ints
 from engine.profile.families import PROFILER, SIDES, Families, Side, short_name
-from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
+from engine.profile.spans import binned, both_ns, covered_ns, gaps, own_times, shared_ns
 from engine.store.columns import Table
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 
@@ -137,15 +137,18 @@ class Summariser:
         names = sorted({pair for pair in pairs if pair[0] in TIMED_SIDES})
         number = {name: place for place, name in enumerate(names)}
         group_of = np.array([number.get(pair, NONE) for pair in pairs], np.int64)
-        bins = Bins.over(self.zero, max(self.last, self.zero + 1), BINS)
-        busy = np.zeros((len(names), bins.count), np.int64)
+        span = max(self.last - self.zero, 1)
+        width = -(-span // BINS)
+        count = -(-span // width)  # the last bin may reach beyond the end
+        busy = np.zeros((len(names), count), np.int64)
         for rows in _blocks(self._rows(*TIMED_SIDES)):
             groups = group_of[self.columns.op[rows]]
-            busy += binned(bins, groups, len(names), self.start[rows], self.end(rows))
+            busy += binned(self.zero, width, count, groups, len(names), self.start[rows], self.end(rows))
         for rows in _blocks(np.flatnonzero(parent >= 0)):
             child, above = host[rows], host[parent[rows]]
             until = np.minimum(self.end(child), self.end(above))
-            busy -= binned(bins, group_of[self.columns.op[above]], len(names), self.start[child], until)
+            groups = group_of[self.columns.op[above]]
+            busy -= binned(self.zero, width, count, groups, len(names), self.start[child], until)
         group, place = np.nonzero(busy)
         return _table(
             TRACE_TIMELINE,
@@ -153,8 +156,8 @@ class Summariser:
             side=[names[index][0] for index in group],
             family=[names[index][1] for index in group],
             bin=place,
-            start_us=place * bins.width / 1000,
-            width_us=np.full(len(place), bins.width / 1000),
+            start_us=place * width / 1000,
+            width_us=np.full(len(place), width / 1000),
             busy_us=busy[group, place] / 1000,
         )
 

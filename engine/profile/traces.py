@@ -46,11 +46,8 @@ class Trace:
     entry: Entry
     name: str
     families: Mapping[tuple[str, str], Totals]  # by side and family
+    work_side: str  # device or host
     delay_us: float | None  # mean, from launch to kernel
-
-    @property
-    def work_side(self) -> str:
-        return "device" if any(side == "device" for side, _ in self.families) else "host"
 
     @property
     def is_whole(self) -> bool:
@@ -82,10 +79,10 @@ def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
     for entry in (entries[0], entries[-1]):
         mine = [row for row in rows if row["trace_id"] == entry.id]
         families = {(row["side"], row["family"]): Totals(row["calls"], row["us"]) for row in mine}
-        trace = Trace(entry, names[entry.id], families, None)
-        work = [row for row in mine if row["side"] == trace.work_side]
+        side = "device" if any(side == "device" for side, _ in families) else "host"
+        work = [row for row in mine if row["side"] == side]
         launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
-        traces.append(Trace(entry, names[entry.id], families, quotient(delay, launched)))
+        traces.append(Trace(entry, names[entry.id], families, side, quotient(delay, launched)))
     return traces[0], traces[1]
 
 

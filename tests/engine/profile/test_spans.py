@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.profile import spans
-from engine.profile.spans import Bins, binned, both_ns, covered_ns, gaps, own_times, shared_ns
+from engine.profile.spans import binned, both_ns, covered_ns, gaps, own_times, shared_ns
 
 some_spans = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=12)
 
@@ -50,12 +50,12 @@ def test_what_both_cover(one: list[tuple[int, int]], other: list[tuple[int, int]
 def test_bins_add_up(found: list[tuple[int, int, int]], count: int) -> None:
     group = np.array([one for one, _, _ in found], np.int64)
     start, end = columns([(begin, length) for _, begin, length in found])
-    bins = Bins.over(0, 81, count)
-    busy = binned(bins, group, 3, start, end)
-    assert busy.shape == (3, bins.count)
+    width = -(-81 // count)
+    busy = binned(0, width, count, group, 3, start, end)
+    assert busy.shape == (3, count)
     for one in range(3):
         level = levels([(begin, length) for which, begin, length in found if which == one])
-        expected = [sum(level[place * bins.width : (place + 1) * bins.width]) for place in range(bins.count)]
+        expected = [sum(level[place * width : (place + 1) * width]) for place in range(count)]
         assert busy[one].tolist() == expected
 
 
