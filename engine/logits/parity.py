@@ -21,10 +21,10 @@ from engine.logits.causes import positions_in_words
 from engine.logits.pairs import Pairs, chosen, pairs_of
 from engine.logits.rules import Real, Whole, load_rules
 from engine.store.entries import Entry
+from engine.store.schema import LOGIT_ENTRIES
 from engine.store.store import Store
 
 MOST_NAME, MOST_TOKENS, MOST_DIGITS = 40, 100_000, 12
-_COUNTS = "SELECT log_id, count(*) AS entries FROM logit_entries GROUP BY ALL"
 # Which positions are left out, the mildest first.
 FILTERS: Mapping[str, Sequence[int]] = {"all": (), "skip 0": (0,), "skip 0 and 2": (0, 2), "from 3 on": (0, 1, 2)}
 Parity = dict[str, Any]
@@ -65,8 +65,8 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         flagged, whole = int(kept["is_flagged"].sum()), _agreement(kept)
         without = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else whole
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
-    counts = {row["log_id"]: row["entries"] for row in store.table(_COUNTS, of=[control.id, test.id]).to_pylist()}
     places = _places(met, pairs)
+    only = (log.parts[LOGIT_ENTRIES.name].rows - len(places) for log in (control, test))
     return {
         "control": control.id,
         "test": test.id,
@@ -74,8 +74,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
         "test_name": other if one != other else test.id,
         "by_number": by_number,
         "entries": len(places),
-        "only_control": counts[control.id] - len(places),
-        "only_test": counts[test.id] - len(places),
+        **dict(zip(("only_control", "only_test"), only, strict=True)),
         "filters": filters,
         "supported": next((f["name"] for f in filters if not f["flagged"] and f["with_flagged"]["values"]), None),
         "flagged_positions": np.unique(pairs["position"][pairs["is_flagged"]]).tolist(),

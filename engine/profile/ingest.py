@@ -40,8 +40,6 @@ MOST_NAME = 60
 FILES = "profiles"  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
-
-
 Progress = Callable[[int, float], None]
 """Called with the number of events with a duration so far, and the share of the file that they come from."""
 
