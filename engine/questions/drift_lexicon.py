@@ -76,14 +76,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if tokenizer is not None and samples:
         steps = store.rows(_STEPS, {"run": run.run_id}) if run.has_steps else []
         p_raw = {(row["sample_id"], row["pos"]): row["p_raw"] for row in steps}
-        for sample_id, position, id_ in junk_tokens(run, samples, tokenizer):
-            seen[_piece(id_, tokenizer)].append((sample_id, p_raw.get((sample_id, position))))
+        for sample_id, position, token_id in junk_tokens(run, samples, tokenizer):
+            seen[_piece(token_id, tokenizer)].append((sample_id, p_raw.get((sample_id, position))))
     else:
         for row in texts:
             for _, chars in itertools.groupby(row["junk_text"], key=_class):
                 text = "".join(chars)
                 seen[text, None, script_of(text)].append((row["sample_id"], None))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (text, id_, script), found in sorted(seen.items(), key=lambda one: (-len(one[1]), one[0][0], one[0][1] or 0)):
         known = [p for _, p in found if p is not None]
         shown = "".join("␣" if char == " " else visible(char) for char in text)

@@ -24,7 +24,7 @@ from engine.inspection.tries import checks_by_block, descriptor_words, redrawn_w
 from pages._drift import blocks as drift_blocks
 from pages._drift import facts, files, scoring, state
 from pages._drift.state import spot_of
-from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
+from pages._shared.components.alignment_strip import alignment_strip
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
@@ -337,7 +337,7 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         columns,
         key=STRIP,
         label="Template over generated text, position by position",
-        steps={pos: step_facts(row) for pos, row in steps.items()},
+        steps=steps,
         elements=inspection.molecule.elements,
         caption=f"Aligned {by} · {steps_words}",
         selected=token,
@@ -347,26 +347,6 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         totals=facts.totals(inspection),
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
-
-
-def step_facts(row: Mapping[str, Any]) -> StepFacts:
-    """A row of ``steps`` with the pieces of its likeliest tokens; a figure that is not stored is NaN."""
-    return StepFacts(
-        rule=row["rule"] or "",
-        p_raw=_figure(row["p_raw"]),
-        p_lp=_figure(row["p_lp"]),
-        allowed_mass=_figure(row["allowed_mass"]),
-        rank_raw=row["rank_raw"] or 0,
-        entropy_nat=_figure(row["entropy_nat"]),
-        top_k=tuple(
-            TopToken(top["token_id"], top.get("piece", ""), _figure(top["p_raw"]), bool(top["allowed"]))
-            for top in row["top_k"] or ()
-        ),
-    )
-
-
-def _figure(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 # --- below the views ----------------------------------------------------------------------------------------------
