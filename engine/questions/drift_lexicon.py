@@ -17,8 +17,7 @@ from typing import Any
 from engine.chem.enriched import skeleton_of
 from engine.errors import DriftscopeError, visible
 from engine.figures.words import counted, percent
-from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
-from engine.inspection.runs import RunFacts, facts_of
+from engine.inspection.runs import RunFacts, facts_of, number_format, placeholder_of, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry

@@ -31,7 +31,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
-from pages._shared.tries import still_wrong, thrown_tries
+from pages._shared.verdict_badges import still_wrong, thrown_tries
 from pages._shared.words import (
     HYPOTHETICAL_HELP,
     Fault,

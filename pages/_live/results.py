@@ -26,8 +26,7 @@ from pages._shared.components.token_strip import Chip, strip_legend, visible
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
-from pages._shared.tries import still_wrong, thrown_tries
-from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
+from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
 from pages._shared.words import faults, unbroken, verdict, wrong_atoms
 
 MOST_FAILED = 3
@@ -182,12 +181,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
     found = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in found]
-    figures = with_ratios(
-        [
-            figures_of(lane.watch, row) | {"rmsd_samples": row and row.get("rmsd_samples")}
-            for lane, row in zip(lanes, of_runs, strict=True)
-        ]
-    )
+    figures = with_ratios([figures_of(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
     is_guarded = any(lane.watch.is_guarded for lane in lanes)
     rows = [
         {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
