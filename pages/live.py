@@ -10,8 +10,7 @@ from pages._live import session
 from pages._live.board import choose_sample, preview, shown_sample, size_words
 from pages._live.grid import show_grid
 from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs
-from pages._live.results import show_results
-from pages._live.running import show_running
+from pages._live.results import show_results, show_running
 from pages._shared.components.bring_into_view import bring_into_view
 from pages._shared.errors import shown_errors
 from pages._shared.frame import page

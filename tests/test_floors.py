@@ -277,7 +277,7 @@ def test_pages_share_the_kit_alone() -> None:
         ("pages._compare.table", "pages._compare.runs", True),
         ("pages._compare.table", "pages._profiles.traces", False),
         ("pages._shared.links", "pages._compare.runs", False),
-        ("pages._shared.components.once", "pages._drift.facts", False),
+        ("pages._shared.components.once", "pages._drift.files", False),
         ("app", "pages._shared.listing", True),
         ("app", "pages.live", False),
         ("pages._compare.table", "engine.records", True),

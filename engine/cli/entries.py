@@ -391,7 +391,7 @@ def export(
     A run of the store in the report format (compressed if the file's name ends in .gz), or its conformers: as the
     group's evaluation reads them (generations.pickle), or as SDF.
     """
-    from engine.inspection.conformer_files import write_generations, write_sdf
+    from engine.inspection.conformer_files import write_conformers
     from engine.store.entries import without_samples
     from engine.store.reports.exporting import export_report
 
@@ -420,8 +420,8 @@ def export(
     else:
         if not of.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
             raise without_samples(entry, "export")
-        write_conformers = write_sdf if chosen == "sdf" else write_generations
-        row |= {"conformers": write_conformers(of, entry.id, path, reader), "reader": reader}
+        written = write_conformers(of, entry.id, path, reader, is_pickle=chosen != "sdf")
+        row |= {"conformers": written, "reader": reader}
     return io.show([row], "file samples conformers reader")
 
 

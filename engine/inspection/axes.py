@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from engine.chem.smiles import enriched_descriptors
 from engine.errors import DriftscopeError
 from engine.inspection.memo import computed_once
-from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
-from engine.inspection.runs import RunFacts
+from engine.inspection.runs import RunFacts, number_format, placeholder_of, run_tokenizer
 from engine.records import NumberFormat
 from engine.store.store import Store
 from engine.text.blocks import read_block

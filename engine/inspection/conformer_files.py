@@ -16,21 +16,13 @@ from engine.store.store import Store
 PROTOCOL = 4
 
 
-def write_sdf(store: Store, run_id: str, path: Path, reader: ReaderName = "strict") -> int:
-    """Writes a record for each sample that the reader takes, and returns how many."""
-    mols, properties = conformers_of(store, run_id, reader=reader)
-    with exporting(path) as file:
-        file.write(to_sdf(mols, properties).encode())
-    return len(mols)
-
-
-def write_generations(store: Store, run_id: str, path: Path, reader: ReaderName = "strict") -> int:
-    """Writes ``{smiles: [Mol, ...]}``, and returns how many there are: by the SMILES that was asked for, RDKit
-    molecules of heavy atoms with one conformer each, of all samples that the reader takes."""
+def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, *, is_pickle: bool) -> int:
+    """Of each sample that the reader takes; returns how many. A pickle is ``{smiles: [Mol, ...]}`` by the SMILES that
+    was asked for: molecules of heavy atoms with one conformer each."""
     mols, properties = conformers_of(store, run_id, reader=reader)
     by_smiles: dict[str, list[Chem.Mol]] = {}
     for (_, mol), sample in zip(mols, properties, strict=True):
         by_smiles.setdefault(sample["smiles"], []).append(mol)
     with exporting(path) as file:
-        pickle.dump(by_smiles, file, PROTOCOL)
+        file.write(pickle.dumps(by_smiles, PROTOCOL) if is_pickle else to_sdf(mols, properties).encode())
     return len(mols)

@@ -20,8 +20,7 @@ import numpy as np
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
-from engine.inspection.run_resources import number_format, run_tokenizer
-from engine.inspection.runs import run_facts
+from engine.inspection.runs import number_format, run_facts, run_tokenizer
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Program
 from engine.lp_records import UNKNOWN_LP, lp_record, split_cleanup

@@ -9,7 +9,6 @@ in the middle of its numbers. ``missing_z`` alone is neither: the model itself e
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -20,7 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from engine.chem.verdict import GRAPH
-from engine.figures.words import angstrom
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.memo import computed_once
 from engine.inspection.misread import lost_by_sample
@@ -78,14 +76,12 @@ class Filter:
 
     show: Show = "all"
     smiles: str = ""
-    worst: int | None = None  # so many, the worst first
+    is_worst_first: bool = False
     bin: DriftBin | None = None  # with a block of this drift
 
     def __post_init__(self) -> None:
         if self.show not in SHOWS:
             raise ValueError(f"show must be one of {', '.join(SHOWS)}, got {self.show!r}")
-        if self.worst is not None and self.worst < 0:
-            raise ValueError(f"worst must be at least 0, got {self.worst}")
 
 
 _BLOCKS = """
@@ -132,9 +128,9 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
     where not judged), ``strain_kcal_per_atom`` its strain per heavy atom, ``junk_tokens`` null where ids are not known,
     ``wall_part_s`` its part of the run's wall time, ``lost_ang`` how far damage puts its atoms off, added up over its
-    blocks where known, ``drift`` the sum over its blocks with ``drift_min`` and
-    ``drift_max``, ``drifts`` one a block in their order and null where not known. Without ``worst`` the order is that
-    of the runs given, then of their samples.
+    blocks where known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block
+    in their order and null where not known. Unless the worst come first, the order is that of the runs given, then of
+    their samples.
     """
     wanted = filter or Filter()
     runs = {run.run_id: run for run in runs_with_samples(store)}
@@ -144,7 +140,7 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
         found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
     if wanted.bin is not None:
         found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
-    return found if wanted.worst is None else _worst(found, wanted.worst)
+    return _worst_first(found) if wanted.is_worst_first else found
 
 
 def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, dict[str, Any]]:
@@ -185,18 +181,10 @@ def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def _worst(table: pa.Table, most: int) -> pa.Table:
+def _worst_first(table: pa.Table) -> pa.Table:
     """By harm: those that are not usable first (not clean where not judged), then by how far their atoms are off, then
     by damaged and cut blocks; what fails the reports' rule and the largest RMSD first among equals."""
-    order = pc.sort_indices(_harm(table), sort_keys=[(name, "ascending") for name in HARM])  # nulls come last
-    return table.take(order[:most])
-
-
-HARM = ("usable", "lost", "bad", "cut", "passed", "rmsd", "place")
-
-
-def _harm(table: pa.Table) -> pa.Table:
-    return pa.table(
+    harm = pa.table(
         {
             "usable": pc.coalesce(table["usable"], table["clean"]).cast(pa.int8()),
             "lost": pc.negate(pc.round(pc.coalesce(table["lost_ang"], 0.0), 2)),
@@ -207,25 +195,4 @@ def _harm(table: pa.Table) -> pa.Table:
             "place": np.arange(table.num_rows),
         }
     )
-
-
-def worst_words(table: pa.Table) -> str:
-    """Of a table with its worst first: by what its first row is the worst, and of which of them."""
-    first, every, harm = table.slice(0, 1).to_pylist()[0], table.num_rows, _harm(table)
-    others = pc.sum(harm["usable"]).as_py() or 0
-    name = "not clean" if first["usable"] is None else "not usable"
-    is_some = others and not harm["usable"][0].as_py()
-    of = f": of {every - others:,} {name}, by" if is_some else " by"
-    bad, blocks = first["bad_blocks"], first["blocks"]
-    if lost := -harm["lost"][0].as_py():
-        off = f"how far its atoms are off: ≈ {angstrom(lost)} in all, {bad} of {blocks} blocks damaged"
-        return f"Worst of {every:,}{of} {off}"
-    if bad:
-        *_, ties, equals = itertools.accumulate((pc.equal(harm[key], harm[key][0]) for key in HARM[:4]), pc.and_)
-        tied, equal = ((pc.sum(rows).as_py() or 1) - 1 for rows in (ties, equals))
-        tie = f"; {tied:,} more {'has' if tied == 1 else 'have'} {bad}, with fewer cut" if tied else ""
-        if equal:
-            tie = f"; {equal:,} more {'has' if equal == 1 else 'have'} as many, and as many cut"
-        return f"Worst of {every:,}{of} number of damaged blocks: {bad} of {blocks}{tie}"
-    rmsd = "what is known" if first["rmsd_ang"] is None else f"RMSD: {angstrom(first['rmsd_ang'])}"
-    return f"Worst of {every:,}{of} {rmsd}"
+    return table.take(pc.sort_indices(harm, sort_keys=[(name, "ascending") for name in harm.column_names]))

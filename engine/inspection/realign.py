@@ -12,8 +12,7 @@ from typing import Any
 
 from engine.decode.samples import Reader
 from engine.errors import DriftscopeError
-from engine.inspection.run_resources import number_format
-from engine.inspection.runs import RunFacts
+from engine.inspection.runs import RunFacts, number_format
 from engine.lp_records import UNKNOWN_LP, LpRecord
 from engine.records import Kind, Molecule
 from engine.text.align import AlignedToken, Alignment, Mark

@@ -1,4 +1,5 @@
-"""The runs that can be looked into: those with samples, and what is known of each without opening them.
+"""The runs that can be looked into: those with samples, what is known of each without opening them, and what of it is
+available here: its tokenizer, its number format, its placeholder.
 
 Nothing is judged here: the figures are the sheet's own. Reported runs (a text states them) have no samples and are left
 out.
@@ -10,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from engine.errors import shown
-from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name
+from engine.errors import DriftscopeError, TokenizerError, shown
+from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
+from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.records import Descriptors, NumberFormat
 from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
+from engine.text.blocks import READ_FORMAT
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +110,48 @@ def facts_of(entry: Entry) -> RunFacts:
         "is_former": not entry.row.get("descriptors"),
     }
     return RunFacts(**{**columns, **facts})
+
+
+# --- what is here of it ---------------------------------------------------------------------------------------------
+
+
+def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
+    """The run's tokenizer, or None and why."""
+    if not run.tokenizer:
+        return None, "The run does not name its tokenizer."
+    try:
+        return load_tokenizer(_tokenizer_name(run)), ""
+    except DriftscopeError as error:
+        return None, f"Its tokenizer is not available here: {error.what}."
+
+
+def number_format(run: RunFacts) -> NumberFormat:
+    """As the run says; else its model's registry entry; else any number of up to four decimals."""
+    if run.form is not None:
+        return run.form
+    entry = model_entry(run)
+    return READ_FORMAT if entry is None else entry.numbers
+
+
+def placeholder_of(run: RunFacts) -> str:
+    """What drift is counted against: the run's own, or the default where its LP has none."""
+    return run.placeholder or usual_placeholder(number_format(run))
+
+
+def model_entry(run: RunFacts) -> ModelEntry | None:
+    """The registry's entry of this very model and step; None where it has none, or does not read."""
+    alias, _, step = run.model.partition(":")
+    try:
+        return load_registry().find(alias, step) if step else None
+    except DriftscopeError:
+        return None
+
+
+def _tokenizer_name(run: RunFacts) -> str:
+    """A run tells a folder's name only; where the folder lies, the registry knows."""
+    if run.tokenizer in BUILT_IN:
+        return run.tokenizer
+    entry = model_entry(run)
+    if entry is None:
+        raise TokenizerError(f"no model here has the tokenizer {shown(run.tokenizer)}", "Register its model")
+    return str(entry.folder) if entry.tokenizer == OWN_TOKENIZER and entry.folder else entry.tokenizer

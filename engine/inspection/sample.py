@@ -19,8 +19,7 @@ from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
 from engine.inspection.estimates import BlockEstimate, estimates_of
 from engine.inspection.realign import aligned_as_stored
-from engine.inspection.run_resources import run_tokenizer
-from engine.inspection.runs import RunFacts, run_facts
+from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, thrown_text
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Descriptors, Molecule

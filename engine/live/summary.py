@@ -16,7 +16,8 @@ from engine.text.match import first_difference
 from engine.text.tokenizers import load_tokenizer
 
 OF_RUN = (
-    "samples passes decodes clean usable stereo_right geometry_right strain_kcal blocks bad_blocks cut_blocks rmsd_ang"
+    "samples passes decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks rmsd_ang "
+    "rmsd_samples"
 ).split()
 
 
@@ -32,10 +33,8 @@ class Divergence:
 
 def figures_of(watch: LaneWatch, row: Mapping[str, Any] | None) -> dict[str, Any]:
     """A lane's row of the table of lanes. ``row`` is its row of ``runs``, None where the lane was not finished."""
-    counted, plan = watch.counted, watch.lane.plan.plan
+    counted = watch.counted
     figures: dict[str, Any] = {
-        "lp": plan.lp,
-        "backend": plan.backend,
         "seconds": counted.seconds or None,
         "tokens": counted.tokens,
         "tokens_a_second": watch.tokens_a_second or None,

@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.inspection.realign import aligned_as_stored, with_kinds
-from engine.inspection.run_resources import run_tokenizer
-from engine.inspection.runs import run_facts
+from engine.inspection.runs import run_facts, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.profile.capture import CapturedToken
 from engine.store.store import Store

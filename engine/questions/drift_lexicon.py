@@ -7,16 +7,24 @@ written the junk without an LP is not known here.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import contextlib
+import itertools
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from engine.errors import visible
+from engine.chem.enriched import skeleton_of
+from engine.errors import DriftscopeError, visible
 from engine.figures.words import counted, percent
-from engine.inspection.lexicon import JunkPiece, lexicon_of
-from engine.inspection.runs import facts_of
+from engine.inspection.runs import RunFacts, facts_of, number_format, placeholder_of, run_tokenizer
+from engine.inspection.sample import molecule_asked
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
+from engine.text.generated import mode_of, read_generated
+from engine.text.template import Template, build_template
+from engine.text.tokenizers import TextTokenizer
 
 TITLE = "What is the junk made of?"
 OF = Of("run")
@@ -35,27 +43,62 @@ COLUMNS = {
 CHARTS = (Chart("bars", "pieces", "script", "scripts", colour="", text="words"),)
 TABLES = ("main",)
 
+MOST_SAMPLES = 5_000
+"""Samples of a run that are read, the first with junk; some ten seconds."""
+
+BYTES = "bytes"
+_SCRIPTS = {"IDEOGRAPH": "CJK", "CJK": "CJK", "HIRAGANA": "Kana", "KATAKANA": "Kana", "HALFWIDTH": "Fullwidth"}
+_CLASSES = {"N": "digits", "P": "punctuation", "S": "symbols", "Z": "space", "C": "control"}
+
+_SAMPLES = """
+SELECT sample_id, smiles, token_ids, extra FROM samples
+WHERE run_id = $run AND list_count(token_ids) = len(token_ids) AND sample_id IN  -- none of them null
+    (SELECT sample_id FROM blocks WHERE run_id = $run AND junk_text <> '')
+ORDER BY sample_id LIMIT $most
+"""
+_TEXTS = "SELECT sample_id, junk_text FROM blocks WHERE run_id = $run AND junk_text <> '' ORDER BY sample_id, block"
+_STEPS = """
+SELECT sample_id, pos, p_raw FROM steps WHERE run_id = $run AND p_raw IS NOT NULL AND sample_id IN
+    (SELECT sample_id FROM blocks WHERE run_id = $run AND junk_text <> '')
+"""
+
+Piece = tuple[str, int | None, str]  # a token's text, its id and its script; of text alone, characters of one script
+
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     run = facts_of(entries[0])
-    lexicon = lexicon_of(store, run)
-    rows = [
-        {"piece": shown(piece), "token_id": piece.token_id, "script": piece.script, "count": piece.count,
-         "samples": piece.samples, "mean_p_raw": piece.mean_p_raw, "tokens_with_p_raw": piece.known}
-        for piece in lexicon.pieces
-    ]  # fmt: skip
+    texts = store.rows(_TEXTS, {"run": run.run_id})
+    with_junk = len({row["sample_id"] for row in texts})
+    tokenizer, _ = run_tokenizer(run)
+    samples = store.rows(_SAMPLES, {"run": run.run_id, "most": MOST_SAMPLES}) if texts and tokenizer else []
+    seen: defaultdict[Piece, list[tuple[int, float | None]]] = defaultdict(list)  # samples, and p(raw) where known
+    if tokenizer is not None and samples:
+        steps = store.rows(_STEPS, {"run": run.run_id}) if run.has_steps else []
+        p_raw = {(row["sample_id"], row["pos"]): row["p_raw"] for row in steps}
+        for sample_id, position, token_id in junk_tokens(run, samples, tokenizer):
+            seen[_piece(token_id, tokenizer)].append((sample_id, p_raw.get((sample_id, position))))
+    else:
+        for row in texts:
+            for _, chars in itertools.groupby(row["junk_text"], key=_class):
+                text = "".join(chars)
+                seen[text, None, script_of(text)].append((row["sample_id"], None))
+    rows: list[dict[str, Any]] = []
+    for (text, id_, script), found in sorted(seen.items(), key=lambda one: (-len(one[1]), one[0][0], one[0][1] or 0)):
+        known = [p for _, p in found if p is not None]
+        shown = "".join("␣" if char == " " else visible(char) for char in text)
+        rows.append(
+            {"piece": shown, "token_id": id_, "script": script, "count": len(found),
+             "samples": len({sample for sample, _ in found}), "mean_p_raw": sum(known) / len(known) if known else None,
+             "tokens_with_p_raw": len(known)}
+        )  # fmt: skip
     counts: Counter[str] = Counter()
-    for piece in lexicon.pieces:
-        counts[piece.script] += piece.count
+    for row in rows:
+        counts[row["script"]] += row["count"]
     scripts = counts.most_common(MOST_SCRIPTS)
     rest = counts.total() - sum(count for _, count in scripts)
     scripts += [("others", rest)] if rest else []
-    about = {
-        "read": lexicon.read,
-        "with_junk": lexicon.with_junk,
-        "by_token": lexicon.by_token,
-        "has_blocks": run.has_blocks,
-    }
+    read = len(samples) or with_junk
+    about = {"read": read, "with_junk": with_junk, "by_token": bool(samples), "has_blocks": run.has_blocks}
     return {
         "main": rows_table(rows, list(COLUMNS)[:-1]),
         "scripts": rows_table([{"script": name, "pieces": count, "words": f"{count:,}"} for name, count in scripts]),
@@ -63,8 +106,35 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def shown(piece: JunkPiece) -> str:
-    return "".join("␣" if char == " " else visible(char) for char in piece.piece)
+def junk_tokens(
+    run: RunFacts, samples: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer
+) -> Iterator[tuple[int, int, int]]:
+    """Sample, position and id of each token with a character of junk, by the generated half of the alignment."""
+    form, placeholder, lp = number_format(run), placeholder_of(run), run.lp_record.name
+
+    templates: dict[str, Template | None] = {}
+    for row in samples:
+        molecule, _ = molecule_asked(row, run.descriptors)
+        if molecule.smiles not in templates:
+            templates[molecule.smiles] = None
+            with contextlib.suppress(DriftscopeError):
+                if molecule.atoms:  # else the prompt cannot be read
+                    skeleton = skeleton_of(molecule)
+                    templates[molecule.smiles] = build_template(skeleton, tokenizer, placeholder, tags=True)
+        template = templates[molecule.smiles]
+        if template is not None:
+            ids = row["token_ids"]
+            inside = ids[:-1] if ids and ids[-1] == tokenizer.end_id else ids
+            read = read_generated(template, inside, tokenizer, mode=mode_of(lp), lp=lp, masses={}, form=form)
+            yield from ((row["sample_id"], at, ids[at]) for at in read.is_junk.nonzero()[0].tolist())
+
+
+def _piece(id_: int, tokenizer: TextTokenizer) -> Piece:
+    try:
+        text = tokenizer.raw(id_).decode()
+    except UnicodeDecodeError:  # bytes that are no whole character
+        return tokenizer.piece(id_), id_, BYTES
+    return text, id_, script_of(text)
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -84,3 +154,24 @@ def answer(tables: Tables, options: Options) -> str:
         words += f"{percent(rare / known)} have a mean below {RARE:g}."
     partly = about["read"] < about["with_junk"]
     return answer_text([words], [f"Counted in the first {about['read']:,} of these samples."] if partly else [])
+
+
+def script_of(text: str) -> str:
+    """The one script of a text's letters, or what it is made of where it has none; ``mixed`` where it is several."""
+    classes = {_class(char) for char in text if not unicodedata.category(char).startswith("M")}
+    letters = classes.difference(_CLASSES.values(), {BYTES})
+    kinds = letters or classes - {"space"} or classes
+    if not kinds:
+        return "marks" if text else "empty"
+    return next(iter(kinds)) if len(kinds) == 1 else "mixed"
+
+
+def _class(char: str) -> str:
+    """A letter's script, by the first word of its name in Unicode; else what kind of character it is."""
+    if char == "\ufffd":
+        return BYTES  # what stands for bytes that are no whole character
+    category = unicodedata.category(char)
+    if category[0] not in "LM":
+        return _CLASSES[category[0]]
+    word = unicodedata.name(char, "UNNAMED").partition(" ")[0].partition("-")[0]
+    return _SCRIPTS.get(word, word.capitalize())

@@ -11,7 +11,7 @@ from engine.inspection.estimates import BlockEstimate
 from engine.inspection.sample import Inspected
 from pages._drift import state
 from pages._drift.state import spot_of
-from pages._shared.rows import BOX_PX, ONE_ROW, PAGE_PX, fitting, picked_rows, show_rows, table_height
+from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height
 from pages._shared.words import kind_words, visible_text
 
 KEY = "drift_blocks"
@@ -37,7 +37,7 @@ def show(inspection: Inspected, estimates: Mapping[int, BlockEstimate], atom: in
         hide_index=True,
         height=table_height(min(len(inspection.blocks), MOST_ROWS)),
         column_config=_COLUMNS,
-        column_order=fitting(_COLUMNS, rows[0], PAGE_PX - BOX_PX),
+        column_order=list(rows[0]),
         key=key,
         on_select=select_atom,
         selection_mode=ONE_ROW,

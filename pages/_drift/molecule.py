@@ -7,38 +7,40 @@ views are one fragment, so a pick redraws nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from rdkit.Chem import Mol
 
 from engine.chem.drawing import draw_svg
-from engine.chem.verdict import LOADED
+from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted
+from engine.figures.words import counted, percent
 from engine.inspection.conformers import GroupShape
 from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, descriptor_words, redrawn_words
 from pages._drift import blocks as drift_blocks
-from pages._drift import facts, files, scoring, state
+from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
-from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
+from pages._shared.components.alignment_strip import alignment_strip
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import escape_markdown
 from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
-from pages._shared.tries import still_wrong, thrown_tries
+from pages._shared.verdict_badges import still_wrong, thrown_tries
 from pages._shared.words import (
+    HYPOTHETICAL_HELP,
     Fault,
     atom_faults,
     block_words,
     failed_words,
     faults,
     molecule_words,
+    signed,
     unbroken,
     verdict,
     visible_text,
@@ -55,6 +57,14 @@ READERS_HELP = (
     "*strict reader*, ours, takes blocks of three numbers and nothing else, and only what it reads is judged in 3D."
 )
 MOST_NOTES = 6
+DESCRIPTORS_HELP = (
+    "How the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), as the group's "
+    "LPs do whatever the model was trained on."
+)
+DRIFT_HELP = (
+    "FREE positions minus the tokens that the numbers need, over the blocks whose need is known. The strip counts the "
+    "tokens as they were sampled, in all blocks, so its drift may differ."
+)
 STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
 OTHER_READER = "drift_other_reader"
 Faulty = tuple[int, Fault, str]
@@ -153,13 +163,15 @@ def _linked(inspection: Inspected) -> None:
             left, right = st.columns(2, gap="medium")
             with left:
                 _drawing(inspection, of_atom, atom)
-                on_top = _on_top(inspection)
+                group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
+                # Below the drawing, the lower of the two views, so that the tokens stay in the first screen.
+                is_on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER)
             with right:
-                _shape(inspection, of_atom, atom, on_top)
+                _shape(inspection, of_atom, atom, group if is_on_top else None)
         _selected_words(inspection, of_atom, estimates, atom)
         _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
-    facts.show_badges(inspection)
+    _badges(inspection)
     if descriptors := descriptor_words(steps.values()):
         st.caption(escape_markdown(descriptors))
     _readers(inspection)
@@ -229,12 +241,6 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
         words = block_words(of_atom[atom]) if atom in of_atom else "no block"
         names.append(f"atom {atom}, {descriptor}: {words}")
     return names
-
-
-def _on_top(inspection: Inspected) -> Mol | None:
-    """Chosen below the drawing, the lower of the two views, so that the tokens stay in the first screen."""
-    group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
-    return group if group is not None and st.toggle("Group's reader on top", key=OTHER_READER) else None
 
 
 def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol | None) -> None:
@@ -337,36 +343,84 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
         columns,
         key=STRIP,
         label="Template over generated text, position by position",
-        steps={pos: step_facts(row) for pos, row in steps.items()},
+        steps=steps,
         elements=inspection.molecule.elements,
         caption=f"Aligned {by} · {steps_words}",
         selected=token,
         block=atom,
         wrong=wrong_atoms(inspection.sample),
         redrawn={block: redrawn_words(checks) for block, checks in tried.items()},
-        totals=facts.totals(inspection),
+        totals=totals(inspection),
         on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
     )
 
 
-def step_facts(row: Mapping[str, Any]) -> StepFacts:
-    """A row of ``steps`` with the pieces of its likeliest tokens; a figure that is not stored is NaN."""
-    return StepFacts(
-        rule=row["rule"] or "",
-        p_raw=_figure(row["p_raw"]),
-        p_lp=_figure(row["p_lp"]),
-        allowed_mass=_figure(row["allowed_mass"]),
-        rank_raw=row["rank_raw"] or 0,
-        entropy_nat=_figure(row["entropy_nat"]),
-        top_k=tuple(
-            TopToken(top["token_id"], top.get("piece", ""), _figure(top["p_raw"]), bool(top["allowed"]))
-            for top in row["top_k"] or ()
-        ),
-    )
+# --- figures ------------------------------------------------------------------------------------------------------
 
 
-def _figure(value: float | None) -> float:
-    return float("nan") if value is None else value
+def tokens_words(sample: Mapping[str, Any]) -> str:
+    """``272 tokens (271 and the end)``: the strip has a column for each of the 271."""
+    if not sample["tokens"]:
+        return ""
+    end = f" ({sample['tokens'] - 1:,} and the end)" if sample["stop_reason"] == "end" else ""
+    return f"{counted(sample['tokens'], 'token')}{end}"
+
+
+def forced_share(sample: Mapping[str, Any]) -> str:
+    """Empty where it is not known."""
+    forced, tokens = sample["forced_tokens"], sample["tokens"]
+    return percent(forced / tokens) if tokens and forced is not None else ""
+
+
+def totals(inspection: Inspected) -> list[tuple[str, str]]:
+    """Of the whole text, for the strip: a name and a figure each."""
+    sample = inspection.sample
+    columns = () if inspection.alignment is None else inspection.alignment.rows
+    split = counted(sum(row.pos is not None for row in columns), "token")  # of a text without ids
+    forced = forced_share(sample)
+    rows = [("Generated", tokens_words(sample) or split)]
+    if not forced:
+        return rows
+    end = ", the end too" if sample["forced_tokens"] > sum(bool(row.forced) for row in columns) else ""
+    return [*rows, ("Forced", f"{sample['forced_tokens']:,} of {sample['tokens']:,} ({forced}){end}")]
+
+
+def drift_words(inspection: Inspected) -> str:
+    """``drift +7 (known in 7 of 15 blocks)``: how many tokens the others need is not known."""
+    drift = inspection.sample["drift"]
+    if drift is None:
+        return ""
+    known, blocks = sum(block["drift"] is not None for block in inspection.blocks), len(inspection.blocks)
+    name = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
+    of = f"(known in {known} of {blocks} blocks)" if known < blocks else f"over {counted(blocks, 'block')}"
+    return f"{name} {signed(drift)} {of}"
+
+
+def _badges(inspection: Inspected) -> None:
+    """What the verdict's sentence does not say.
+
+    Tokens count as the run counts them: with the one that ends the answer, which is no column of the strip.
+    """
+    sample, run = inspection.sample, inspection.run
+    against = run.rmsd_to or "references that are not named"
+    forced, strain, redrawn = forced_share(sample), strain_words(sample), sample["redrawn_blocks"]
+    drift_help = f"{HYPOTHETICAL_HELP} {DRIFT_HELP}" if run.is_hypothetical else DRIFT_HELP
+    badges: list[tuple[str, Literal["blue", "gray"], str | None]] = [
+        (run.model or run.model_family, "blue", None),
+        (f"LP {run.lp_words}" if run.lp else "", "blue", run.lp_record.help),
+        (f"descriptors {run.descriptors}" if run.lp_record.placeholder else "", "gray", DESCRIPTORS_HELP),
+        (f"sample {sample['sample_id']}", "gray", None),
+        (drift_words(inspection), "gray", drift_help),
+        (tokens_words(sample), "gray", None),
+        (f"{forced} forced" if forced else "", "gray", None),
+        (f"drawn anew {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
+        (f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "", "gray", None),
+        (f"strain {strain}" if strain else "", "gray", None),
+    ]
+    with st.container(horizontal=True, gap="small", key="facts"):
+        for text, colour, about in badges:
+            if text:
+                st.badge(escape_markdown(text), color=colour, help=about)
 
 
 # --- below the views ----------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import streamlit as st
 
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
-from engine.figures.words import counted
-from engine.inspection.molecules import Filter, Show, sample_table, worst_words
+from engine.figures.words import angstrom, counted
+from engine.inspection.molecules import Filter, Show, sample_table
 from engine.inspection.runs import RunFacts
 from engine.records import RULE_HELP
 from engine.store.store import Store
@@ -22,17 +22,7 @@ from pages._drift.state import Spot
 from pages._kit.card import card
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
-from pages._shared.rows import (
-    BORDERS_PX,
-    BOX_PX,
-    MORE_COLUMNS,
-    ONE_ROW,
-    ROW_PX,
-    fitting,
-    picked_rows,
-    show_rows,
-    show_steps,
-)
+from pages._shared.rows import BORDERS_PX, ONE_ROW, ROW_PX, picked_rows, show_rows, show_steps
 from pages._shared.sections import fold, is_unfolded, put_unfolded
 from pages._shared.shown import put_shown
 from pages._shared.small_drawing import small_drawing
@@ -42,7 +32,6 @@ from pages._shared.words import signed, visible_text
 KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
 ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
-TABLE_PX = 650  # beside the histogram, or above it in a narrow window
 EVERYTHING = 10_000_000
 SHOWS: dict[str, Show] = {
     "With junk": "junk",
@@ -60,28 +49,20 @@ JUDGED: dict[str, Show] = {
     "Clash": "clash",
 }
 """Filters for runs with verdicts on their molecules."""
-ORDERS: dict[str, tuple[str, bool] | None] = {
+ORDERS: dict[str, tuple[str, bool, str] | None] = {
     "Worst first": None,
     "As written": None,
-    "Most blocks with junk": ("junk_blocks", True),
-    "Most blocks cut": ("cut_blocks", True),
-    "Highest drift": ("drift", True),
-    "Lowest drift": ("drift", False),
-    "Most drawn anew": ("redrawn_blocks", True),
-    "Largest RMSD": ("rmsd_ang", True),
-    "Most strain per heavy atom": ("strain_kcal_per_atom", True),
-    "Most tokens": ("tokens", True),
-    "SMILES": ("smiles", False),
+    "Most blocks with junk": ("junk_blocks", True, "junk"),
+    "Most blocks cut": ("cut_blocks", True, "cut"),
+    "Highest drift": ("drift", True, "drift"),
+    "Lowest drift": ("drift", False, "drift"),
+    "Most drawn anew": ("redrawn_blocks", True, "redrawn"),
+    "Largest RMSD": ("rmsd_ang", True, "RMSD"),
+    "Most strain per heavy atom": ("strain_kcal_per_atom", True, "per atom"),
+    "Most tokens": ("tokens", True, "tokens"),
+    "SMILES": ("smiles", False, "SMILES"),
 }
-COLUMN_OF = {
-    "drift": "drift",
-    "redrawn_blocks": "redrawn",
-    "rmsd_ang": "RMSD",
-    "strain_kcal_per_atom": "per atom",
-    "tokens": "tokens",
-    "smiles": "SMILES",
-}
-"""By what the rows are ordered: the column that shows it, where it is none of the first."""
+"""What of the table, whether the highest come first, and the column that shows it."""
 WORST_HELP = (
     "Worst first: molecules that are not usable (not clean where not judged), by how far their atoms are off (junk as "
     "the group's reader takes it, and the estimate of what a cut lost), then by damaged blocks, cut blocks and RMSD."
@@ -123,7 +104,6 @@ def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunF
             _rows(table, chosen, runs)
             with st.container(horizontal=True):
                 files.buttons(store, table)
-            st.caption(MORE_COLUMNS)
         else:
             st.info("No molecule matches the filters.", icon=":material/filter_alt_off:", title="No match")
             st.button("Clear filters", icon=":material/filter_alt_off:", key="drop_filters", on_click=_clear_filters)
@@ -183,7 +163,7 @@ def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
     chosen = Filter(
         show=(SHOWS | JUDGED).get(_wanted("show"), "all"),
         smiles=_wanted("contains").strip(),
-        worst=EVERYTHING if order == "Worst first" else None,
+        is_worst_first=order == "Worst first",
         bin=state.bar(),
     )
     table = _samples(store, tuple(run.key for run in runs), chosen)
@@ -239,7 +219,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         height=ROW_PX + BORDERS_PX + ROW_HEIGHT * len(rows),
         row_height=ROW_HEIGHT,
         column_config=columns,
-        column_order=fitting(columns, _by_importance(rows[0], is_hypothetical), TABLE_PX - BOX_PX),
+        column_order=_by_importance(rows[0], is_hypothetical),
         key=key,
         on_select=open_selected,
         selection_mode=ONE_ROW,
@@ -297,8 +277,8 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
 def _by_importance(row: Mapping[str, Any], is_hypothetical: bool) -> list[str]:
     """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
     row = dict(sorted(row.items(), key=lambda cell: is_hypothetical and cell[0] in ("drift", "drifts")))
-    by = ORDERS.get(_wanted("order")) or ("", False)
-    first = ("drawing", "run", COLUMN_OF.get(by[0], ""))
+    by = ORDERS.get(_wanted("order")) or ("", False, "")
+    first = ("drawing", "run", by[2])
     return [name for name in dict.fromkeys((*first, *row)) if name in row]
 
 
@@ -378,9 +358,16 @@ def _counts(table: pa.Table, samples: int) -> str:
 
 
 def _worst_words(table: pa.Table, chosen: Spot) -> str:
-    """Of the worst of several molecules: by what it is the worst."""
-    is_worst = _order() == "Worst first" and table.num_rows > 1 and _place_of(table, chosen) == 0
-    return f"{worst_words(table)}." if is_worst else ""
+    """Of the worst of several molecules: what is wrong with it."""
+    if _order() != "Worst first" or table.num_rows < 2 or _place_of(table, chosen) != 0:
+        return ""
+    (first,) = table.slice(0, 1).to_pylist()
+    damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged" if first["bad_blocks"] else ""
+    off = f"atoms off by ≈ {angstrom(lost)} in all" if (lost := round(first["lost_ang"] or 0.0, 2)) else ""
+    words = ", ".join(filter(None, (off, damaged)))
+    if not words and first["rmsd_ang"] is not None:
+        words = f"RMSD {angstrom(first['rmsd_ang'])}"
+    return f"Worst of {table.num_rows:,}{': ' if words else ''}{words}."
 
 
 def _steps(table: pa.Table, chosen: Spot) -> None:

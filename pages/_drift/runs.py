@@ -10,13 +10,14 @@ import streamlit as st
 
 from engine.figures.words import counted
 from engine.inspection.runs import RunFacts, runs_with_samples
+from engine.questions.question import Option
 from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary
 from pages._drift import state
+from pages._kit.card import choose
 from pages._kit.picker import Picker, run_cells, run_columns
-from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import save_run
 from pages._shared.words import run_title
@@ -96,18 +97,10 @@ def choose_one(runs: Sequence[RunFacts]) -> RunFacts:
     if len(runs) == 1:
         return runs[0]
     words = {run.run_id: run_words(run) for run in runs}
-    named = st.query_params.get(ONE)
-    if named not in words and (ids := [run_id for run_id, text in words.items() if text == named]):
-        st.query_params[ONE] = ids[0]  # links once had the words
     alike = Counter(words.values())
+    named = st.query_params.get(ONE)
+    if ids := [run_id for run_id, text in words.items() if text == named]:
+        st.query_params[ONE] = ids[0]  # links once had the words
     titles = {run_id: text if alike[text] == 1 else f"{text} · {run_id}" for run_id, text in words.items()}
-    chosen = by_name(
-        "Run",
-        words,
-        ONE,
-        ONE,
-        usual=runs[0].run_id,
-        format_func=lambda run_id: titles.get(run_id, run_id),
-        width=620,
-    )
-    return next((run for run in runs if run.run_id == chosen), runs[0])
+    chosen = choose(Option(ONE), "Run", titles)
+    return next(run for run in runs if run.run_id == chosen)

@@ -15,7 +15,7 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.inspection.estimates import BlockEstimate
-from engine.inspection.run_resources import number_format
+from engine.inspection.runs import number_format
 from engine.inspection.sample import Inspected
 from engine.live.rescore import Question, costs_work, score_work
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry

@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from engine.inspection.verdict_marks import VerdictMarks, marks_by_sample, worst_first
-from engine.store.store import Store
+from engine.chem.verdict import LOADED
+from engine.inspection.molecules import sample_table
 from pages._live import session
 from pages._live.board import put_sample, shown_sample
-from pages._shared.components.molecule_grid import GridCell, molecule_grid
+from pages._shared.components.molecule_grid import molecule_grid
 from pages._shared.inspected import open_store
 from pages._shared.small_drawing import small_drawing
 from pages._shared.theme import DARK, palette
 
+Row = Mapping[str, Any]  # of ``sample_table``
 HEIGHT_PX = 330
+COLUMNS = "run_id sample_id clean passed stereo_right geometry_right usable checks lost_ang".split()
+CODES = {True: "r", False: "w", None: "-"}
+
+
+def code_of(row: Row) -> str:
+    """Text, stereo, geometry, usable, a letter each: right, damaged (it passes and is not clean), wrong, not known."""
+    text = "r" if row["clean"] else "d" if row["passed"] else "w"
+    return text + "".join(CODES[row[name]] for name in ("stereo_right", "geometry_right", "usable"))
+
+
+def harm_of(row: Row) -> tuple[float, ...]:
+    """Not usable (not right where not judged), Å lost, and how many of the first three are not right: all of a text
+    without a conformer."""
+    code = code_of(row)
+    wrong = 3 if LOADED in (row["checks"] or "").split(", ") else (code[0] != "r") + code[1:3].count("w")
+    return code[3] == "w" or (code[3] == "-" and code[0] != "r"), row["lost_ang"] or 0.0, wrong
+
+
+def worst_first(samples: Sequence[Sequence[Row | None]]) -> list[int]:
+    """Those first with most harm over all lanes; of equals, as they were written."""
+
+    def harm(sample: int) -> list[float]:
+        known = [harm_of(row) for row in samples[sample] if row]
+        return [-sum(harm[part] for harm in known) for part in range(3)]
+
+    return sorted(range(len(samples)), key=harm)
 
 
 def show_grid() -> None:
@@ -25,18 +53,20 @@ def show_grid() -> None:
     run_ids = [lane.run_id if lane.run_id in there else None for lane in lanes]
     if watch.samples < 2 or not any(run_ids):
         return
-    known = _marks(store, tuple(run_id for run_id in run_ids if run_id is not None))
-    marks = [known.get(run_id or "", {}) for run_id in run_ids]
-    order = worst_first(marks, watch.samples)
+    table = sample_table(store, [run_id for run_id in run_ids if run_id is not None]).select(COLUMNS)
+    rows: dict[Any, Row] = {(row["run_id"], row["sample_id"]): row for row in table.to_pylist()}
+    samples = [[rows.get((run_id, sample)) for run_id in run_ids] for sample in range(watch.samples)]
+    order = worst_first(samples)
     generations = watch.lane.plan.plan.generations
 
-    def name(sample: int) -> str:
+    def cell(sample: int) -> tuple[str, int, list[str]]:
         words = f"Molecule {sample // generations + 1}" if len(watch.molecules) > 1 else ""
         more = f"sample {sample % generations + 1}" if generations > 1 else ""
-        return ", ".join(filter(None, (words, more))).capitalize()
+        name = ", ".join(filter(None, (words, more))).capitalize()
+        return name, sample // generations, [code_of(row) if row else "" for row in samples[sample]]
 
     molecule_grid(
-        [GridCell(name(sample), sample // generations, tuple(lane.get(sample) for lane in marks)) for sample in order],
+        list(map(cell, order)),
         [small_drawing(molecule.smiles, palette() is DARK) for molecule in watch.molecules],
         [lane.title for lane in lanes],
         key=f"molecule_grid {hash((session.name(), *order))}",  # places of another order mean others
@@ -45,9 +75,3 @@ def show_grid() -> None:
         on_pick=lambda place: None if place is None else put_sample(order[place]),
         height=HEIGHT_PX,
     )
-
-
-@st.cache_data(max_entries=16, show_spinner="Reading verdicts …")
-def _marks(_store: Store, run_ids: tuple[str, ...]) -> dict[str, dict[int, VerdictMarks]]:
-    """Runs never change."""
-    return marks_by_sample(_store, run_ids)

@@ -1,4 +1,4 @@
-"""Results of the lanes: the shown sample in each, their figures side by side, where they diverge, and downloads."""
+"""The lanes side by side, while they are written and after: the shown sample in each, figures, where they diverge."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
-from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, strip
+from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, progress, strip
 from pages._live.session import Running
 from pages._shared.components.token_strip import Chip, strip_legend, visible
 from pages._shared.errors import escape_markdown
-from pages._shared.inspected import inspected, open_store
+from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
-from pages._shared.tries import still_wrong, thrown_tries
-from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
+from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
 from pages._shared.words import faults, unbroken, verdict, wrong_atoms
 
 MOST_FAILED = 3
@@ -88,7 +87,8 @@ def show_results(shown: int) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         drawing(shown)
-    chips = {lane.number: _chips(lane, shown, seen.get(lane.number), _is_tinted(seen)) for lane in lanes}
+    is_tinted = st.session_state.get(TINT, st.query_params.get(TINT) == "true")  # also before the switch is drawn
+    chips = {lane.number: _chips(lane, shown, seen.get(lane.number), bool(is_tinted)) for lane in lanes}
     with right:
         _options(lanes, entries, seen)
         strip_legend(itertools.chain(*chips.values()), key="live_legend")
@@ -127,12 +127,6 @@ def _options(lanes: list[Running], entries: Mapping[str, Entry], seen: Mapping[i
             all_files(lanes, entries)
 
 
-def _is_tinted(seen: Mapping[int, Inspected]) -> bool:
-    """Also before the switch has read the address."""
-    is_on = st.session_state.get(TINT, st.query_params.get(TINT) == "true")
-    return bool(is_on) and any(sample.steps for sample in seen.values())
-
-
 def _chips(lane: Running, shown: int, seen: Inspected | None, is_tinted: bool) -> list[Chip]:
     if seen is None:
         return chips_in(lane, shown)
@@ -152,13 +146,15 @@ def _outcome(
         conformer(lane, seen, picked_atom(shown))
     elif lane.run_id is not None:
         st.caption("This run was removed. Generate it again.")
-    _unmended(lane, shown)
+    text = lane.watch.texts.get(shown)
+    if text is not None and text.answer is not None and text.answer.guarding is not None:
+        still_wrong([(place.check, place.atoms) for place in text.answer.guarding.unmended])
     if lane.watch.counted.tokens or lane.seen.state != "failed":
         strip(lane, shown, chips)
     if seen is not None:
         conformer_words(seen)
     counters(lane, shown)
-    if lane.watch.texts.get(shown) is not None:
+    if text is not None:
         thrown_tries(lane.watch.thrown(shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}")
     if seen is not None:
         lane_files(lane, entries[seen.run.run_id], shown)
@@ -178,14 +174,6 @@ def show_verdict(seen: Inspected) -> None:
     failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
 
 
-def _unmended(lane: Running, shown: int) -> None:
-    """What the guard left wrong in the sample."""
-    text = lane.watch.texts.get(shown)
-    guarding = None if text is None or text.answer is None else text.answer.guarding
-    if guarding is not None:
-        still_wrong([(place.check, place.atoms) for place in guarding.unmended])
-
-
 # --- all lanes ----------------------------------------------------------------------------------------------------
 
 
@@ -193,12 +181,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
     found = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in found]
-    figures = with_ratios(
-        [
-            figures_of(lane.watch, row) | {"rmsd_samples": row and row.get("rmsd_samples")}
-            for lane, row in zip(lanes, of_runs, strict=True)
-        ]
-    )
+    figures = with_ratios([figures_of(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
     is_guarded = any(lane.watch.is_guarded for lane in lanes)
     rows = [
         {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
@@ -252,3 +235,40 @@ def _divergences(lanes: list[Running], shown: int) -> None:
 
 def _quoted(piece: str) -> str:
     return f"“{escape_markdown(visible(piece))}”" if piece else "the end"
+
+
+# --- while they are written ---------------------------------------------------------------------------------------
+
+TICK_S = 0.25
+"""Between two redraws of the one reader. With several each waits so many times as long: all tabs are drawn by one
+process, and eleven at this pace leave the model a tenth of its time."""
+
+
+def tick_s() -> float:
+    return TICK_S * max(1, session.readers())
+
+
+def show_running(shown: int) -> None:
+    """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
+    tick = tick_s()
+    st.fragment(_draw, run_every=tick)(shown, tick)
+
+
+def _draw(shown: int, tick: float) -> None:
+    is_running = session.poll()
+    lanes = session.lanes()
+    store = open_store()
+    left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
+    with left:
+        drawing(shown)
+    with right:
+        progress(lanes)
+    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
+        with column, st.container(border=True, gap="xsmall"):
+            heading(lane)
+            if (seen := inspected_in(store, lane.run_id, shown)) is not None:
+                show_verdict(seen)  # while other lanes are still written
+            counters(lane, shown)
+            strip(lane, shown, chips_in(lane, shown))
+    if not is_running or not tick / 2 <= tick_s() <= tick * 2:
+        st.rerun()  # the whole page, with results or at another pace

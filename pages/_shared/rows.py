@@ -1,21 +1,14 @@
-"""The selected rows of a table whose selection the page decides, not the table; steps from row to row; its height and
-width."""
+"""The selected rows of a table whose selection the page decides, not the table; steps from row to row; its height."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Container, Hashable, Sequence
+from typing import Literal
 
 import streamlit as st
 
 ROW_PX, BORDERS_PX = 35, 2
 """Of ``st.dataframe``; its header is as high as a row."""
-
-PAGE_PX, BOX_PX = 700, 33
-"""What a window of 1000 pixels leaves a table; of it the boxes that select rows."""
-
-MORE_COLUMNS = "More columns: the eye icon that shows when you hover over the table."
 
 ONE_ROW: Sequence[Literal["single-row", "single-cell"]] = ("single-row", "single-cell")
 """Of a table with one selected row: a click on any of its cells selects it too."""
@@ -25,16 +18,6 @@ def table_height(rows: int, most_px: int | None = None) -> int:
     """Of a table that shows all of its rows, or scrolls at ``most_px``; without a row, it has a line that says so."""
     height = ROW_PX * (max(rows, 1) + 1) + BORDERS_PX
     return height if most_px is None else min(height, most_px)
-
-
-def fitting(columns: Mapping[str, Any], names: Iterable[str], width_px: int = PAGE_PX) -> list[str]:
-    """As many of ``names``, the most important first, as fit ``width_px``, so that no table scrolls sideways.
-
-    The reader can tick the others in the table's own menu, and a file has them all.
-    """
-    order = list(names)
-    ends = itertools.accumulate(columns[name]["width"] for name in order)
-    return [name for name, end in zip(order, ends, strict=True) if end <= width_px]
 
 
 def show_rows(table: str, ids: Sequence[Hashable], selected: Container[Hashable]) -> str:

@@ -16,7 +16,7 @@ from engine.text.align import AlignedToken, align
 from engine.text.blocks import CloseMass
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from pages._shared.components.alignment_strip import StepFacts, TopToken, alignment_strip
+from pages._shared.components.alignment_strip import alignment_strip
 from pages._shared.frame import page
 
 HOSTILE = (
@@ -44,7 +44,7 @@ LONG = 3000
 @dataclass(frozen=True, slots=True)
 class Case:
     columns: tuple[AlignedToken, ...]
-    steps: dict[int, StepFacts]
+    steps: dict[int, dict[str, Any]]
     elements: tuple[str, ...]
 
 
@@ -69,13 +69,8 @@ def stored(choice: str, read_as: str | None = None) -> Case:
     return Case(columns, {step["pos"]: facts(step, tokenizer) for step in steps}, molecule.elements)
 
 
-def facts(step: dict[str, Any], tokenizer: TextTokenizer) -> StepFacts:
-    top = tuple(
-        TopToken(one["token_id"], tokenizer.piece(one["token_id"]), one["p_raw"], one["allowed"])
-        for one in step["top_k"]
-    )
-    names = ("rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat")
-    return StepFacts(**{name: step[name] for name in names}, top_k=top)
+def facts(step: dict[str, Any], tokenizer: TextTokenizer) -> dict[str, Any]:
+    return step | {"top_k": [top | {"piece": tokenizer.piece(top["token_id"])} for top in step["top_k"]]}
 
 
 def hostile() -> Case:
@@ -85,8 +80,9 @@ def hostile() -> Case:
         replace(row, pos=i, token_id=i, piece=piece, template_pos=i, template_piece=HOSTILE[-1 - i], block=i // 4)
         for i, piece in enumerate(HOSTILE)
     )
-    top = tuple(TopToken(i, piece, 0.09, i % 2 == 0) for i, piece in enumerate(HOSTILE))
-    steps = {i: StepFacts(piece, 0.1, 0.2, 0.5, 3, 1.0, top) for i, piece in enumerate(HOSTILE)}
+    top = [{"token_id": i, "piece": one, "p_raw": 0.09, "allowed": i % 2 == 0} for i, one in enumerate(HOSTILE)]
+    known = {"p_raw": 0.1, "p_lp": 0.2, "allowed_mass": 0.5, "rank_raw": 3, "entropy_nat": 1.0, "top_k": top}
+    steps = {i: {"rule": piece, **known} for i, piece in enumerate(HOSTILE)}
     return Case(columns, steps, HOSTILE[:3])
 
 
@@ -94,7 +90,7 @@ def long() -> Case:
     """The same molecule over and over, as one of 3,000 columns."""
     one = stored("group-v2.1")
     columns: list[AlignedToken] = []
-    steps: dict[int, StepFacts] = {}
+    steps: dict[int, dict[str, Any]] = {}
     blocks = len(one.elements)
     for i in range(LONG):
         copy, at = divmod(i, len(one.columns))

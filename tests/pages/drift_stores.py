@@ -25,7 +25,9 @@ from tests.engine.store.reports.documents import DOCUMENT
 
 WITH_JUNK = demo_run("llama", "group-v2.1")
 EXACT = demo_run("qwen", "exact")
-_BY_HARM = sample_table(DEMO_STORE, [WITH_JUNK], Filter(worst=64)).select(["sample_id", "has_steps"]).to_pylist()
+_BY_HARM = (
+    sample_table(DEMO_STORE, [WITH_JUNK], Filter(is_worst_first=True)).select(["sample_id", "has_steps"]).to_pylist()
+)
 WORST: list[int] = [row["sample_id"] for row in _BY_HARM]
 """Of the run with junk: all of its answers pass, and none is clean."""
 WITH_STEPS = next(row["sample_id"] for row in _BY_HARM if row["has_steps"])

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.text.align import AlignedToken
 from pages._shared.components.alignment_columns import digest, packed
-from pages._shared.components.alignment_strip import StepFacts, TopToken, picked_state
+from pages._shared.components.alignment_strip import picked_state
 
 any_text = st.text(st.characters(codec=None))  # lone surrogates too
 ROW = AlignedToken(0, 34, "C", 0, 1, "COPY", -1, 0, 34, "C", "COPY", -1, True, "", 0)
@@ -25,7 +25,11 @@ COLUMNS = (
     AlignedToken(None, None, "", None, None, None, -1, 3, 15, "0", "FREE", 0, None, "left_over", 2),
     AlignedToken(3, 16, "1", 6, 7, "FREE", 0, None, None, "", None, -1, False, "beyond", 1),
 )
-STEP = StepFacts("forced by the template", 0.123456, 1.0, 0.123456, 7, 0.5, (TopToken(34, "C", 0.5, True),))
+TOP = {"token_id": 34, "piece": "C", "p_raw": 0.5, "allowed": True}
+STEP: dict[str, Any] = {
+    "rule": "forced by the template", "p_raw": 0.123456, "p_lp": 1.0, "allowed_mass": 0.123456, "rank_raw": 7,
+    "entropy_nat": 0.5, "top_k": [TOP],
+}  # fmt: skip
 
 
 def test_columns_are_sent_as_lists() -> None:
@@ -50,7 +54,7 @@ def test_a_number_that_was_drawn_anew_is_marked_where_nothing_worse_is() -> None
 
 def test_steps_go_by_generated_position() -> None:
     """A gap has none, and a step for a position that no column has is not sent."""
-    steps = {0: STEP, 2: replace(STEP, rule="anything", rank_raw=1, allowed_mass=0.75), 9: STEP}
+    steps = {0: STEP, 2: STEP | {"rule": "anything", "rank_raw": 1, "allowed_mass": 0.75}, 9: STEP}
     sent = packed(COLUMNS, steps, ())["steps"]
     assert isinstance(sent, dict)
     assert sent["pos"] == [0, 2]
@@ -65,13 +69,19 @@ def test_steps_go_by_generated_position() -> None:
     [(0.99999999, 0.9999), (1.0, 1.0), (1.23456e-9, 1.235e-9), (0.0, 0.0), (math.nan, None), (math.inf, None)],
 )
 def test_a_probability_keeps_four_digits_and_is_never_one_by_rounding(value: float, short: float | None) -> None:
-    sent = packed((ROW,), {0: replace(STEP, p_raw=value)}, ())["steps"]
+    sent = packed((ROW,), {0: STEP | {"p_raw": value}}, ())["steps"]
     assert isinstance(sent, dict)
     assert sent["p_raw"] == [short]
 
 
+def test_steps_that_lack_figures_are_sent_without() -> None:
+    sent = packed((ROW,), {0: dict.fromkeys(STEP)}, ())["steps"]
+    assert isinstance(sent, dict)
+    assert (sent["p_raw"], sent["taken"], sent["rank"], sent["top"]) == ([None], [0.0], [0], [[]])
+
+
 def test_more_allowed_than_all_took_nothing_away() -> None:
-    sent = packed((ROW,), {0: replace(STEP, allowed_mass=1.0000001)}, ())["steps"]
+    sent = packed((ROW,), {0: STEP | {"allowed_mass": 1.0000001}}, ())["steps"]
     assert isinstance(sent, dict)
     assert sent["taken"] == [0.0]
 
@@ -79,13 +89,13 @@ def test_more_allowed_than_all_took_nothing_away() -> None:
 @given(any_text, any_text, any_text)
 def test_whatever_a_piece_holds_can_be_sent(piece: str, rule: str, element: str) -> None:
     column = replace(ROW, piece=piece, template_piece=element)
-    step = replace(STEP, rule=rule, top_k=(TopToken(1, piece, 0.1, False),))
+    step = STEP | {"rule": rule, "top_k": [TOP | {"piece": piece, "allowed": False}]}
     json.dumps(packed([column], {0: step}, [element]), ensure_ascii=False, allow_nan=False).encode()
 
 
 def test_three_thousand_columns_stay_small() -> None:
-    top = tuple(TopToken(15 + i, str(i), 0.123456 / (i + 1), True) for i in range(5))
-    steps = {i: replace(STEP, top_k=top) for i in range(3000)}
+    top = [TOP | {"token_id": 15 + i, "piece": str(i), "p_raw": 0.123456 / (i + 1)} for i in range(5)]
+    steps = {i: STEP | {"top_k": top} for i in range(3000)}
     columns = [replace(ROW, pos=i, template_pos=i, running_drift=i) for i in range(3000)]
     assert len(json.dumps(packed(columns, steps, ()))) < 300 * len(columns)
 

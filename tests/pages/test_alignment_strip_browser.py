@@ -238,12 +238,12 @@ def test_details_follow_the_pointer_and_the_focus(seen: Visit) -> None:
     for part in (
         str(row.token_id),
         str(row.template_id),
-        step.rule,
-        f"Rank before LP{step.rank_raw}",
+        step["rule"],
+        f"Rank before LP{step['rank_raw']}",
         f"Drift so far{row.running_drift:+d}",
     ):
         expect(details).to_contain_text(part)
-    blocked = [token for token in step.top_k if not token.allowed]
+    blocked = [token for token in step["top_k"] if not token["allowed"]]
     expect(details.locator("s")).to_have_count(len(blocked))
     expect(details.locator("li.written")).to_have_count(1)
     column(seen, 0).focus()

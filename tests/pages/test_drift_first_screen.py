@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.figures.words import angstrom
-from engine.inspection.molecules import Filter, sample_table, worst_words
+from engine.inspection.molecules import Filter, sample_table
 from engine.paths import ROOT
 from pages._drift.molecules import FOLD
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -48,17 +48,15 @@ def test_the_default_has_many_samples_where_a_run_has(tmp_path: Path, monkeypatc
 
 
 def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> None:
-    worst = sample_table(DEMO_STORE, [QWEN_JUNK], Filter(worst=64))
+    worst = sample_table(DEMO_STORE, [QWEN_JUNK], Filter(is_worst_first=True))
     assert len(set(worst["has_steps"].to_pylist())) == 2 and not worst["has_steps"][0].as_py()
     app = opened(run=QWEN_JUNK, is_unfolded=True)
     first = worst.slice(0, 1).to_pylist()[0]
     assert first["lost_ang"] == max(ang for ang in worst["lost_ang"].to_pylist() if ang is not None)
     damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged"
-    assert (
-        f"**Worst of 64 by how far its atoms are off: ≈ {angstrom(first['lost_ang'])} in all, {damaged}.** "
-        in words(app)
-    )
-    assert f"**{worst_words(sample_table(DEMO_STORE, [ALLOWED], Filter(worst=64)))}.** " in words(opened(run=ALLOWED))
+    assert f"**Worst of 64: atoms off by ≈ {angstrom(first['lost_ang'])} in all, {damaged}.** " in words(app)
+    lost = sample_table(DEMO_STORE, [ALLOWED], Filter(is_worst_first=True))["lost_ang"][0].as_py()
+    assert f"**Worst of 64: atoms off by ≈ {angstrom(lost)} in all" in words(opened(run=ALLOWED))
     assert any("with a cut, 0 fail the reports' rule, " in fold.label for fold in app.expander)
     assert "Worst of" not in words(opened(run=QWEN_JUNK, order="Most tokens"))
     assert app.code[0].value == worst["smiles"][0].as_py()
@@ -74,8 +72,8 @@ def test_of_clean_texts_the_worst_says_first_what_is_wrong_in_3d_and_the_counts_
     app = opened(run=EXACT, is_unfolded=True)
     assert re.search("In 3D: wrong: [a-z ,]+\\. Passes, decodes and is clean", words(app))
     failing = words(opened(run=demo_run("llama", "group-v4.3"), is_unfolded=True))
-    assert re.search(r"Worst of 64 by number of damaged blocks: [0-9]+ of [0-9]+[^.]*\.\*\* Failed", failing)
-    assert re.search("Worst of 64: of [0-9]+ not usable, by RMSD: [0-9.]+ Å", words(app))
+    assert re.search(r"Worst of 64: [0-9]+ of [0-9]+ blocks damaged\.\*\* Failed", failing)
+    assert re.search(r"Worst of 64: RMSD [0-9.]+ Å", words(app))
     (usable,) = DEMO_STORE.rows("SELECT usable FROM runs WHERE run_id = $1", [EXACT])
     assert any(fold.label.endswith(f"64 clean, {usable['usable']} usable.") for fold in app.expander)
 

@@ -20,7 +20,6 @@ from engine.paths import ROOT
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
-from pages._drift.molecule import step_facts
 from pages._drift.molecules import checks_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
@@ -123,12 +122,6 @@ def test_a_run_may_be_called_as_a_button(tmp_path: Path, monkeypatch: pytest.Mon
     app = AppTest.from_file(str(ROOT / "pages" / "drift.py"), default_timeout=60).run()
     assert not app.exception
     assert app.button(key="ask-steps").label == "Compute token probabilities"
-
-
-def test_steps_that_lack_figures_are_no_numbers() -> None:
-    bare = dict.fromkeys(("rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", "top_k"))
-    facts = step_facts(bare)
-    assert facts.p_raw != facts.p_raw and facts.rank_raw == 0 and facts.top_k == ()
 
 
 def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path) -> None:

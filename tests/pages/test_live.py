@@ -16,7 +16,7 @@ from engine.store.store import Store
 from pages._live import board, conformer, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import FIRST_MOLECULE, read_lines
-from pages._shared import tries as shared_tries
+from pages._shared import verdict_badges
 from pages._shared.inspected import open_store
 from pages._shared.listing import page_files
 from pages._shared.verdict_badges import text_badge
@@ -233,7 +233,7 @@ def test_without_both_lanes_nothing_is_said_of_their_speeds(live: Live) -> None:
 
 
 def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_tries, "MOST_TRIES", 1)
+    monkeypatch.setattr(verdict_badges, "MOST_TRIES", 1)
     app = generated(live, lp1="guarded", lp2="—", lp3="—", retries1="1", back1="2")
     assert not app.exception and not app.error
     assert "**1 · guarded · retries 1, back 2**" in texts(app).replace("\\", "")
@@ -272,7 +272,7 @@ def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, mo
 
 def test_the_text_of_a_try_is_text() -> None:
     thrown = ThrownText(range(1, 3), "stereo", "<img src=x>\u202e")
-    shown = shared_tries._try(thrown, ["[C]", "[N]", "[C@@H]"])
+    shown = verdict_badges._try(thrown, ["[C]", "[N]", "[C@@H]"])
     assert "blocks 1 to 2, [C@@H]: stereo <s>" in shown and "&lt;img" in shown and "\u202e" not in shown
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pages._live import session
-from pages._live.running import TICK_S, tick_s
+from pages._live.results import TICK_S, tick_s
 from tests.service_harness import ServiceHarness, ended
 
 

@@ -38,10 +38,10 @@ def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, mo
     app = generated(live, smiles="CC=O\nCCO", n="2", lp2="—")
     assert not app.exception
     assert drawn["lanes"] == ["1 · none", "2 · exact"] and len(drawn["drawings"]) == 2
-    names = [cell.name for cell in drawn["cells"]]
+    names = [name for name, _, _ in drawn["cells"]]
     assert sorted(names) == [f"Molecule {molecule}, sample {sample}" for molecule in (1, 2) for sample in (1, 2)]
-    wrong = [sum(marks.wrong for marks in cell.marks) for cell in drawn["cells"]]
-    assert wrong == sorted(wrong, reverse=True) and wrong[0] > 0
+    unusable = [sum(code[3] == "w" for code in codes) for _, _, codes in drawn["cells"]]
+    assert unusable == sorted(unusable, reverse=True) and unusable[0] > 0
     assert names[drawn["selected"]] == "Molecule 1, sample 1"
     place = names.index("Molecule 2, sample 2")
     app.session_state[drawn["key"]] = picked_atom(place)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from pages._shared.components import token_strip
-from pages._shared.components.token_strip import Chip, selection, utf16_length
-from pages._shared.components.written import Written, common_length
+from pages._shared.components.token_strip import Chip, Written, common_length, selection, utf16_length
 from tests.pages.component_tests import messages_of, run
 
 texts = st.text("ab", max_size=8)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from engine.errors import visible as visible_char
 from engine.records import Role
@@ -22,36 +22,15 @@ _FORCED_CODES = {None: "-", True: "1", False: "0"}
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TopToken:
-    """One of the model's likeliest tokens at a step, and whether the LP allowed it."""
-
-    token_id: int
-    piece: str
-    p_raw: float
-    allowed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class StepFacts:
-    """What the model thought at one step, before any sampling filter. Entropy is in nat, rank 1 is the likeliest."""
-
-    rule: str
-    p_raw: float
-    p_lp: float
-    allowed_mass: float
-    rank_raw: int
-    entropy_nat: float
-    top_k: tuple[TopToken, ...]
-
-
+Step = Mapping[str, Any]
+"""A row of ``steps`` whose ``top_k`` have their pieces; a figure that is not stored is None."""
 Texts = dict[str, int]
 """Distinct texts, numbered as they come."""
 
 
 def packed(
     columns: Sequence[AlignedToken],
-    steps: Mapping[int, StepFacts],
+    steps: Mapping[int, Step],
     elements: Sequence[str],
     wrong: frozenset[int] = frozenset(),
     redrawn: Mapping[int, str] = _NOTHING,
@@ -99,38 +78,42 @@ def _mark(column: AlignedToken, wrong: frozenset[int], redrawn: Collection[int])
     return "w" if column.block in wrong else "r" if column.block in redrawn else "-"
 
 
-def _steps(
-    columns: Sequence[AlignedToken], steps: Mapping[int, StepFacts], texts: Texts
-) -> dict[str, list[object]] | None:
+def _steps(columns: Sequence[AlignedToken], steps: Mapping[int, Step], texts: Texts) -> dict[str, list[object]] | None:
     """Lists by generated position that has a step, in the order of the columns; None where none was kept."""
     kept = [(column.pos, step) for column in columns if column.pos is not None and (step := steps.get(column.pos))]
     if not kept:
         return None
-    rules = {rule: number for number, rule in enumerate(dict.fromkeys(step.rule for _, step in kept))}
+    rules = {rule: number for number, rule in enumerate(dict.fromkeys(step["rule"] or "" for _, step in kept))}
+    taken = [1 - (1.0 if (allowed := step["allowed_mass"]) is None else allowed) for _, step in kept]
     return {
         "pos": [pos for pos, _ in kept],
         "rules": ["".join(map(visible_char, rule[:DETAIL_CHARS])) for rule in rules],
-        "rule": [rules[step.rule] for _, step in kept],
-        "p_raw": [_short(step.p_raw) for _, step in kept],
-        "p_lp": [_short(step.p_lp) for _, step in kept],
-        "allowed": [_short(step.allowed_mass) for _, step in kept],
-        "taken": [_short(max(0.0, round(1 - step.allowed_mass, 6))) for _, step in kept],  # less is rounding
-        "rank": [step.rank_raw for _, step in kept],
-        "entropy": [_short(step.entropy_nat) for _, step in kept],
+        "rule": [rules[step["rule"] or ""] for _, step in kept],
+        "p_raw": [_short(step["p_raw"]) for _, step in kept],
+        "p_lp": [_short(step["p_lp"]) for _, step in kept],
+        "allowed": [_short(step["allowed_mass"]) for _, step in kept],
+        "taken": [_short(max(0.0, round(mass, 6))) for mass in taken],  # less is rounding
+        "rank": [step["rank_raw"] or 0 for _, step in kept],
+        "entropy": [_short(step["entropy_nat"]) for _, step in kept],
         "top": [
             [
                 part
-                for token in step.top_k
-                for part in (token.token_id, _number(token.piece, texts), _short(token.p_raw), int(token.allowed))
+                for top in step["top_k"] or ()
+                for part in (
+                    top["token_id"],
+                    _number(top.get("piece", ""), texts),
+                    _short(top["p_raw"]),
+                    int(bool(top["allowed"])),
+                )
             ]
             for _, step in kept
         ],
     }
 
 
-def _short(value: float) -> float | None:
+def _short(value: float | None) -> float | None:
     """Four digits, and never 1 for what is only near; None for what is no number, which JSON has no word for."""
-    if not -1e300 < value < 1e300:
+    if value is None or not -1e300 < value < 1e300:
         return None
     short = float(f"{value:.4g}")
     return 0.9999 if short == 1 and value < 1 else short

@@ -15,14 +15,12 @@ from types import MappingProxyType
 import streamlit as st
 
 from engine.text.align import AlignedToken
-from pages._shared.components.alignment_columns import StepFacts, TopToken, digest, packed
+from pages._shared.components.alignment_columns import Step, digest, packed
 from pages._shared.components.atom_picks import OnPick, known
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.components.token_strip import sendable
 
-__all__ = ["StepFacts", "TopToken", "alignment_strip", "picked_state"]
-
-_NO_STEPS: Mapping[int, StepFacts] = MappingProxyType({})
+_NO_STEPS: Mapping[int, Step] = MappingProxyType({})
 _NOTHING: Mapping[int, str] = MappingProxyType({})
 _SIMULATED = "picked_in_test"
 
@@ -32,7 +30,7 @@ def alignment_strip(
     *,
     key: str,
     label: str,
-    steps: Mapping[int, StepFacts] = _NO_STEPS,
+    steps: Mapping[int, Step] = _NO_STEPS,
     elements: Sequence[str] = (),
     caption: str = "",
     selected: int | None = None,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from engine.inspection.molecules import DriftBin, Filter, Show, sample_table, worst_words
+from engine.inspection.molecules import DriftBin, Filter, Show, sample_table
 from engine.inspection.runs import runs_with_samples
 from engine.store.store import Store
 from engine.text.blocks import CUT_KINDS, JUNK_KINDS, KINDS, SOUND, read_block
@@ -128,8 +128,6 @@ def test_every_show_is_tried() -> None:
     assert set(get_args(Show)) == of_texts | {"usable", "wrong", "stereo", "geometry", "clash"}
     with pytest.raises(ValueError, match="show must be one of"):
         Filter(show="bad")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="worst must be at least 0"):
-        Filter(worst=-1)
 
 
 def test_the_smiles_is_plain_text(mixed: Store) -> None:
@@ -140,10 +138,8 @@ def test_the_smiles_is_plain_text(mixed: Store) -> None:
 
 
 def test_the_worst_come_first(mixed: Store) -> None:
-    assert [sample for _, sample in ids(mixed, worst=10)] == [2, 1, 3, 4, 0, 5]
-    assert ids(mixed, worst=1) == [("one", 2)]
-    assert ids(mixed, worst=0) == []
-    assert ids(mixed, worst=3, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
+    assert [sample for _, sample in ids(mixed, is_worst_first=True)] == [2, 1, 3, 4, 0, 5]
+    assert ids(mixed, is_worst_first=True, show="clean") == [("one", 4), ("one", 0), ("one", 5)]
 
 
 def test_the_worst_is_what_lost_most_and_not_what_has_most_blocks_that_lost_nothing(store: Store) -> None:
@@ -163,13 +159,9 @@ def test_the_worst_is_what_lost_most_and_not_what_has_most_blocks_that_lost_noth
     blocks += [block_row(2, n, text="1.0,2.0,3", continued_text="1.0,2.0,3.5", **kinds) for n in range(2)]
     blocks.append(block_row(3, 0, text="1.0,2.0,3.0", continued_text="1.0,2.0,3.5", **kinds))
     write_run(store, "one", samples, blocks)
-    table = sample_table(store, ["one"], Filter(worst=6))
+    table = sample_table(store, ["one"], Filter(is_worst_first=True))
     assert table["sample_id"].to_pylist() == [1, 0, 2, 4, 3, 5]
     assert table["lost_ang"].to_pylist() == [pytest.approx(6.26), 0.0, None, None, 0.5, None]
-    assert worst_words(table) == (
-        "Worst of 6: of 4 not usable, by how far its atoms are off: ≈ 6.26 Å in all, 1 of 9 blocks damaged"
-    )
-    assert worst_words(table.slice(1)).endswith("not usable, by number of damaged blocks: 8 of 9")
 
 
 def test_a_bar_of_a_histogram_chooses_its_samples(mixed: Store) -> None:
@@ -191,7 +183,7 @@ def test_runs_stand_in_the_order_given(mixed: Store) -> None:
 def test_no_run_no_rows_but_all_columns(mixed: Store) -> None:
     assert sample_table(mixed, []).num_rows == 0
     assert sample_table(mixed, ["gone"]).schema == sample_table(mixed, ["one"]).schema
-    assert sample_table(mixed, [], Filter("junk", "C", 3, DriftBin("axis", "x", 0))).num_rows == 0
+    assert sample_table(mixed, [], Filter("junk", "C", True, DriftBin("axis", "x", 0))).num_rows == 0
 
 
 def test_a_run_made_anew_under_its_old_name_is_read_anew(store: Store) -> None:

@@ -14,8 +14,7 @@ import pytest
 from engine.errors import StoreError
 from engine.inspection.memo import Memo, computed_once
 from engine.inspection.molecules import sample_table
-from engine.inspection.run_resources import number_format, placeholder_of, run_tokenizer
-from engine.inspection.runs import choose, run_facts, runs_with_samples
+from engine.inspection.runs import choose, number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
@@ -152,9 +151,7 @@ def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> 
     assert number(DEMO_STORE, replace(entry, files=LocalFiles(Path("elsewhere")))) == 4
 
 
-@pytest.mark.parametrize(
-    "module", ["runs", "molecules", "drifts", "sample", "realign", "lexicon", "estimates", "conformers"]
-)
+@pytest.mark.parametrize("module", ["runs", "molecules", "axes", "sample", "realign", "estimates", "conformers"])
 def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
     """A page loads it: torch alone takes seconds."""
     code = f"import engine.inspection.{module}, sys; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from engine.errors import TokenizerError
-from engine.inspection.run_resources import number_format
-from engine.inspection.runs import run_facts
+from engine.inspection.runs import number_format, run_facts
 from engine.store.reports.format import rule_of
 from engine.store.reports.importing import import_report
 from engine.store.reports.texts import PROMPT_NOT_READ, split_text

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.inspection.lexicon import Lexicon, lexicon_of, script_of
-from engine.inspection.runs import run_facts
 from engine.inspection.sample import inspect_sample
+from engine.questions import ask
+from engine.questions.drift_lexicon import script_of
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
 from tests.engine.store.reports.documents import document, imported, store_in
 
+Row = dict[str, Any]
 QWEN = load_tokenizer("qwen3")
 
 
@@ -30,8 +32,10 @@ def junk_run(store: Store, junk: str, *, steps: bool = False, tokens: bool = Tru
     write_run(store, "one", rows, blocks, known, tokenizer="qwen3", lp="none")
 
 
-def read_lexicon(store: Store, run_id: str) -> Lexicon:
-    return lexicon_of(store, run_facts(store, run_id))
+def read_lexicon(store: Store, run_id: str) -> tuple[list[Row], Row]:
+    """Its pieces, and how they were counted."""
+    tables = ask(store, "drift_lexicon", [run_id]).tables
+    return tables["main"].to_pylist(), tables["about"].to_pylist()[0]
 
 
 @pytest.mark.parametrize("model", ["qwen", "llama"])
@@ -42,35 +46,37 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
         found = inspect_sample(DEMO_STORE, run_id, number)
         assert found.alignment is not None
         marked.update(row.token_id for row in found.alignment.rows if row.mark == "junk")
-    lexicon = read_lexicon(DEMO_STORE, run_id)
-    counts = {piece.token_id: piece.count for piece in lexicon.pieces}
+    pieces, about = read_lexicon(DEMO_STORE, run_id)
+    counts = {piece["token_id"]: piece["count"] for piece in pieces}
     assert marked and all(counts[id_] >= count for id_, count in marked.items())
     stored = DEMO_STORE.rows("SELECT sum(junk_tokens)::INT AS n FROM blocks WHERE run_id = $1", [run_id])
-    assert lexicon.count == stored[0]["n"]
-    assert lexicon.by_token and lexicon.read == lexicon.with_junk
+    assert sum(counts.values()) == stored[0]["n"]
+    assert about["by_token"] and about["read"] == about["with_junk"]
 
 
 def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None:
     junk_run(store, "的的 foo", steps=True, samples=2)
-    pieces = read_lexicon(store, "one").pieces
-    assert [piece.count for piece in pieces] == sorted((piece.count for piece in pieces), reverse=True)
-    chinese = next(piece for piece in pieces if "的" in piece.piece)
-    assert (chinese.script, chinese.samples) == ("CJK", 2)
-    assert QWEN.piece(chinese.token_id or 0) == chinese.piece
-    assert sum(piece.known for piece in pieces) * 2 == sum(piece.count for piece in pieces)  # of sample 0 only
-    assert {piece.mean_p_raw for piece in pieces} <= {0.25, 0.5, 0.75}
+    pieces, _ = read_lexicon(store, "one")
+    counts = [piece["count"] for piece in pieces]
+    assert counts == sorted(counts, reverse=True)
+    chinese = next(piece for piece in pieces if "的" in piece["piece"])
+    assert (chinese["script"], chinese["samples"]) == ("CJK", 2)
+    assert QWEN.piece(chinese["token_id"]) == chinese["piece"]
+    assert sum(piece["tokens_with_p_raw"] for piece in pieces) * 2 == sum(counts)  # of sample 0 only
+    assert {piece["mean_p_raw"] for piece in pieces} <= {0.25, 0.5, 0.75}
 
 
 def test_without_steps_nobody_knows_what_the_model_thought(store: Store) -> None:
     junk_run(store, " foo")
-    (piece,) = read_lexicon(store, "one").pieces
-    assert (piece.piece, piece.script, piece.mean_p_raw, piece.known) == (" foo", "Latin", None, 0)
+    (piece,), _ = read_lexicon(store, "one")
+    assert (piece["piece"], piece["script"]) == ("␣foo", "Latin")
+    assert (piece["mean_p_raw"], piece["tokens_with_p_raw"]) == (None, 0)
 
 
-def test_hostile_pieces_stay_what_they_are(store: Store) -> None:
+def test_hostile_pieces_are_escaped(store: Store) -> None:
     junk_run(store, "\u202e<img")
-    pieces = [piece.piece for piece in read_lexicon(store, "one").pieces]
-    assert any("\u202e" in piece or "\\x" in piece for piece in pieces)
+    pieces = "".join(piece["piece"] for piece in read_lexicon(store, "one")[0])
+    assert "\u202e" not in pieces and ("\\u202e" in pieces or "\\x" in pieces)
 
 
 def test_half_a_character_is_bytes(store: Store) -> None:
@@ -79,16 +85,16 @@ def test_half_a_character_is_bytes(store: Store) -> None:
     ids = [*whole, half, *QWEN.encode(">[O]<1.5,0.5,1.5>[/CONFORMER]")]
     rows = [sample_row(0, text=QWEN.decode(ids), token_ids=ids, tokens=len(ids))]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="\ufffd")], tokenizer="qwen3", lp="none")
-    (piece,) = read_lexicon(store, "one").pieces
-    assert (piece.token_id, piece.script) == (half, "bytes")
-    assert piece.piece.startswith("\\x")
+    (piece,), _ = read_lexicon(store, "one")
+    assert (piece["token_id"], piece["script"]) == (half, "bytes")
+    assert piece["piece"].startswith("\\x")
 
 
 def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
-    lexicon = read_lexicon(store_in(tmp_path), run_id)
-    assert not lexicon.by_token and lexicon.with_junk == 1
-    told = {piece.piece: (piece.token_id, piece.script, piece.count) for piece in lexicon.pieces}
+    pieces, about = read_lexicon(store_in(tmp_path), run_id)
+    assert not about["by_token"] and about["with_junk"] == 1
+    told = {piece["piece"]: (piece["token_id"], piece["script"], piece["count"]) for piece in pieces}
     assert told["amen"] == (None, "Latin", 1)
     assert told["}"] == (None, "punctuation", 1)
 
@@ -96,24 +102,25 @@ def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
 def test_ids_without_their_tokenizer_fall_back_to_text(store: Store) -> None:
     rows = [sample_row(0, text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="的x")], tokenizer="/no/such")
-    assert [(piece.piece, piece.token_id) for piece in read_lexicon(store, "one").pieces] == [("x", None), ("的", None)]
+    pieces, _ = read_lexicon(store, "one")
+    assert [(piece["piece"], piece["token_id"]) for piece in pieces] == [("x", None), ("的", None)]
 
 
 def test_ids_with_a_gap_fall_back_to_text(store: Store) -> None:
     rows = [sample_row(0, text="x", token_ids=[5, None, 7])]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
-    assert not read_lexicon(store, "one").by_token
+    assert not read_lexicon(store, "one")[1]["by_token"]
 
 
 def test_a_prompt_that_does_not_read_is_passed_by(store: Store) -> None:
     rows = [sample_row(0, smiles="C(", text="x", token_ids=[1, 2], tokens=2)]
     write_run(store, "one", rows, [block_row(0, 0, junk_text="x")], tokenizer="qwen3", lp="none")
-    assert read_lexicon(store, "one").pieces == ()
+    assert read_lexicon(store, "one")[0] == []
 
 
 def test_a_clean_run_has_no_lexicon() -> None:
-    lexicon = read_lexicon(DEMO_STORE, demo_run("qwen", "exact"))
-    assert (lexicon.pieces, lexicon.read, lexicon.with_junk) == ((), 0, 0)
+    pieces, about = read_lexicon(DEMO_STORE, demo_run("qwen", "exact"))
+    assert (pieces, about["read"], about["with_junk"]) == ([], 0, 0)
 
 
 @pytest.mark.parametrize(
