@@ -28,7 +28,9 @@ SHIPPED = [
     ("MOSES' molecules", "data/", "MIT: data/LICENSE-moses.txt"),
 ]
 UNNAMED = {  # what their metadata does not say
+    "ipyspeck": "none named in the package",
     "llama_models": "its LICENSE refers to the project's page",
+    "stmol": "MIT, by its LICENSE",
 }
 
 

@@ -33,7 +33,7 @@ from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
 from pages._shared.components.token_strip import Chip, strip_legend, token_strip
-from pages._shared.components.viewer3d import model_of, viewer3d
+from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import escape_markdown
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
@@ -156,10 +156,9 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         return
     st.subheader("A reference conformer against this template", anchor=False)
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
-    conformer, written = st.columns(2, gap="large")
+    conformer, written = st.columns([2, 3], gap="large")
     with conformer:
-        model = model_of(decode(text).mol, "reference conformer")
-        viewer3d([model], key="lab_conformer", label="3D view of the conformer", height=300)
+        show_conformer(decode(text).mol)
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
     annotated = annotate(text, chosen[0])

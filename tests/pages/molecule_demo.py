@@ -13,6 +13,7 @@ from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from pages._shared.components.molecule2d import molecule2d
+from pages._shared.components.view3d import show_conformer
 from pages._shared.components.viewer3d import Model3d, model_of, viewer3d
 from pages._shared.frame import page
 from pages._shared.theme import palette
@@ -31,7 +32,7 @@ MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexib
 
 page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
-START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False}
+START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False, "framed": False}
 
 
 def clear() -> None:
@@ -48,6 +49,7 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     shown = st.toggle("Shown", key="in sight")
     st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
+    framed = st.toggle("Frame", key="framed")
 
 
 def pick(atom: int | None) -> None:
@@ -113,5 +115,7 @@ if shown:
                     marks={1: "junk", 2: "cut", 3: "wrong"},
                     on_pick=pick,
                 )
+if framed and choice in MOLECULES:
+    show_conformer(conformers(MOLECULES[choice])[0], alt="A conformer")
 st.text(f"atom: {state.get('atom')}")
 st.text(f"told: {state.get('told', [])}")

@@ -334,6 +334,13 @@ def test_the_wheel_scrolls_the_page_until_the_view_was_clicked(seen: Visit) -> N
     )
 
 
+def test_a_conformer_draws_in_its_frame(seen: Visit) -> None:
+    seen.press("Frame")
+    frame = seen.page.frame_locator("iframe")
+    expect(frame.locator("canvas")).to_have_count(1)
+    expect(seen.page.locator("iframe")).to_have_attribute("title", "A conformer")
+
+
 def test_a_browser_without_webgl_is_told(browser: Browser, server: Server) -> None:
     with visit(browser, server) as seen, closing(seen.page):  # no later visit gets its tab
         seen.page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")

@@ -69,8 +69,8 @@ def test_hostile_text_is_text(browser: Browser, server: Server) -> None:
 def test_a_molecule_in_two_and_three_dimensions(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/tokenizer_lab?text=CC%3DO") as seen:
         expect(seen.page.get_by_text("A reference conformer against this template")).to_be_visible()
-        view = seen.page.get_by_label("3D view of the conformer")
-        expect(view.locator("canvas").first).to_be_visible(timeout=60_000)
+        frame = seen.page.frame_locator("iframe").first
+        expect(frame.locator("canvas").first).to_be_visible(timeout=60_000)
         assert seen.outside == []
 
 

@@ -1,11 +1,14 @@
-"""The Python side of the 3D view: models, what reaches a script, what travels, how a pick is handed on."""
+"""The Python side of both 3D views: models, what reaches a script, what travels, how a pick is handed on."""
 
 from __future__ import annotations
 
+import re
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
+import streamlit
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 from streamlit.testing.v1 import AppTest
@@ -13,9 +16,10 @@ from streamlit.testing.v1 import AppTest
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError
-from pages._shared.components import viewer3d
+from pages._shared.components import view3d, viewer3d
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.viewer3d import model_of, picked_atom
+from pages._shared.theme import LIGHT
 from tests.pages.component_tests import messages_of, run
 
 HOSTILE = "</script><script>alert(1)</script>"
@@ -119,7 +123,54 @@ def missing() -> None:
     raise AssetError("3Dmol.js is missing", "Run `make prepare`")
 
 
-def test_without_the_script_the_view_says_so(monkeypatch: pytest.MonkeyPatch, sent: list[dict[str, Any]]) -> None:
+def test_without_the_script_both_views_say_so(monkeypatch: pytest.MonkeyPatch, sent: list[dict[str, Any]]) -> None:
     monkeypatch.setattr(viewer3d, "three_d_mol", missing)
+    monkeypatch.setattr(view3d, "three_d_mol", missing)
     run(AppTest.from_function(view_page))
     assert "make prepare" in sent[0]["missing"]
+    page = AppTest.from_function(frame_page).run()
+    assert "3Dmol\\.js is missing" in page.info[0].value
+
+
+def frame_page() -> None:
+    from engine.chem.conformers import reference_conformers
+    from engine.chem.smiles import parse_smiles
+    from pages._shared.components.view3d import show_conformer
+
+    mol = reference_conformers(parse_smiles("CC(=O)N"), 1, seed=0)
+    mol.SetProp("_Name", "</script><script>alert(1)</script>")
+    show_conformer(mol, alt="a conformer")
+
+
+def test_a_frame_has_a_model_and_nothing_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(streamlit, "iframe", lambda source, **look: frames.append((source, look)))
+    assert not AppTest.from_function(frame_page).run().exception
+    [(source, look)] = frames
+    assert look["alt"] == "a conformer"
+    assert source.count(".addModel(") == 1
+    assert LIGHT.surface in source
+    assert "alert" not in source
+    assert set(re.findall(r"https?://[^\"' ]+", source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}
+
+
+def test_parallel_sessions_keep_their_own_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """stmol's module is one for all; who draws at the same time gets his own description all the same."""
+    seen: dict[int, list[str]] = {}
+    both = threading.Barrier(2)
+
+    def iframe(source: str, *, height: int, alt: str) -> None:
+        seen.setdefault(threading.get_ident(), []).append(alt)
+
+    class View:
+        def _make_html(self) -> str:
+            both.wait(timeout=30)  # both are inside stmol now
+            return "<p>"
+
+    monkeypatch.setattr(streamlit, "iframe", iframe)
+    threads = [threading.Thread(target=view3d._showmol, args=(View(), 300, f"view {i}")) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(seen.values()) == [["view 0"], ["view 1"]]

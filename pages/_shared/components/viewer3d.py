@@ -1,6 +1,6 @@
 """A 3D view that stays: the camera outlives reruns, atoms can be walked through and picked, colours follow the theme.
 
-It draws with 3Dmol.js in the page itself. Models are mol blocks that RDKit
+It draws with the same 3Dmol.js as ``view3d``, in the page itself in place of a frame. Models are mol blocks that RDKit
 wrote; names are untrusted text. What is selected is Python's word, as in the 2D drawing.
 """
 
