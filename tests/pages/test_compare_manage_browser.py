@@ -84,8 +84,9 @@ def test_a_job_of_two_runs_is_stopped_and_its_begun_run_resumed(
         stop.click()
         expect(stop).to_have_count(0, timeout=RUN_LIMIT_MS)
         page.get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("This deletes 1 run permanently")).to_be_visible()  # the begun one, not the control
         page.get_by_role("button", name="Delete permanently").click()
-        expect(page.get_by_text("Deleted 1 run", exact=True)).to_be_visible()  # the begun one, not the control
+        expect(page.get_by_text("Deleted 1 run", exact=True)).to_be_visible()
         assert [entry.id for entry in own_store.found().entries] == before
         expect_harmless(seen)
 
