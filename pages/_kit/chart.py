@@ -103,7 +103,8 @@ def figure_of(
                 trace["customdata"] = [row.get(chart.picks.rpartition(":")[2]) for row in part] if chart.picks else None
                 shown.add(name)
                 traces.append(trace)
-    lanes = len(categories) or 1
+    most_lines = max((on_axis(name).count("<br>") for name in categories), default=0)
+    lanes = (len(categories) or 1) * (1 + most_lines / 2)
     legend = 34 if any(trace.get("showlegend") for trace in traces) else 0
     height = 330 if not categories and not chart.split else (90 + legend + 30 * lanes) * (down if chart.split else 1)
     height = (
@@ -174,7 +175,7 @@ def axis_of(
         )
     if chart.kind == "bars" and chart.text and axis not in chart.log:  # room for the words at both ends
         ends = [0.0, *values, *(row[chart.low] for row in rows if chart.low)]
-        room = 0.12 * (max(ends) - min(ends))
+        room = 0.18 * (max(ends) - min(ends))
         found["range"] = [min(ends) - room * (min(ends) < 0), max(ends) + room * (max(ends) > 0)]
     if axis in chart.log:
         found |= {
