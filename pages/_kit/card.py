@@ -119,10 +119,8 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
                  "help": option.help or None}  # fmt: skip
     lengths = [len(words) for words in choices.values()]
     if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
-        words = more.pop("format_func")  # buttons are Markdown, a list is not
-        chosen = st.segmented_control(
-            label, values, required=True, format_func=lambda value: escape_markdown(words(value)), **more
-        )
+        more["format_func"] = lambda value: escape_markdown(choices.get(value, str(value)))  # buttons are Markdown
+        chosen = st.segmented_control(label, values, required=True, **more)
     else:
         chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)
     put_shown(**{option.name: chosen})
