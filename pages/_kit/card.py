@@ -119,6 +119,7 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
                  "help": option.help or None}  # fmt: skip
     lengths = [len(words) for words in choices.values()]
     if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
+        more["format_func"] = lambda value: escape_markdown(choices.get(value, str(value)))  # buttons are Markdown
         chosen = st.segmented_control(label, values, required=True, **more)
     else:
         chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)

@@ -66,6 +66,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_ser
 def test_a_job_of_two_runs_is_stopped_and_its_begun_run_resumed(
     browser: Browser, own_server: Server, own_store: Store
 ) -> None:
+    before = [entry.id for entry in own_store.found().entries]
     job = f"{MANAGE}&run_model=demo-llama%3Aearly&run_lp=exact&run_lp=guarded&run_first=2000"
     with visit(browser, own_server, job) as seen:
         page = seen.page
@@ -83,8 +84,10 @@ def test_a_job_of_two_runs_is_stopped_and_its_begun_run_resumed(
         stop.click()
         expect(stop).to_have_count(0, timeout=RUN_LIMIT_MS)
         page.get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("This deletes 1 run permanently")).to_be_visible()  # the begun one, not the control
         page.get_by_role("button", name="Delete permanently").click()
-        expect(page.get_by_text("Tick runs in the table")).to_be_visible()
+        expect(page.get_by_text("Deleted 1 run", exact=True)).to_be_visible()
+        assert [entry.id for entry in own_store.found().entries] == before
         expect_harmless(seen)
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 from engine.store.files import LocalFiles
 from engine.store.reported import publish_traces
 from engine.store.store import Store
+from engine.store.trace_schema import TRACE
 from tests.pages.browser import (
     ROOT,
     Browser,
@@ -54,26 +55,27 @@ def stays_within(seen: Visit, width: int) -> None:
 
 
 @of_soak
-def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server) -> None:
+def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server, store: Store) -> None:
+    none, exact = (f"made.json · {entry.id}" for entry in store.found(TRACE).entries if entry.row.get("run_id"))
     with visit(browser, server, "/profiles") as seen:
-        expect(legend(seen).last).to_have_text(re.compile("exact"))
+        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
         open_picker(seen)
         click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
-        expect(seen.page.get_by_text("At most 2 traces, so this leaves out made")).to_be_visible()
-        expect(legend(seen).last).to_have_text("a GPU · imported")
+        expect(seen.page.get_by_text(f"At most 2 traces, so this leaves out {none}")).to_be_visible()
+        expect(legend(seen)).to_have_text(["made.json (control)", "a GPU · imported"])
         expect(seen.page.get_by_text("Not comparable: one is work of a device").first).to_be_visible()
         click_row(seen, 0, 1)
-        expect(legend(seen).first).to_have_text("a GPU · imported (control)")
+        expect(legend(seen)).to_have_text(["a GPU · imported (control)", "made.json"])
         click_row(seen, 0, 0)
-        expect(legend(seen).last).to_have_text(re.compile("exact"))
+        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
         seen.page.get_by_role("combobox", name=re.compile("Control")).click()
-        seen.page.get_by_role("option", name=re.compile("exact")).click()
-        expect(legend(seen).last).to_have_text(re.compile("none"))
-        expect(seen.page.get_by_text("by the clock (15.3 µs to 30.5 µs)")).to_be_visible()
+        seen.page.get_by_role("option", name=exact).click()
+        expect(legend(seen)).to_have_text([f"{exact} (control)", none])
+        expect(seen.page.get_by_text("in work (2.50 µs to 9.50 µs)")).to_be_visible()
         expect_harmless(seen)
         link = seen.page.url.removeprefix(server.url)
     with visit(browser, server, link) as seen:
-        expect(legend(seen).last).to_have_text(re.compile("none"))
+        expect(legend(seen)).to_have_text([f"{exact} (control)", none])
         open_picker(seen)
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick traces in the table.")).to_be_visible()

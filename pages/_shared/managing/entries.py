@@ -90,7 +90,8 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
             ticked = [id_ for id_ in ticked if named or id_ != control]
             st.query_params[managed.parameter] = [*kept, *ticked] or [""]
 
-    key = show_rows(f"managed {noun}", shown, ids)
+    # Another table once the address names some: the browser's box of the control is no tick of its reader's.
+    key = show_rows(f"managed {noun}" if named else f"managed {noun}, control", shown, ids)
     config: dict[str, Any] = {column.name: st.column_config.Column(help=column.what) for column in kind.main}
     config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
     config["state"] = st.column_config.TextColumn() if begun or len(rows) > len(own_ids) else None

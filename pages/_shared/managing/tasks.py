@@ -84,6 +84,8 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             there = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else there
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
+        for log in [log for log in found.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
+            st.caption(f":material/warning: {escape_markdown(log.id + ': ' + str(log.row.get('notes')))}")
 
 
 def _buttons(store: Store, task: Task, seen: TaskSnapshot, found: Brought) -> None:
