@@ -50,10 +50,9 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
 def show(store: Store) -> None:
     """Draw them, newest first; they are redrawn while one is running."""
     tasks = task_queue().tasks()
-    is_busy = any(not seen.has_ended for _, seen in tasks)
     # The page that is drawn now shows what those that have ended brought.
     ended = {task.number for task, seen in tasks if seen.has_ended}
-    (st.fragment(run_every=TICK_S)(_draw) if is_busy else _draw)(store, ended)
+    (st.fragment(run_every=TICK_S)(_draw) if len(ended) < len(tasks) else _draw)(store, ended)
 
 
 def _draw(store: Store, ended: set[int]) -> None:
@@ -70,8 +69,8 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
     found = brought(store, seen) if seen.has_ended else {}
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            title = f"**{escape_markdown(task.title)}**"
-            st.markdown(f"{SYMBOLS[seen.state]} {title} · {_standing(seen, found)}", width="stretch")
+            title = f"{SYMBOLS[seen.state]} **{escape_markdown(task.title)}**"
+            st.markdown(f"{title} · {_standing(seen, found)}", width="stretch")
             with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
                 st.code(task.command, language=None, wrap_lines=True)
                 st.code("\n".join(seen.log), language=None, wrap_lines=True)
@@ -123,9 +122,8 @@ def _standing(seen: TaskSnapshot, found: Brought) -> str:
     stopped = "stopped" + (f" after {took}" if seen.seconds else "")
     if not seen.parts:
         return f"{stopped}; nothing was begun"
-    whole, done = seen.parts[0].parts, sum(part.has_ended for part in seen.parts)
-    begun = len(seen.parts) - done
-    return f"{stopped}: {done} of {whole} done, {begun} begun, {whole - done - begun} not begun"
+    whole, told, done = seen.parts[0].parts, len(seen.parts), sum(part.has_ended for part in seen.parts)
+    return f"{stopped}: {done} of {whole} done, {told - done} begun, {whole - told} not begun"
 
 
 def progress_words(seen: TaskSnapshot) -> str:
