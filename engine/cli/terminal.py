@@ -333,7 +333,7 @@ def text_lines(document: Any, columns: str = "") -> Iterator[str]:
 
 
 def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
-    """Without columns that have no value. The last one is never shortened."""
+    """Without columns that have no value. The last one is never shortened, nor the name of a file."""
 
     def text_of(row: Row, name: str, most: int) -> str:
         part, _, whole = name.partition("%")
@@ -343,7 +343,7 @@ def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
 
     names = columns.split() or list(dict.fromkeys(name for row in rows for name in row))
     kept = [name for name in names if any(text_of(row, name, 1) for row in rows)]
-    cells = [[text_of(row, name, 10_000 if name == kept[-1] else MOST_CELL) for name in kept] for row in rows]
+    cells = [[text_of(row, name, 10_000 if name in (kept[-1], "file") else MOST_CELL) for name in kept] for row in rows]
     return table_lines([name.partition("%")[0] for name in kept], lambda: cells)
 
 

@@ -43,7 +43,7 @@ out wrong: a large UHUGEINT negative, a list of bare NULLs with some missing."""
 NESTED = frozenset({"array", "list", "map", "struct", "tuple"})
 MOST_LEVELS = 30  # of lists and structs in each other; Arrow has an end at 64, a map having two levels
 ROWS_PER_BATCH = 1024
-MOST_HEADER = 1 << 16  # characters of the columns' names and types
+MOST_HEADER = 1 << 17  # characters of the columns' names and types
 
 VALUE, LIST = 24, 64  # bytes of a value in Python, and of a list or struct besides what is in it
 
