@@ -63,9 +63,7 @@ def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
     for _ in range(3):
         box = _at_rest(spot)
         seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
-        seen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        seen.page.mouse.down()
-        seen.page.mouse.up()
+        seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
         with suppress(AssertionError):
             return expect(result).to_be_visible(timeout=LIMIT_MS / 3)
     raise AssertionError(f"a click on the chart does not lead to {result}")

@@ -229,8 +229,7 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         open_picker(seen, 1)
         expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(3)  # of molecules, judged texts, blocks
         grid = seen.page.locator("[data-testid=stDataFrame]:visible .dvn-scroller").first
-        fits = "grid => grid.scrollHeight <= grid.clientHeight"
-        assert grid.evaluate(fits)  # the page keeps its wheel
+        assert grid.evaluate("grid => grid.scrollHeight <= grid.clientHeight")  # the page keeps its wheel
         click_row(seen, 0, 2, 66, left_px=300)  # its words, on the page of rows 11 to 20
         expect(seen.page).to_have_url(re.compile("sample=12&order"))
         expect(seen.page.get_by_text("row 13 of 64")).to_be_visible()
