@@ -41,6 +41,15 @@ def principal_axis_frame(xyz: ArrayLike) -> Array:
     return np.asarray(unit @ _axes(unit).T * (reach * magnitude), dtype=np.float64)
 
 
+def principal_axes(xyz: ArrayLike) -> Array:
+    """The frame's axes as rows [3, 3], a proper rotation; those of space where all points lie in one place."""
+    points = _checked(xyz)
+    unit = points / (np.abs(points).max() or 1.0)
+    unit = unit - unit.mean(axis=0)
+    reach = float(np.abs(unit).max())
+    return np.eye(3) if reach < 1e-13 else _axes(unit / reach)
+
+
 def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
     conformer_ids(mol)

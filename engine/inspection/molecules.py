@@ -9,14 +9,13 @@ in the middle of its numbers. ``missing_z`` alone is neither: the model itself e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from engine.chem.verdict import GRAPH
 from engine.inspection.axes import AXES, axis_drifts
@@ -29,25 +28,24 @@ from engine.store.views import WALL_PART_S
 MOST_KEPT = 4
 """Tables that are kept, so that another filter need not read a million blocks again."""
 
-Show = Literal[
-    "all", "junk", "cut", "failed", "undecoded", "unverified", "clean", "usable", "wrong", "stereo", "geometry", "clash"
-]  # fmt: skip
-SHOWS: dict[Show, Any] = {
-    "all": pc.scalar(True),
-    "junk": pc.field("junk_blocks") > 0,
-    "cut": pc.field("cut_blocks") > 0,
-    "failed": ~pc.field("passed"),
-    "undecoded": ~pc.field("decodes"),
-    "unverified": pc.field("unverified_blocks") > 0,
-    "clean": pc.field("clean"),
-    "usable": pc.field("usable"),
-    "wrong": ~pc.field("stereo_right") | ~pc.field("geometry_right") | pc.match_substring(pc.field("checks"), GRAPH),
-    "stereo": ~pc.field("stereo_right"),
-    "geometry": ~pc.field("geometry_right"),
-    "clash": pc.match_substring(pc.field("checks"), "clash"),
+SHOWS: dict[str, Any] = {
+    "With junk": pc.field("junk_blocks") > 0,
+    "Cut": pc.field("cut_blocks") > 0,
+    "Failed": ~pc.field("passed"),
+    "Does not decode": ~pc.field("decodes"),
+    "Unverified": pc.field("unverified_blocks") > 0,
+    "Clean": pc.field("clean"),
 }
-"""Those of the molecule are only true of samples that were judged: without a conformer there is nothing wrong."""
-
+JUDGED: dict[str, Any] = {
+    "Usable": pc.field("usable"),
+    "Molecule wrong": ~pc.field("stereo_right")
+    | ~pc.field("geometry_right")
+    | pc.match_substring(pc.field("checks"), GRAPH),
+    "Stereo wrong": ~pc.field("stereo_right"),
+    "Geometry wrong": ~pc.field("geometry_right"),
+    "Clash": pc.match_substring(pc.field("checks"), "clash"),
+}
+"""Only true of samples whose molecule was judged: without a conformer there is nothing wrong."""
 
 By = Literal["run", "tokenizer", "lp", "element", "axis"]
 BYS: tuple[By, ...] = get_args(By)
@@ -68,20 +66,6 @@ class DriftBin:
     by: By
     group: str
     drift: int
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which samples are wanted. ``smiles`` is a part of the SMILES as it is written, so ``c`` is not ``C``."""
-
-    show: Show = "all"
-    smiles: str = ""
-    is_worst_first: bool = False
-    bin: DriftBin | None = None  # with a block of this drift
-
-    def __post_init__(self) -> None:
-        if self.show not in SHOWS:
-            raise ValueError(f"show must be one of {', '.join(SHOWS)}, got {self.show!r}")
 
 
 _BLOCKS = """
@@ -122,7 +106,15 @@ WHERE list_contains($runs, samples.run_id) ORDER BY list_position($runs, samples
 """
 
 
-def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = None) -> pa.Table:
+def sample_table(
+    store: Store,
+    run_ids: Sequence[str],
+    show: str = "",
+    smiles: str = "",
+    bin: DriftBin | None = None,
+    *,
+    is_worst_first: bool = False,
+) -> pa.Table:
     """One row per sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
@@ -130,55 +122,41 @@ def sample_table(store: Store, run_ids: Sequence[str], filter: Filter | None = N
     ``wall_part_s`` its part of the run's wall time, ``lost_ang`` how far damage puts its atoms off, added up over its
     blocks where known, ``drift`` the sum over its blocks with ``drift_min`` and ``drift_max``, ``drifts`` one a block
     in their order and null where not known. Unless the worst come first, the order is that of the runs given, then of
-    their samples.
+    their samples. ``show`` is of ``SHOWS`` or ``JUDGED``, or all; ``smiles`` a part of the SMILES as it is written, so
+    ``c`` is not ``C``; of ``bin`` are the samples with a block of this drift.
     """
-    wanted = filter or Filter()
     runs = {run.run_id: run for run in runs_with_samples(store)}
     chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
-    found = _whole_table(store, *chosen).filter(SHOWS[wanted.show])
-    if wanted.smiles:
-        found = found.filter(pc.match_substring(found["smiles"], wanted.smiles))
-    if wanted.bin is not None:
-        found = _inside(found, store.table(*members(store, run_ids, wanted.bin)), run_ids)
-    return _worst_first(found) if wanted.is_worst_first else found
+    found = _whole_table(store, *chosen).filter((SHOWS | JUDGED).get(show, pc.scalar(True)))
+    if smiles:
+        found = found.filter(pc.match_substring(found["smiles"], smiles))
+    if bin is not None:
+        inside = members(store, chosen, bin)
+        found = found.filter(pa.array([key in inside for key in _keys(found)], pa.bool_()))
+    return _worst_first(found) if is_worst_first else found
 
 
-def members(store: Store, run_ids: Sequence[str], bin: DriftBin) -> tuple[str, dict[str, Any]]:
-    """The samples that have a block, or a coordinate, of this bar, as a query: ``run_id`` and ``sample_id``."""
+def members(store: Store, runs: Sequence[RunFacts], bin: DriftBin) -> set[tuple[str, int]]:
+    """The samples, by run, that have a block, or a coordinate, of this bar."""
     if bin.by == "axis":
-        place = AXES.index(bin.group) if bin.group in AXES else None
-        pairs = [
-            (run.run_id, sample_id)
-            for run in runs_with_samples(store)
-            if place is not None and run.run_id in run_ids
-            for sample_id in axis_drifts(store, run).samples(place or 0, bin.drift)
-        ]
-        parameters = {"bin_runs": [run_id for run_id, _ in pairs], "bin_samples": [sample for _, sample in pairs]}
-        return "SELECT unnest($bin_runs::VARCHAR[]) AS run_id, unnest($bin_samples::INT[]) AS sample_id", parameters
+        axis = [place for place, name in enumerate(AXES) if name == bin.group]
+        drifts = [(run.run_id, axis_drifts(store, run)) for run in runs if axis]
+        return {(run_id, sample) for run_id, of_run in drifts for sample in of_run.samples(axis[0], bin.drift)}
     sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
-        WHERE list_contains($bin_runs, blocks.run_id) AND {GROUPS[bin.by]} = $bin_group AND drift = $bin_drift"""
-    return sql, {"bin_runs": list(run_ids), "bin_group": bin.group, "bin_drift": bin.drift}
+        WHERE list_contains($runs, blocks.run_id) AND {GROUPS[bin.by]} = $group AND drift = $drift"""
+    parameters = {"runs": [run.run_id for run in runs], "group": bin.group, "drift": bin.drift}
+    return set(_keys(store.table(sql, parameters)))
+
+
+def _keys(table: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True)
 
 
 @computed_once(MOST_KEPT)
 def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
     ids = [run.run_id for run in runs]
     table, lost = store.table(_TABLE, {"runs": ids}), lost_by_sample(store, ids)
-    keys = zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True)
-    return table.append_column("lost_ang", pa.array([lost.get(key) for key in keys], pa.float64()))
-
-
-def _inside(table: pa.Table, inside: pa.Table, run_ids: Sequence[str]) -> pa.Table:
-    """The rows whose run and sample are in the other table."""
-    runs = pa.array(dict.fromkeys(run_ids), pa.string())
-    return table.filter(np.isin(_numbers(table, runs), _numbers(inside, runs)))
-
-
-def _numbers(table: pa.Table, runs: pa.Array) -> NDArray[np.int64]:
-    """Run and sample in one number."""
-    number = pc.index_in(table["run_id"], value_set=runs).to_numpy().astype(np.int64)
-    found: NDArray[np.int64] = (number << 32) + table["sample_id"].to_numpy()
-    return found
+    return table.append_column("lost_ang", pa.array([lost.get(key) for key in _keys(table)], pa.float64()))
 
 
 def _worst_first(table: pa.Table) -> pa.Table:

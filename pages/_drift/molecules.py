@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import streamlit as st
 from engine.chem.verdict import check_words
 from engine.errors import DriftscopeError
 from engine.figures.words import angstrom, counted
-from engine.inspection.molecules import Filter, Show, sample_table
+from engine.inspection.molecules import JUDGED, SHOWS, sample_table
 from engine.inspection.runs import RunFacts
 from engine.records import RULE_HELP
 from engine.store.store import Store
@@ -33,36 +34,20 @@ KEY, FOLD = "drift_molecules", "molecules_open"
 ROWS_PER_PAGE = 10  # all in sight: a table that scrolls would take the page's wheel
 ROW_HEIGHT = 66  # from 65 on, Streamlit lets texts wrap
 EVERYTHING = 10_000_000
-SHOWS: dict[str, Show] = {
-    "With junk": "junk",
-    "Cut": "cut",
-    "Failed": "failed",
-    "Does not decode": "undecoded",
-    "Unverified": "unverified",
-    "Clean": "clean",
-}
-JUDGED: dict[str, Show] = {
-    "Usable": "usable",
-    "Molecule wrong": "wrong",
-    "Stereo wrong": "stereo",
-    "Geometry wrong": "geometry",
-    "Clash": "clash",
-}
-"""Filters for runs with verdicts on their molecules."""
-ORDERS: dict[str, tuple[str, bool, str] | None] = {
+ORDERS: dict[str, tuple[str, bool] | None] = {
     "Worst first": None,
     "As written": None,
-    "Most blocks with junk": ("junk_blocks", True, "junk"),
-    "Most blocks cut": ("cut_blocks", True, "cut"),
-    "Highest drift": ("drift", True, "drift"),
-    "Lowest drift": ("drift", False, "drift"),
-    "Most drawn anew": ("redrawn_blocks", True, "redrawn"),
-    "Largest RMSD": ("rmsd_ang", True, "RMSD"),
-    "Most strain per heavy atom": ("strain_kcal_per_atom", True, "per atom"),
-    "Most tokens": ("tokens", True, "tokens"),
-    "SMILES": ("smiles", False, "SMILES"),
+    "Most blocks with junk": ("junk_blocks", True),
+    "Most blocks cut": ("cut_blocks", True),
+    "Highest drift": ("drift", True),
+    "Lowest drift": ("drift", False),
+    "Most drawn anew": ("redrawn_blocks", True),
+    "Largest RMSD": ("rmsd_ang", True),
+    "Most strain per heavy atom": ("strain_kcal_per_atom", True),
+    "Most tokens": ("tokens", True),
+    "SMILES": ("smiles", False),
 }
-"""What of the table, whether the highest come first, and the column that shows it."""
+"""What of the table, and whether the highest come first."""
 WORST_HELP = (
     "Worst first: molecules that are not usable (not clean where not judged), by how far their atoms are off (junk as "
     "the group's reader takes it, and the estimate of what a cut lost), then by damaged blocks, cut blocks and RMSD."
@@ -160,13 +145,10 @@ def _order() -> str:
 
 def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
     order = _order()
-    chosen = Filter(
-        show=(SHOWS | JUDGED).get(_wanted("show"), "all"),
-        smiles=_wanted("contains").strip(),
+    table = sample_table(
+        store, [run.run_id for run in runs], _wanted("show"), _wanted("contains").strip(), state.bar(),
         is_worst_first=order == "Worst first",
-        bin=state.bar(),
-    )
-    table = _samples(store, tuple(run.key for run in runs), chosen)
+    )  # fmt: skip
     if state.only_cut():
         table = table.filter(pc.greater(table["cut_blocks"], 0))
     by = ORDERS.get(order)  # nothing of an address that names no order
@@ -175,12 +157,6 @@ def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
         sort_keys = [(by[0], "descending" if by[1] else "ascending")]
         table = table.take(pc.sort_indices(table, sort_keys=sort_keys))
     return table.slice(0, ROW_LIMITS.get(_wanted("first"), EVERYTHING))
-
-
-@st.cache_resource(max_entries=24, show_spinner="Reading samples …")
-def _samples(_store: Store, keys: tuple[tuple[str, ...], ...], chosen: Filter) -> pa.Table:
-    """Runs never change, so their checksums name the table. All visitors share it; it is never written to."""
-    return sample_table(_store, [key[0] for key in keys], chosen)
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
@@ -198,9 +174,6 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
         page = st.pagination(pages, default=begin, key=f"rows of {hash((table.num_rows, *ends))} from {place}")
     start = (page - 1) * ROWS_PER_PAGE
     part = table.slice(start, ROWS_PER_PAGE)
-    differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
-    against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
-    is_judged, is_guarded = any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs)
     spots = [_spot_at(part, row) for row in range(part.num_rows)]
     key = show_rows(KEY, spots, [chosen])
 
@@ -210,16 +183,17 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
             state.put_spot(spots[selected[0]])
             put_unfolded(FOLD, False)  # the molecule takes the table's place
 
-    rows = [_row(sample, differing, is_judged, is_guarded) for sample in part.to_pylist()]
-    is_hypothetical = all(run.is_hypothetical for run in runs)
-    columns = _columns(table, is_hypothetical, against)
+    differing = [name for name in ("model", "lp") if len({getattr(run, name) for run in runs}) > 1]
+    columns = _columns(table, runs, has_several=bool(differing))
+    rows = [{name: cell for name, cell in _row(sample, differing).items() if name in columns}
+            for sample in part.to_pylist()]  # fmt: skip
     above.dataframe(
         rows,
         hide_index=True,
         height=ROW_PX + BORDERS_PX + ROW_HEIGHT * len(rows),
         row_height=ROW_HEIGHT,
         column_config=columns,
-        column_order=_by_importance(rows[0], is_hypothetical),
+        column_order=list(columns),
         key=key,
         on_select=open_selected,
         selection_mode=ONE_ROW,
@@ -241,26 +215,16 @@ def _spot_at(table: pa.Table, place: int) -> Spot:
     return Spot(table["run_id"][place].as_py(), table["sample_id"][place].as_py())
 
 
-def _row(sample: Mapping[str, Any], differing: Sequence[str], is_judged: bool, is_guarded: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"drawing": small_drawing(sample["smiles"], palette() is DARK)}
-    if differing:
-        row["run"] = ", ".join(str(sample[name]) for name in differing)
-    return row | {
+def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
+    return {
+        **sample,
+        "drawing": small_drawing(sample["smiles"], palette() is DARK),
+        "run": ", ".join(str(sample[name]) for name in differing),
         "verdict": drift_molecule.rule_words(sample),
-        "junk": sample["junk_blocks"],
-        "cut": sample["cut_blocks"],
-        "drift": sample["drift"],
         "drifts": [0 if drift is None else drift for drift in sample["drifts"]],
-        **({"checks": checks_words(sample)} if is_judged else {}),
-        "decodes": sample["decodes"],
-        "lost": sample["lost_ang"],
-        **({"redrawn": sample["redrawn_blocks"]} if is_guarded else {}),
-        "tokens": sample["tokens"],
-        "RMSD": sample["rmsd_ang"],
-        **({"strain": sample["strain_kcal"], "per atom": sample["strain_kcal_per_atom"]} if is_judged else {}),
-        "forced": None if sample["forced_share"] is None else 100 * sample["forced_share"],
-        "SMILES": visible_text(sample["smiles"]),
-        "sample": sample["sample_id"],
+        "checks": checks_words(sample),
+        "forced_share": None if sample["forced_share"] is None else 100 * sample["forced_share"],
+        "smiles": visible_text(sample["smiles"]),
     }
 
 
@@ -274,69 +238,55 @@ def checks_words(sample: Mapping[str, Any]) -> str | None:
     return ", ".join(map(check_words, checks.split(", "))) if checks else right
 
 
-def _by_importance(row: Mapping[str, Any], is_hypothetical: bool) -> list[str]:
+def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) -> dict[str, Any]:
     """The drawing, the run, what the rows are ordered by, then the rest; drift that did nothing comes last."""
-    row = dict(sorted(row.items(), key=lambda cell: is_hypothetical and cell[0] in ("drift", "drifts")))
-    by = ORDERS.get(_wanted("order")) or ("", False, "")
-    first = ("drawing", "run", by[2])
-    return [name for name in dict.fromkeys((*first, *row)) if name in row]
-
-
-def _columns(table: pa.Table, is_hypothetical: bool, against: str) -> dict[str, Any]:
     config = st.column_config
+    text, number = config.TextColumn, config.NumberColumn
+    is_judged, is_guarded = any(run.judged for run in runs), any(run.lp_record.is_guarded for run in runs)
+    is_hypothetical = all(run.is_hypothetical for run in runs)
     of_what = "hypothetical drift" if is_hypothetical else "drift"
+    against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
     reach = max(2, int(pc.max(table["drift_max"]).as_py() or 0), -int(pc.min(table["drift_min"]).as_py() or 0))
-    return {
-        "drawing": config.ImageColumn("molecule", width=112, pinned=True),
-        "run": config.TextColumn("run", width=110, help="What differs between the runs: model, LP"),
-        "verdict": config.TextColumn(
-            "reports' rule", width=92, help=f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
-        ),
-        "junk": config.ProgressColumn(
-            "junk", width=60, help="Blocks with junk", format="%d", min_value=0, max_value=atoms, color="violet"
-        ),
-        "cut": config.ProgressColumn(
-            "cut", width=58, help="Blocks closed by force", format="%d", min_value=0, max_value=atoms, color="red"
-        ),
-        "drift": config.NumberColumn(
-            of_what,
-            width=136 if is_hypothetical else 50,
-            help="Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text",
-            format="%d",
-        ),
+    of_atoms = partial(config.ProgressColumn, format="%d", min_value=0, max_value=atoms)
+    drift_help = "Sum over blocks with known drift; hypothetical, and without effect, where no template wrote the text"
+    bars_help = "One bar per block: up = positions left over, down = positions missing, none = exact or unknown"
+    rule_help = f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
+    wide = {"drift": 136, "checks": 200} if is_hypothetical else {"drift": 50, "checks": 136}
+    drift = {
+        "drift": number(of_what, width=wide["drift"], help=drift_help, format="%d"),
         "drifts": config.BarChartColumn(
-            "by block" if is_hypothetical else f"{of_what} by block",
-            width=96,
-            help="One bar per block: up = positions left over, down = positions missing, none = exact or unknown",
-            y_min=-reach,
-            y_max=reach,
+            "by block" if is_hypothetical else "drift by block", width=96, help=bars_help, y_min=-reach, y_max=reach
         ),
-        "checks": config.TextColumn(
-            "in 3D", width=200 if is_hypothetical else 136, help="Its verdict: right in 3D, or the checks that it fails"
-        ),
-        "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
-        "lost": config.NumberColumn(
-            "off by (Å)",
-            width=70,
-            help="How far damage puts its atoms off, added up; an estimate of cuts",
-            format="%.2f",
-        ),
-        "redrawn": config.NumberColumn(
-            "drawn anew", width=70, help="How often the guard found a block wrong and had it drawn again"
-        ),
-        "tokens": config.NumberColumn("tokens", width=56),
-        "RMSD": config.NumberColumn(
-            "RMSD (Å)", width=70, help=f"Heavy atoms, to the nearest of: {against}", format="%.2f"
-        ),
-        "strain": config.NumberColumn(
-            "strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"
-        ),
-        "per atom": config.NumberColumn("per heavy atom", width=70, help="Strain per heavy atom", format="%.2f"),
-        "forced": config.NumberColumn("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
-        "SMILES": config.TextColumn("SMILES", width=220),
-        "sample": config.NumberColumn("sample", width=62),
     }
+    columns = {
+        "drawing": config.ImageColumn("molecule", width=112, pinned=True),
+        "run": text("run", width=110, help="What differs between the runs: model, LP"),
+        "verdict": text("reports' rule", width=92, help=rule_help),
+        "junk_blocks": of_atoms("junk", width=60, help="Blocks with junk", color="violet"),
+        "cut_blocks": of_atoms("cut", width=58, help="Blocks closed by force", color="red"),
+        **({} if is_hypothetical else drift),
+        "checks": text("in 3D", width=wide["checks"], help="Its verdict: right in 3D, or the checks that it fails"),
+        "decodes": config.CheckboxColumn("decodes", width=62, help=RULE_HELP["decodes"]),
+        "lost_ang": number("off by (Å)", width=70, format="%.2f",
+                           help="How far damage puts its atoms off, added up; an estimate of cuts"),
+        "redrawn_blocks": number("drawn anew", width=70,
+                                 help="How often the guard found a block wrong and had it drawn again"),
+        "tokens": number("tokens", width=56),
+        "rmsd_ang": number("RMSD (Å)", width=70, help=f"Heavy atoms, to the nearest of: {against}", format="%.2f"),
+        "strain_kcal": number("strain (kcal/mol)", width=70, help="Energy above the relaxed conformer", format="%.1f"),
+        "strain_kcal_per_atom": number("per heavy atom", width=70, help="Strain per heavy atom", format="%.2f"),
+        "forced_share": number("forced", width=64, help="Tokens that the LP forced", format="%.0f %%"),
+        "smiles": text("SMILES", width=220),
+        "sample_id": number("sample", width=62),
+        **drift,
+    }  # fmt: skip
+    unknown = {"run"} if not has_several else set()
+    unknown |= {"checks", "strain_kcal", "strain_kcal_per_atom"} if not is_judged else set()
+    unknown |= {"redrawn_blocks"} if not is_guarded else set()
+    by, _ = ORDERS.get(_wanted("order")) or ("", False)
+    order = [name for name in ("drawing", "run", by, *columns) if name in columns and name not in unknown]
+    return {name: columns[name] for name in dict.fromkeys(order)}
 
 
 def _counts(table: pa.Table, samples: int) -> str:

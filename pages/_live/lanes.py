@@ -20,7 +20,7 @@ from engine.text.align import Alignment
 from engine.text.generated import mode_of
 from pages._live import session
 from pages._live.session import Running
-from pages._shared.components.token_strip import Chip, Mark, selected_index, token_stream
+from pages._shared.components.token_strip import Chip, Mark, selected_index, token_strip
 from pages._shared.errors import escape_markdown
 from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken
 
@@ -158,7 +158,7 @@ def chips_in(lane: Running, shown: int, wrong: Collection[int] = (), p_raw: Like
 def strip(lane: Running, shown: int, chips: Sequence[Chip]) -> None:
     """The lane's tokens; the selected one highlights its atom in 2D and in 3D."""
     aligned = lane.watch.alignment(shown)
-    token_stream(
+    token_strip(
         chips,
         stream=f"{lane.name}-{shown}",
         key=_key(lane),

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader
-from engine.inspection.molecules import Filter, sample_table
+from engine.inspection.molecules import sample_table
 from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
@@ -25,9 +25,7 @@ from tests.engine.store.reports.documents import DOCUMENT
 
 WITH_JUNK = demo_run("llama", "group-v2.1")
 EXACT = demo_run("qwen", "exact")
-_BY_HARM = (
-    sample_table(DEMO_STORE, [WITH_JUNK], Filter(is_worst_first=True)).select(["sample_id", "has_steps"]).to_pylist()
-)
+_BY_HARM = sample_table(DEMO_STORE, [WITH_JUNK], is_worst_first=True).select(["sample_id", "has_steps"]).to_pylist()
 WORST: list[int] = [row["sample_id"] for row in _BY_HARM]
 """Of the run with junk: all of its answers pass, and none is clean."""
 WITH_STEPS = next(row["sample_id"] for row in _BY_HARM if row["has_steps"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages._shared.components.once import sent_under
-from pages._shared.components.token_strip import Chip, token_stream
+from pages._shared.components.token_strip import Chip, token_strip
 from pages._shared.frame import page
 from tests.pages.stream_demo_size import TICK
 from tests.pages.strip_demo_chips import HOSTILE, many
@@ -70,7 +70,7 @@ def lanes() -> None:
     columns = st.columns(3) if compact else [st.container()]
     for number, column in enumerate(columns):
         with column:
-            selected = token_stream(
+            selected = token_strip(
                 chips(),
                 stream=f"{number} {state['text']}",
                 key=f"lane {number}",

@@ -40,7 +40,6 @@ def generated() -> list[Chip]:
                 add(char, "FREE", False, block=block)
         if block == 1:
             add("amen", "FREE", False, mark="junk", block=block, note="fills a position that the number did not need")
-            add("7", "FREE", False, mark="extra", block=block)
         if block == 2:
             add("4", "FREE", False, mark="cut", block=block, note="two more digits did not fit")
         add(">", "BOUNDARY", True, block=block)

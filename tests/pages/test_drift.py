@@ -103,7 +103,7 @@ def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(ope
     assert not app.exception and not app.error
     assert ticked(app) == {WITH_JUNK} and len(table(app)) == 64
     assert "steps from the run" in str(opened(sample=str(WITH_STEPS)).get("bidi_component")[-1].proto)
-    assert list(table(app)["sample"])[:3] == WORST[:3]
+    assert list(table(app)["sample_id"])[:3] == WORST[:3]
 
 
 def test_a_run_is_named_by_a_part_of_its_name(opened: Open) -> None:
@@ -164,7 +164,7 @@ def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(
 def test_filters_and_order(opened: Open) -> None:
     app = opened(run=WITH_JUNK)
     app.segmented_control(key="show").set_value("Cut").run()
-    assert (table(app)["cut"] > 0).all() and len(table(app)) == CUT
+    assert (table(app)["cut_blocks"] > 0).all() and len(table(app)) == CUT
     app.segmented_control(key="show").set_value(None).run()
     app.selectbox(key="order").set_value("Most tokens").run()
     assert table(app)["tokens"].is_monotonic_decreasing
@@ -189,7 +189,7 @@ def test_a_bar_filters_and_its_chip_lets_go(opened: Open) -> None:
 
 def test_the_bar_of_cut_blocks_filters_beside_the_other_filters(opened: Open) -> None:
     app = opened(run=WITH_JUNK, bin="cut")
-    assert len(table(app)) == CUT and (table(app)["cut"] > 0).all()
+    assert len(table(app)) == CUT and (table(app)["cut_blocks"] > 0).all()
     app.segmented_control(key="show").set_value("With junk").run()
     both = len(table(app))
     assert 0 < both <= CUT
@@ -378,10 +378,10 @@ def test_a_wrong_molecule_is_found_named_and_shown(judged: Path, monkeypatch: py
     assert set(table(app)["checks"].iloc[1:]) == {"right"}
     assert "Clash" in str(app.main)
     app = _open(show="Clash")
-    assert list(table(app)["sample"]) == [0]
+    assert list(table(app)["sample_id"]) == [0]
     assert "wrong: stereo, internal steric clash" in words(app)
     assert "per heavy atom; heavy atoms move 0.25 Å" in words(app).replace("\\", "")
-    assert table(app)["strain"].iloc[0] == 7.5 > table(app)["per atom"].iloc[0] > 0
+    assert table(app)["strain_kcal"].iloc[0] == 7.5 > table(app)["strain_kcal_per_atom"].iloc[0] > 0
     button = app.button(key="failed-0")
     assert button.label.replace("\\", "") == "stereo: mirrored (atom 1)"
     button.click().run()

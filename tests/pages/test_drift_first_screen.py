@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.figures.words import angstrom
-from engine.inspection.molecules import Filter, sample_table
+from engine.inspection.molecules import sample_table
 from engine.paths import ROOT
 from pages._drift.molecules import FOLD
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -48,14 +48,14 @@ def test_the_default_has_many_samples_where_a_run_has(tmp_path: Path, monkeypatc
 
 
 def test_the_worst_is_opened_whether_its_steps_were_kept_or_not(demo: None) -> None:
-    worst = sample_table(DEMO_STORE, [QWEN_JUNK], Filter(is_worst_first=True))
+    worst = sample_table(DEMO_STORE, [QWEN_JUNK], is_worst_first=True)
     assert len(set(worst["has_steps"].to_pylist())) == 2 and not worst["has_steps"][0].as_py()
     app = opened(run=QWEN_JUNK, is_unfolded=True)
     first = worst.slice(0, 1).to_pylist()[0]
     assert first["lost_ang"] == max(ang for ang in worst["lost_ang"].to_pylist() if ang is not None)
     damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged"
     assert f"**Worst of 64: atoms off by ≈ {angstrom(first['lost_ang'])} in all, {damaged}.** " in words(app)
-    lost = sample_table(DEMO_STORE, [ALLOWED], Filter(is_worst_first=True))["lost_ang"][0].as_py()
+    lost = sample_table(DEMO_STORE, [ALLOWED], is_worst_first=True)["lost_ang"][0].as_py()
     assert f"**Worst of 64: atoms off by ≈ {angstrom(lost)} in all" in words(opened(run=ALLOWED))
     assert any("with a cut, 0 fail the reports' rule, " in fold.label for fold in app.expander)
     assert "Worst of" not in words(opened(run=QWEN_JUNK, order="Most tokens"))

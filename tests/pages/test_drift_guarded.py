@@ -42,7 +42,8 @@ def test_tries_of_a_guard_stand_one_under_the_other(tmp_path: Path, monkeypatch:
     assert "blocks 1 to 2, " in body and body.count("<s>") == 1 and f"kept: <code>{kept}</code>" in body
     assert tries_of(_open(run=run_id, sample="0", atom="3"))[0] == "Tries thrown away (2)"
     app = _open(run=run_id, sample="1", order="Most drawn anew")
-    assert [list(frame.value["redrawn"]) for frame in app.dataframe if "redrawn" in frame.value] == [[3, 2]]
+    frames = [frame.value for frame in app.dataframe if "redrawn_blocks" in frame.value]
+    assert [list(frame["redrawn_blocks"]) for frame in frames] == [[3, 2]]
     assert "Still wrong after all tries of the guard: clash (atoms 0 and 4)." in words(app)
     assert "Tries are stored only of samples that keep their steps" in words(app)
     assert not any(one.label.startswith("Tries") for one in app.expander)

@@ -258,7 +258,7 @@ def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, mo
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: drawn.update(atoms=more["atoms"]))
     monkeypatch.setattr(conformer, "viewer3d", lambda *_, marks, **more: drawn.update(marks=marks))
-    monkeypatch.setattr(live_lanes, "token_stream", lambda chips, **more: drawn.update(chips=chips))
+    monkeypatch.setattr(live_lanes, "token_strip", lambda chips, **more: drawn.update(chips=chips))
     app = generated(live, lp1="exact", lp2="—", lp3="—")
     assert "geometry wrong]" in texts(app) and "Marked: atoms that a failed check names" in texts(app)
     run_id = app.session_state["live_lanes"][0].run_id

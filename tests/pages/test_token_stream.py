@@ -87,12 +87,12 @@ def test_the_browser_counts_in_utf16(text: str) -> None:
 def stream_page() -> None:
     import streamlit as st
 
-    from pages._shared.components.token_strip import Chip, token_stream
+    from pages._shared.components.token_strip import Chip, token_strip
 
     pieces = st.session_state.get("pieces", ["[C]", "\ud800", "<"])
     chips = [Chip(piece, number) for number, piece in enumerate(pieces)]
     if not st.session_state.get("away"):
-        selected = token_stream(
+        selected = token_strip(
             chips,
             stream=st.session_state.get("stream", "one"),
             key="strip",
@@ -106,7 +106,7 @@ def stream_page() -> None:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The data of every message."""
-    return messages_of(token_strip._stream, monkeypatch)
+    return messages_of(token_strip._component, monkeypatch)
 
 
 def test_only_what_is_new_goes(sent: list[dict[str, Any]]) -> None:
@@ -149,11 +149,9 @@ def test_a_selection_holds_while_the_text_grows_and_ends_with_it() -> None:
     assert run(page, pieces=["[C]", "\ud800", "<"], select=False) == "selected None"
 
 
-def test_a_tick_costs_what_it_brings(sent: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tick_costs_what_it_brings(sent: list[dict[str, Any]]) -> None:
     page = AppTest.from_function(stream_page)
     run(page, pieces=["0"] * 3000)
     run(page, pieces=["0"] * 3025)
     whole, tick = (len(json.dumps(message)) for message in sent)
     assert tick < 2_000 < whole
-    with capsys.disabled():
-        print(f"\n3,000 chips: {whole:,} bytes; a tick of 25 more: {tick:,} bytes")

@@ -16,7 +16,6 @@ from tests.pages.strip_demo_chips import HOSTILE, many
 pytestmark = pytest.mark.browser
 
 AT_END = "list => list.scrollHeight - list.scrollTop - list.clientHeight < 24"
-PAINTED = "() => performance.getEntriesByName('driftscope-strip-paint')[0].duration"
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +220,7 @@ def test_three_lanes_fit_beside_each_other(seen: Visit) -> None:
     )
 
 
-def test_a_tick_is_small_and_quick(browser: Browser, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    """The bytes of every frame are counted; the time is printed, not judged."""
+def test_a_tick_is_small(browser: Browser, server: Server) -> None:
     frames: list[int] = []
 
     def count(socket: WebSocket) -> None:
@@ -238,8 +236,4 @@ def test_a_tick_is_small_and_quick(browser: Browser, server: Server, capsys: pyt
         frames.clear()
         seen.press("Tick")
         expect(chips(seen)).to_have_count(2 * TICK + 3000)
-        seen.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        largest, painted = max(frames), seen.page.evaluate(PAINTED)
-    assert 500 < largest < 8_000
-    with capsys.disabled():
-        print(f"\n3,000 chips and a tick of {TICK}: {largest:,} bytes in its frame, {painted:.0f} ms until painted")
+    assert 500 < max(frames) < 8_000

@@ -24,12 +24,8 @@ ROW = [
 any_text = st.text(st.characters(codec=None))  # lone surrogates too
 
 
-def pack(chips: list[Chip]) -> dict[str, object]:
-    return packed(chips, label="Text", caption="", max_height=320, select=True, text=None)
-
-
 def test_chips_are_sent_as_columns() -> None:
-    sent = pack(ROW)
+    sent = packed(ROW)
     assert sent["pieces"] == ["[C]", "<", "1", "amen"]
     assert sent["ids"] == [18531, 27, 16, 5762]
     assert (sent["roles"], sent["forced"], sent["marks"]) == ("CBFF", "1100", "---j")
@@ -39,20 +35,20 @@ def test_chips_are_sent_as_columns() -> None:
 
 
 def test_columns_without_a_value_are_not_sent() -> None:
-    sent = pack([Chip("C", 34), Chip("O", 46)])
+    sent = packed([Chip("C", 34), Chip("O", 46)])
     assert (sent["blocks"], sent["starts"], sent["ends"], sent["notes"]) == ([], [], [], {})
     assert (sent["roles"], sent["forced"], sent["marks"]) == ("--", "--", "--")
 
 
 def test_a_chip_is_tinted_by_how_likely_it_was_for_the_model() -> None:
     chips = [Chip("0", 15, p_raw=p_raw) for p_raw in (None, 1.0, 0.9, 0.5, 0.1, 0.01, 0.0099, 0.0, float("nan"))]
-    assert pack(chips)["tints"] == "-0012344-"
+    assert packed(chips)["tints"] == "-0012344-"
 
 
 def test_what_an_lp_closed_is_said_to_be_closed() -> None:
     """In a lane each token has its position: the one before a forced close is the last of its number."""
     row = AlignedToken(0, 15, "0", 0, 1, "FREE", 0, 0, 15, "0", "FREE", 0, False, "cut", 0)
-    sent = pack(chips_of(Alignment("position", "0", (row,), (), ()))[0])
+    sent = packed(chips_of(Alignment("position", "0", (row,), (), ()))[0])
     assert (sent["marks"], sent["notes"]) == ("k", {})
     for name in ("token_strip.html", "token_strip.js"):
         assert "cut: the LP closed the number" in source(name)
@@ -61,7 +57,7 @@ def test_what_an_lp_closed_is_said_to_be_closed() -> None:
 def test_three_thousand_chips_stay_small() -> None:
     """A live page sends a strip four times a second: some 30 bytes a chip, not the 200 of an object."""
     chips = [Chip("0", 15 + i, "FREE", False, block=i // 24, start=i, end=i + 1) for i in range(3000)]
-    assert len(json.dumps(pack(chips))) < 40 * len(chips)
+    assert len(json.dumps(packed(chips))) < 40 * len(chips)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,7 @@ def test_visible(piece: str, seen: str) -> None:
 
 
 def test_a_long_piece_is_cut_on_its_chip_and_kept_for_the_clipboard() -> None:
-    sent = pack([Chip("x" * 10_000, 1)])
+    sent = packed([Chip("x" * 10_000, 1)])
     shown = sent["shown"]
     assert isinstance(shown, dict)
     assert len(shown["0"]) == SHOWN_CHARS
@@ -103,7 +99,7 @@ def test_nothing_unseen_or_turning_reaches_a_chip(piece: str) -> None:
 
 @given(any_text, any_text)
 def test_whatever_a_chip_holds_can_be_sent(piece: str, note: str) -> None:
-    sent = pack([Chip(piece, 1, note=note)])
+    sent = packed([Chip(piece, 1, note=note)])
     json.dumps(sent, ensure_ascii=False).encode()  # UTF-8, as the message to the browser is
 
 

@@ -8,12 +8,12 @@ const LEAST_WIDTH = 21;
 const SVG = "http://www.w3.org/2000/svg";
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
 const MARKS = {
-  j: ["junk", "junk: no part of the numbers", "!"],
-  c: ["cut", "cut: the LP closed the number", "✂\uFE0E"],
-  w: ["wrong", "wrong: a check of the molecule names its atom", ""],
-  r: ["drawn_anew", "drawn anew: the guard threw an earlier try away", ""],
-  b: ["beyond", "beyond: the template has no position for it", "+"],
-  l: ["left_over", "left over: a position that the text did not use", "○"],
+  j: ["junk", "junk: no part of the numbers"],
+  c: ["cut", "cut: the LP closed the number"],
+  w: ["wrong", "wrong: a check of the molecule names its atom"],
+  r: ["redrawn", "drawn anew: the guard threw an earlier try away"],
+  b: ["beyond", "beyond: the template has no position for it"],
+  l: ["left_over", "left over: a position that the text did not use"],
 };
 const HEIGHTS = { atom: 22, ruler: 16, template: 27, middle: 11, generated: 27, written: 18, drift: 64, likely: 22, rank: 22, taken: 22 };
 const LABELS = {
@@ -185,7 +185,7 @@ function newRun(model, x, rows, start) {
 }
 
 function newColumn(model, i, left, width) {
-  const column = newElement("div", columnClass(model, i));
+  const column = newElement("div", model.differs(i) ? "col differs" : model.isSame(i) ? "col same" : "col");
   column.setAttribute("role", "option");
   column.setAttribute("aria-selected", "false");
   column.setAttribute("aria-setsize", model.count);
@@ -199,8 +199,8 @@ function newColumn(model, i, left, width) {
   if (pos !== null && pos % 10 === 0) column.dataset.pos = pos;
   column.append(newCell("t", data.roles[i], model.text(data.template_pieces[i])));
   const generated = newCell("g", data.text_roles[i], model.text(data.pieces[i]));
-  const mark = MARKS[data.marks[i]];
-  if (mark?.[2]) generated.append(newElement("i", "", mark[2]));
+  if (data.forced[i] === "1") generated.classList.add("forced");
+  if (data.marks[i] in MARKS) generated.classList.add(MARKS[data.marks[i]][0]);
   column.append(generated);
   indices.set(column, i);
   return column;
@@ -208,16 +208,6 @@ function newColumn(model, i, left, width) {
 
 function newCell(side, role, text) {
   return newElement("span", `cell ${side} ${ROLES[role]?.[0] ?? ""}${text ? "" : " gap"}`, shortened(text));
-}
-
-function columnClass(model, i) {
-  const { data } = model;
-  const classes = ["col"];
-  if (data.forced[i] === "1") classes.push("forced");
-  if (data.marks[i] in MARKS) classes.push(MARKS[data.marks[i]][0]);
-  if (model.differs(i)) classes.push("differs");
-  else if (model.isSame(i)) classes.push("same");
-  return classes.join(" ");
 }
 
 // The drift and the bars of one run, each a drawing of a few paths.

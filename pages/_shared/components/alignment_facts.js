@@ -196,7 +196,7 @@ function newTop(id, text, p, isAllowed, isWritten) {
 
 function frameWords(root, model) {
   const { data } = model;
-  const counts = Object.entries(MARKS).map(([code, [name]]) => [name.replace("_", " "), countOf(data.marks, code)]);
+  const counts = Object.entries(MARKS).map(([code, [, words]]) => [words.split(":")[0], countOf(data.marks, code)]);
   const said = counts.filter(([, count]) => count).map(([name, count]) => `${NUMBER.format(count)} ${name}`);
   root.querySelector(".count").textContent = counted(model.count, "column");
   root.querySelector(".tally").textContent = said.length ? `marked tokens: ${said.join(" · ")}` : "no marks";

@@ -57,18 +57,13 @@ class Alignment {
   update(message) {
     const isOther = !this.model || message.holds !== this.holds;
     if (isOther && !message.large) return false;
-    const began = performance.now();
     const before = this.data;
     if (isOther) [this.holds, this.large] = [message.holds, message.large];
     this.data = { ...this.large, ...message };
     const isOtherText = this.data.digest !== before.digest;
     if (isOther) this.draw(isOtherText);
-    if (isOther) frameWords(this.root, this.model);
     this.frame();
     this.obey(before, isOtherText);
-    if (!isOther) return;
-    measure("driftscope-alignment-update", began);
-    requestAnimationFrame(() => requestAnimationFrame(() => measure("driftscope-alignment-paint", began)));
   }
 
   // What is drawn -----------------------------------------------------------------------------------------------------
@@ -76,6 +71,7 @@ class Alignment {
   draw(isOtherText) {
     const heldFocus = this.focused();
     this.model = new Model(this.data);
+    frameWords(this.root, this.model);
     this.pointed = -1;
     if (isOtherText) this.current = 0;
     this.lay();
@@ -323,10 +319,4 @@ class Alignment {
 
 function indexOf(target) {
   return indices.get(target) ?? -1;
-}
-
-// The latest drawing under the browser's own performance tools: the work itself, and until it is on the screen.
-function measure(name, began) {
-  performance.clearMeasures(name);
-  performance.measure(name, { start: began, end: performance.now() });
 }

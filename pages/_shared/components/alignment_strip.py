@@ -106,6 +106,6 @@ def _answered(key: str) -> str:
 _component = Component(
     "driftscope_alignment_strip",
     html=source("alignment_strip.html"),
-    css=source("component_theme.css", "alignment_strip.css", "alignment_panel.css"),
+    css=source("component_theme.css", "token_looks.css", "alignment_strip.css", "alignment_panel.css"),
     js=source("alignment_strip.js", "alignment_draw.js", "alignment_facts.js"),
 )

@@ -1,18 +1,25 @@
 // The token strip in the browser: what is on the page is kept, and only what differs is painted. Pieces are untrusted:
 // they reach the page through textContent and attributes, never as markup. The module goes on in token_strip_chips.js
-// (elements of a chip) and in token_strip_whole.js or token_stream.js (how the data comes).
+// (elements of a chip) and in token_stream.js (how the data comes).
 
 const RUN = 200; // chips a block: off-screen blocks cost no layout, and the ruler counts them
 const ROLES = { C: ["copy", "COPY"], F: ["free", "FREE"], B: ["boundary", "BOUNDARY"] };
-const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], k: ["cut", "cut: the LP closed the number"], w: ["wrong", "wrong: a check of the molecule names its atom"], x: ["extra", "extra, one too many"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
+const MARKS = { j: ["junk", "junk"], c: ["cut", "cut: no position for it"], k: ["cut", "cut: the LP closed the number"], w: ["wrong", "wrong: a check of the molecule names its atom"], r: ["redrawn", "drawn anew: the guard threw an earlier try away"] };
 const HINT = "Hover over a token, or use the arrow keys; Enter selects, Esc clears.";
 const TINTS = ["90 % or more", "50 to 90 %", "10 to 50 %", "1 to 10 %", "below 1 %"];
+const END_PX = 24; // so near the end counts as there
 const EMPTY = { pieces: [], shown: {}, details: {}, ids: [], roles: "", forced: "", marks: "", tints: "", blocks: [], atoms: [], starts: [], ends: [], notes: {} };
 const NUMBER = new Intl.NumberFormat("en"); // one: making it costs milliseconds
 const indices = new WeakMap(); // chip -> its index
 
+export function mount(shell) {
+  return new Strip(shell);
+}
+
 class Strip {
-  constructor(root) {
+  constructor(shell) {
+    const root = shell.root.querySelector(".strip");
+    this.send = (value) => shell.state("selected", value);
     this.list = root.querySelector(".tokens");
     this.details = root.querySelector(".details");
     this.root = root;
@@ -21,24 +28,50 @@ class Strip {
     this.current = 0; // the one chip that Tab reaches
     this.selected = null; // the index of the selected chip
     this.pointed = -1; // under the pointer: a rerun must not take its details away
+    this.atom = null; // under the pointer, in any view
+    this.lit = []; // its chips
+    this.atEnd = true;
+    this.top = 0;
     this.template = newChip();
     this.list.addEventListener("click", (event) => this.onClick(event));
     this.list.addEventListener("keydown", (event) => this.onKey(event));
     this.list.addEventListener("focusin", (event) => this.describe(this.indexOf(event.target)));
     this.list.addEventListener("pointerover", (event) => this.point(this.indexOf(event.target)));
     this.list.addEventListener("pointerleave", () => this.point(-1));
+    this.list.addEventListener("scroll", () => this.onScroll());
     root.querySelector(".actions").addEventListener("click", (event) => this.onCopy(event));
+    this.onAtom = (event) => this.light(event.detail);
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
   }
 
-  update(data) {
+  destroy() {
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
+  }
+
+  // False where an earlier message is missing.
+  update(message) {
+    this.root.classList.toggle("only-legend", "legend_of" in message);
+    if (message.legend_of) return paintLegend(this.root, message.legend_of);
     const before = this.data;
-    if (data === before) return;
-    const began = performance.now();
-    this.data = data;
+    const known = before.epoch === message.epoch;
+    if (known && message.number <= before.number) return true; // it came twice
+    if ((message.from || message.text?.[0]) && !(known && before.number >= message.since)) return false;
+    const isDone = before.follow && !message.follow && this.atEnd && !this.focused();
+    this.data = merged(before, message);
     this.paint(before);
     this.paintFrame();
-    measure("driftscope-strip-update", began);
-    requestAnimationFrame(() => requestAnimationFrame(() => measure("driftscope-strip-paint", began)));
+    this.light(this.atom); // new chips, and those that were dressed anew
+    this.list.classList.toggle("writing", message.follow); // only then do chips flash, and is the height kept
+    this.list.style.minHeight = message.follow ? this.list.style.maxHeight : "";
+    if (isDone) this.list.scrollTop = this.top = 0; // a finished text is read from its beginning
+    return true;
+  }
+
+  light(atom) {
+    this.atom = atom;
+    for (const chip of this.lit) chip.classList.remove("lit");
+    this.lit = atom === null ? [] : this.chips.filter((_, i) => this.data.atoms[i] === atom);
+    for (const chip of this.lit) chip.classList.add("lit");
   }
 
   // Chips -------------------------------------------------------------------------------------------------------------
@@ -48,27 +81,25 @@ class Strip {
     const count = data.pieces.length;
     const kept = Math.min(chips.length, count);
     let sameUpTo = kept;
-    for (let i = data.from ?? 0; i < kept; i++) {
+    for (let i = data.from; i < kept; i++) {
       const sameToken = data.pieces[i] === before.pieces[i] && data.ids[i] === before.ids[i];
       if (!sameToken && sameUpTo === kept) sameUpTo = i;
       if (!sameToken || !sameLook(data, before, i)) dress(chips[i], data, i);
     }
     const heldFocus = this.focused();
-    const goesOn = this.goesOn(before, kept, sameUpTo);
+    const goesOn = chips.length > 0 && (before.stream === data.stream || sameUpTo === chips.length);
+    if (goesOn && this.selected >= sameUpTo) this.unselect();
+    if (goesOn) this.setCurrent(Math.min(this.current, Math.max(0, sameUpTo - 1)));
     this.drop(count);
     this.append(kept);
     if (!goesOn) this.startOver(data.selected);
     if (heldFocus && !this.focused()) this.focus(this.current);
   }
 
-  // Whether all that was here is still here. Else it is another text.
-  goesOn(before, kept, sameUpTo) {
-    return kept > 0 && sameUpTo === this.chips.length;
-  }
-
   // Another text: what Python took over from the selection holds, which is none unless it saw these tokens before.
   startOver(selected) {
-    this.list.scrollTop = 0;
+    this.list.scrollTop = this.top = 0;
+    this.atEnd = true;
     this.unselect();
     this.setCurrent(0);
     if (selected !== null) this.select(selected);
@@ -88,6 +119,17 @@ class Strip {
     list.append(fragment);
     list.classList.toggle("ruled", chips.length > RUN);
     if (list.childElementCount > 1) list.style.setProperty("--run-height", `${list.firstElementChild.offsetHeight}px`);
+    if (!data.follow || !this.atEnd || this.focused()) return;
+    list.scrollTop = list.scrollHeight;
+    this.top = list.scrollTop;
+  }
+
+  // Up is the reader's doing; down to the end takes up following again.
+  onScroll() {
+    const { scrollTop, scrollHeight, clientHeight } = this.list;
+    if (scrollHeight - scrollTop - clientHeight <= END_PX) this.atEnd = true;
+    else if (scrollTop < this.top - 1) this.atEnd = false;
+    this.top = scrollTop;
   }
 
   drop(count) {
@@ -112,9 +154,9 @@ class Strip {
     list.setAttribute("aria-label", data.label);
     list.style.maxHeight = `${data.max_height}px`;
     list.classList.toggle("selectable", data.select);
-    root.querySelector(".legend").hidden = data.legend === false;
-    root.querySelector(".actions").hidden = data.copy === false;
-    this.details.hidden = data.details_shown === false;
+    root.querySelector(".legend").hidden = !data.legend;
+    root.querySelector(".actions").hidden = !data.copy;
+    this.details.hidden = !data.details_shown;
     paintLegend(root, data);
     for (const button of root.querySelectorAll("[data-copy]")) button.disabled = count === 0;
     this.describeResting();
@@ -245,7 +287,7 @@ class Strip {
     if (!what) return;
     const { ids, pieces, text } = this.data;
     const content = what === "ids" ? ids.filter((id) => id !== null).join(" ") : (text ?? pieces.join(""));
-    const copied = await copy(content, this.root);
+    const copied = await copy(content);
     this.root.querySelector(".status").textContent = copied ? `Copied ${what}.` : "The browser did not allow copying.";
   }
 }

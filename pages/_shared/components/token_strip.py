@@ -1,12 +1,9 @@
 """The token strip: a row of chips, one a token, that a reader can look over, walk through by keyboard and select from.
 
-``token_strip`` draws it; it knows tokens as ``Chip``s only, not where they come from. Pieces are untrusted and may hold
-anything; here they become text that can be seen and sent (``visible``), and the browser side writes text only. A rerun
-with the same chips touches nothing on the page, and one with more chips appends the new ones.
-
-``token_stream`` is the strip of a text that is still being written: a call sends the chips from the first one that
-differs from what was sent before, so that a tick of a live page costs what it brings. ``strip_legend`` is the one
-legend of strips that have none of their own.
+It knows tokens as ``Chip``s only, not where they come from. Pieces are untrusted and may hold anything; here they
+become text that can be seen and sent (``visible``), and the browser side writes text only. A rerun with the same chips
+touches nothing on the page, and one with more chips sends and appends the new ones: a tick of a live page costs what it
+brings. ``strip_legend`` is the one legend of strips that have none of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import hashlib
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,14 +23,14 @@ from engine.figures.words import shortened
 from engine.records import Role
 from pages._shared.components.once import Component, sent_under, source
 
-Mark = Literal["", "junk", "cut", "closed", "extra", "wrong", "redrawn"]
+Mark = Literal["", "junk", "cut", "closed", "wrong", "redrawn"]
 """``cut`` has no position in a template, ``closed`` is the last one before an LP closed the number."""
 SHOWN_CHARS = 48  # of one piece on its chip; the details and the clipboard have the rest
 DETAIL_CHARS = 400
 MAX_HEIGHT_PX = 320
 
 _ROLE_CODES = {"": "-", "COPY": "C", "FREE": "F", "BOUNDARY": "B"}
-_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "closed": "k", "extra": "x", "wrong": "w", "redrawn": "r"}
+_MARK_CODES = {"": "-", "junk": "j", "cut": "c", "closed": "k", "wrong": "w", "redrawn": "r"}
 _FORCED_CODES = {None: "-", True: "1", False: "0"}
 _TINTS = ((0.9, "0"), (0.5, "1"), (0.1, "2"), (0.01, "3"), (0.0, "4"))  # from which p(raw) on; the rarer, the stronger
 _PLAIN = re.compile(rf"[!-~]{{1,{SHOWN_CHARS}}}")
@@ -105,38 +102,18 @@ def common_length(one: Sequence[object], other: Sequence[object]) -> int:
     return next((i for i in range(shorter) if one[i] != other[i]), shorter)
 
 
+def strip_legend(chips: Iterable[Chip], *, key: str) -> None:
+    """What the looks of these chips mean, without the chips."""
+    codes = {name: "".join(sorted(set(codes))) for name, codes in _codes(chips).items()}
+    _component.show(key, {"legend_of": codes}, sent_under(key))
+
+
 def token_strip(
     chips: Sequence[Chip],
     *,
     key: str,
     label: str,
-    caption: str = "",
-    max_height: int = MAX_HEIGHT_PX,
-    select: bool = True,
-    text: str | None = None,
-    legend: bool = True,
-) -> int | None:
-    """Draw the strip and return the index of the selected chip, None without a selection.
-
-    ``text`` is what *Copy text* copies where the joined pieces would not do, as with tokens of half a character.
-    """
-    selected = selected_index(st.session_state.get(key), chips)
-    data = packed(chips, label=label, caption=caption, max_height=max_height, select=select, text=text)
-    result = _mount(key=key, data=data | {"selected": selected, "legend": legend}, on_selected_change=nothing)
-    return selected_index(result, chips) if select else None
-
-
-def strip_legend(chips: Iterable[Chip], *, key: str) -> None:
-    """What the looks of these chips mean, without the chips."""
-    _mount(key=key, data={"legend_of": {name: "".join(sorted(set(codes))) for name, codes in _codes(chips).items()}})
-
-
-def token_stream(
-    chips: Sequence[Chip],
-    *,
-    stream: str,
-    key: str,
-    label: str,
+    stream: str = "",
     caption: str = "",
     max_height: int = MAX_HEIGHT_PX,
     legend: bool = True,
@@ -144,27 +121,30 @@ def token_stream(
     copy: bool = True,
     select: bool = True,
     text: str | None = None,
-    follow: bool = True,
+    follow: bool = False,
 ) -> int | None:
-    """Draw the strip of a text that is being written; else as ``token_strip``.
+    """Draw the strip and return the index of the selected chip, None without a selection.
 
-    ``stream`` names the text: another name starts over, the same one goes on where it was. ``follow`` keeps the end in
-    sight, unless the reader scrolled up or holds the focus. Without ``legend``, ``details`` and ``copy`` (the two
-    buttons) it is a strip for narrow columns.
+    ``stream`` names a text that is being written: another name starts over, the same one goes on where it was.
+    ``follow`` keeps the end in sight, unless the reader scrolled up or holds the focus. Without ``legend``, ``details``
+    and ``copy`` (the two buttons) it is a strip for narrow columns. ``text`` is what *Copy text* copies where the
+    joined pieces would not do, as with tokens of half a character.
     """
+    stream = stream or digest(chips)
     sent = sent_under(key)
     written = sent.get("written")
     if not isinstance(written, Written) or written.stream != stream:
         written = sent["written"] = Written(stream)
     copied = sendable(text or "")
     start, text_start, since = written.send(chips, copied)
-    data = packed(chips[start:], label=label, caption=caption, max_height=max_height, select=select, text=None)
     tail = [utf16_length(copied[:text_start]), copied[text_start:]]  # the browser counts in UTF-16
-    data |= {"text": None if text is None else tail, "digest": digest(chips)}
-    data |= {"stream": stream, "epoch": written.epoch, "number": written.number, "since": since, "from": start}
-    data |= {"legend": legend, "details_shown": details, "copy": copy, "follow": follow}
-    selected = selected_index(st.session_state.get(key), chips)
-    result = _stream.show(key, data | {"selected": selected}, sent, on_selected_change=nothing)
+    data = packed(chips[start:]) | {
+        "label": sendable(label), "caption": sendable(caption), "max_height": max_height, "select": select,
+        "text": None if text is None else tail, "digest": digest(chips), "stream": stream, "epoch": written.epoch,
+        "number": written.number, "since": since, "from": start, "legend": legend, "details_shown": details,
+        "copy": copy, "follow": follow, "selected": selected_index(st.session_state.get(key), chips),
+    }  # fmt: skip
+    result = _component.show(key, data, sent, on_selected_change=nothing)
     return selected_index(result, chips) if select else None
 
 
@@ -173,18 +153,11 @@ def selection(chips: Sequence[Chip], index: int) -> dict[str, list[int | str]]:
     return {"selected": [index, len(chips), digest(chips)]}
 
 
-def packed(
-    chips: Sequence[Chip], *, label: str, caption: str, max_height: int, select: bool, text: str | None
-) -> dict[str, object]:
+def packed(chips: Sequence[Chip]) -> dict[str, object]:
     """The chips as columns: a fifth of the size, and of the time to read, of one object a chip."""
     pieces = [sendable(chip.piece) for chip in chips]
     shown = {str(i): visible(chip.piece) for i, chip in enumerate(chips) if not _PLAIN.fullmatch(chip.piece)}
     return {
-        "label": sendable(label),
-        "caption": sendable(caption),
-        "max_height": max_height,
-        "select": select,
-        "text": None if text is None else sendable(text),
         "pieces": pieces,
         "shown": shown,
         "details": {i: visible(chips[int(i)].piece, DETAIL_CHARS) for i, seen in shown.items() if seen.endswith("…")},
@@ -195,7 +168,6 @@ def packed(
         "starts": _column([chip.start for chip in chips]),
         "ends": _column([chip.end for chip in chips]),
         "notes": {str(i): sendable(chip.note) for i, chip in enumerate(chips) if chip.note},
-        "digest": digest(chips),
     }
 
 
@@ -261,16 +233,9 @@ def nothing() -> None:
     """Streamlit keeps a component's state only under a key that has a callback."""
 
 
-# Once, at import: Streamlit warns when one name is registered with two definitions.
-_mount: Callable[..., object] = st.components.v2.component(
+_component = Component(
     "driftscope_token_strip",
     html=source("token_strip.html"),
-    css=source("component_theme.css", "token_strip.css"),
-    js=source("token_strip.js", "token_strip_chips.js", "token_strip_whole.js"),
-)
-_stream = Component(
-    "driftscope_token_stream",
-    html=source("token_strip.html"),
-    css=source("component_theme.css", "token_strip.css"),
+    css=source("component_theme.css", "token_looks.css", "token_strip.css"),
     js=source("token_strip.js", "token_strip_chips.js", "token_stream.js"),
 )

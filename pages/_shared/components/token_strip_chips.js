@@ -99,30 +99,11 @@ function facts(data, i) {
   return rows;
 }
 
-async function copy(content, root) {
+async function copy(content) {
   try {
     await navigator.clipboard.writeText(content);
     return true;
   } catch {
-    return copyByHand(content, root); // no permission, or a page that is not a secure context
+    return false; // no permission
   }
-}
-
-function copyByHand(content, root) {
-  const area = document.createElement("textarea");
-  area.value = content;
-  area.className = "offstage";
-  const before = root.getRootNode().activeElement;
-  root.append(area);
-  area.select();
-  const copied = document.execCommand("copy");
-  area.remove();
-  before?.focus();
-  return copied;
-}
-
-// The latest update under the browser's own performance tools: the work itself, and until the frame is on the screen.
-function measure(name, began) {
-  performance.clearMeasures(name);
-  performance.measure(name, { start: began, end: performance.now() });
 }

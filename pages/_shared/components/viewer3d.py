@@ -10,9 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
+from engine.chem.frame import principal_axes
 from engine.errors import AssetError
 from pages._shared.components.atom_picks import NO_MARKS, OnPick, known, picked_atom, show_pickable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
@@ -32,12 +34,25 @@ class Model3d:
     mol_block: str
     label: str
     ghost: bool = False
+    facing: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)  # a rotation, as a quaternion
 
 
 def model_of(mol: Chem.Mol, label: str, *, conformer: int = -1, ghost: bool = False) -> Model3d:
     """Heavy atoms of a conformer, under the indices that they have; a ghost, whose indices nobody asks for, of any."""
     bare = without_hydrogens(mol) if ghost else without_last_hydrogens(mol)
-    return Model3d(mol_block(bare, conformer=conformer), label, ghost)
+    return Model3d(mol_block(bare, conformer=conformer), label, ghost, _facing(bare, conformer))
+
+
+def _facing(mol: Chem.Mol, conformer: int) -> tuple[float, ...]:
+    """From where the atoms spread most: the widest axis across, the next one up."""
+    (a, b, c), (d, e, f), (g, h, i) = principal_axes(mol.GetConformer(conformer).GetPositions())
+    rows = [
+        [a - e - i, b + d, c + g, h - f],
+        [b + d, e - a - i, f + h, c - g],
+        [c + g, f + h, i - a - e, d - b],
+        [h - f, c - g, d - b, a + e + i],
+    ]
+    return tuple(np.linalg.eigh(rows).eigenvectors[:, -1].tolist())  # of 4 q qᵀ - 1
 
 
 def viewer3d(
@@ -76,7 +91,8 @@ def viewer3d(
         "atoms": list(atoms),
         "names": [sendable(name) for name in names],
         "models": [
-            {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost} for model in models
+            {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost, "facing": model.facing}
+            for model in models
         ],
     }
     show_pickable(_component, key, count, on_pick, small, large)

@@ -177,7 +177,7 @@ class Scene {
   }
 
   reset() {
-    this.viewer.setView([0, 0, 0, 0, ...facing((this.main ?? this.models[0]?.drawn)?.selectedAtoms({}) ?? [])]);
+    this.viewer.setView([0, 0, 0, 0, ...(this.models.find((model) => !model.ghost) ?? this.models[0]).facing]);
     this.viewer.zoomTo();
     this.viewer.zoom((this.liesApart() ? 1 : 1.3) * Math.min(1, this.element.clientWidth / this.element.clientHeight || 1));
     this.viewer.render();
@@ -220,51 +220,7 @@ class Scene {
   }
 }
 
-// The rotation, as a quaternion, that shows atoms from where they spread most: the widest axis across, the next one up.
-function facing(atoms) {
-  const points = atoms.map((atom) => [atom.x, atom.y, atom.z]);
-  const mean = [0, 1, 2].map((axis) => points.reduce((sum, point) => sum + point[axis], 0) / Math.max(1, points.length));
-  const spread = [0, 1, 2].map((i) =>
-    [0, 1, 2].map((j) => points.reduce((sum, point) => sum + (point[i] - mean[i]) * (point[j] - mean[j]), 0)),
-  );
-  const across = mainAxis(spread, [1, 0.1, 0.01]);
-  const size = dot(across, times(spread, across));
-  const rest = spread.map((row, i) => row.map((value, j) => value - size * across[i] * across[j]));
-  const second = mainAxis(rest, cross(across, Math.abs(across[2]) < 0.9 ? [0, 0, 1] : [0, 1, 0]));
-  const up = unit(second.map((value, i) => value - dot(second, across) * across[i]));
-  return quaternion([across, up, cross(across, up)]);
-}
-
 function radius(atoms) {
   const centre = ["x", "y", "z"].map((axis) => atoms.reduce((sum, atom) => sum + atom[axis], 0) / atoms.length);
   return Math.max(0, ...atoms.map((atom) => Math.hypot(atom.x - centre[0], atom.y - centre[1], atom.z - centre[2])));
-}
-
-// The axis of the widest spread, by repeated multiplication; `start` where there is none.
-function mainAxis(spread, start) {
-  let axis = unit(start);
-  for (let i = 0; i < 60; i++) {
-    const next = times(spread, axis);
-    if (Math.hypot(...next) < 1e-9) return axis;
-    axis = unit(next);
-  }
-  return axis;
-}
-
-const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
-const times = (matrix, vector) => matrix.map((row) => dot(row, vector));
-const unit = (vector) => vector.map((value) => value / (Math.hypot(...vector) || 1));
-const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
-
-// Of a rotation matrix, by its largest diagonal term.
-function quaternion([[a, b, c], [d, e, f], [g, h, i]]) {
-  const options = [
-    [1 + a - e - i, b + d, c + g, h - f],
-    [b + d, 1 - a + e - i, f + h, c - g],
-    [c + g, f + h, 1 - a - e + i, d - b],
-    [h - f, c - g, d - b, 1 + a + e + i],
-  ];
-  const best = options.reduce((one, other, k) => (other[k] > one.value ? { value: other[k], row: other } : one), { value: -1 });
-  const length = Math.hypot(...best.row);
-  return best.row.map((value) => value / length);
 }

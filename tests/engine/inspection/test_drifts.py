@@ -29,7 +29,7 @@ def counted(store: Store, by: By, *runs: str) -> dict[tuple[str, int | None], in
 
 
 def samples_in(store: Store, run_ids: Sequence[str], drift_bin: DriftBin) -> set[tuple[str, int]]:
-    return {(row["run_id"], row["sample_id"]) for row in store.rows(*members(store, run_ids, drift_bin))}
+    return members(store, [run for run in runs_with_samples(store) if run.run_id in run_ids], drift_bin)
 
 
 @pytest.fixture
