@@ -67,7 +67,6 @@ GLOBS: dict[str, tuple[str, ...]] = {
     "cost in nats, effect of forcing": (
         "engine/inspection/effect*",
         "engine/inspection/lp_cost*",
-        "engine/inspection/disagreement.py",
         "pages/_drift/*lp*",
         "engine/questions/drift_lp*",
     ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -85,11 +85,11 @@ def dense_mask_bytes(batch: int, positions: int, vocabulary: int) -> int:
 
 def mask_sizes(constraint: Constraint, molecules: Iterable[Molecule], tokenizer: str = "") -> MaskSizes:
     """Under one constraint; its automaton has as many entries as the model has rows."""
-    counter = _Counter(constraint.automaton)
+    size = _counter(constraint.automaton)
     sizes, refused = [], 0
     for molecule in molecules:
         try:
-            sizes.append(counter.size(molecule, constraint.compile(molecule)))
+            sizes.append(size(molecule, constraint.compile(molecule)))
         except DriftscopeError:
             refused += 1
     return MaskSizes(constraint.name, tokenizer, len(constraint.automaton.classes), tuple(sizes), refused, "")
@@ -128,83 +128,59 @@ def _molecule(smiles: str) -> Molecule | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _FreeCell:
-    """Entries forbidden, least and most over its nodes, and whether a row may stay in it or jump out of its block."""
+def _counter(automaton: Automaton) -> Callable[[Molecule, Program], MaskSize]:
+    """Counts for programs of one automaton. What a cell forbids depends on its nodes only, which are few: many cells
+    are alike, so each kind of them is counted once."""
+    legal = automaton.legal
+    rows = len(automaton.classes)
+    tokens = np.bincount(automaton.classes, minlength=legal.shape[1] - SYMBOLS)
+    by_class = legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart
 
-    least: int
-    most: int
-    stays: bool
-    jumps: bool
+    @functools.cache
+    def walk(nodes: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
+        """Nodes that a row may be at in a cell that it enters with these, and those that it may leave it with."""
+        inside, waiting, left = set(nodes), list(nodes), set()
+        while waiting:
+            node = waiting.pop()
+            for kind in np.flatnonzero(legal[node]):
+                after = int(automaton.goto[node, kind])
+                if automaton.move[node, kind] == NEXT:
+                    left.add(after)
+                elif automaton.move[node, kind] == STAY and after not in inside:
+                    inside.add(after)
+                    waiting.append(after)
+        return frozenset(inside), frozenset(left)
 
+    @functools.cache
+    def cell(nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> tuple[int, int, bool, bool]:
+        """Entries forbidden, least and most over its nodes, and whether a row may stay in it or jump out of its block.
+        Symbols are tokens that no class allows: they close a block."""
+        inside = sorted(nodes)
+        allowed = by_class[inside] + (legal[inside, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
+        moves = automaton.move[inside][legal[inside]]
+        return rows - int(allowed.max()), rows - int(allowed.min()), STAY in moves, JUMP in moves
 
-class _Counter:
-    """Counts for programs of one automaton. What a cell forbids depends on its nodes only, which are few."""
-
-    def __init__(self, automaton: Automaton) -> None:
-        self._automaton = automaton
-        self._legal = automaton.legal
-        tokens = np.bincount(automaton.classes, minlength=self._legal.shape[1] - SYMBOLS)
-        self._by_class = self._legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart
-        self._known: dict[frozenset[int], tuple[frozenset[int], frozenset[int]]] = {}
-        self._counted: dict[tuple[frozenset[int], tuple[bool, ...]], _FreeCell] = {}
-
-    def size(self, molecule: Molecule, program: Program) -> MaskSize:
+    def size(molecule: Molecule, program: Program) -> MaskSize:
         is_free = program.forced == NO_ID
-        cells: list[_FreeCell] = []
+        cells = []
         carried: frozenset[int] = frozenset()
         has_symbols = (program.symbols[is_free] != NO_ID).tolist()
         for entry, symbols in zip(program.entry[is_free].tolist(), has_symbols, strict=True):
             nodes = carried if entry == KEEP else frozenset({entry})
             if nodes:
-                inside, carried = self._walk(nodes)
-                cells.append(self._cell(inside, tuple(symbols)))
-        stays = any(cell.stays for cell in cells)
-        positions: Positions = "open" if stays else "at most" if any(cell.jumps for cell in cells) else "fixed"
+                inside, carried = walk(nodes)
+                cells.append(cell(inside, tuple(symbols)))
+        least, most, stays, jumps = zip(*cells, strict=True) if cells else ((), (), (), ())
         return MaskSize(
             smiles=molecule.smiles,
             atoms=molecule.atoms,
             cells=len(program),
             forced_cells=int((~is_free).sum()),
             free_cells=int(is_free.sum()),
-            positions=positions,
-            forbidden_least=min((cell.least for cell in cells), default=0),
-            forbidden_most=max((cell.most for cell in cells), default=0),
-            masked=None if stays else sum(cell.most for cell in cells),
+            positions="open" if any(stays) else "at most" if any(jumps) else "fixed",
+            forbidden_least=min(least, default=0),
+            forbidden_most=max(most, default=0),
+            masked=None if any(stays) else sum(most),
         )
 
-    def _cell(self, nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> _FreeCell:
-        """Of a cell in which a row is at these nodes. Symbols are tokens that no class allows: they close a block.
-
-        Cells are many and alike, so each kind of them is counted once.
-        """
-        key = nodes, has_symbols
-        if key not in self._counted:
-            inside = sorted(nodes)
-            symbols = (self._legal[inside, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
-            legal = self._by_class[inside] + symbols
-            rows = len(self._automaton.classes)
-            moves = self._automaton.move[inside][self._legal[inside]]
-            self._counted[key] = _FreeCell(
-                rows - int(legal.max()),
-                rows - int(legal.min()),
-                bool((moves == STAY).any()),
-                bool((moves == JUMP).any()),
-            )
-        return self._counted[key]
-
-    def _walk(self, nodes: frozenset[int]) -> tuple[frozenset[int], frozenset[int]]:
-        """Nodes that a row may be at in a cell that it enters with these, and those that it may leave it with."""
-        if nodes not in self._known:
-            inside, waiting, left = set(nodes), list(nodes), set()
-            while waiting:
-                node = waiting.pop()
-                for kind in np.flatnonzero(self._legal[node]):
-                    after = int(self._automaton.goto[node, kind])
-                    if self._automaton.move[node, kind] == NEXT:
-                        left.add(after)
-                    elif self._automaton.move[node, kind] == STAY and after not in inside:
-                        inside.add(after)
-                        waiting.append(after)
-            self._known[nodes] = frozenset(inside), frozenset(left)
-        return self._known[nodes]
+    return size

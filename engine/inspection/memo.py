@@ -25,13 +25,6 @@ class Memo(Generic[Value]):
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable) -> Value | None:
-        """None where it is not there."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-            return self._values.get(key)
-
     def of(self, key: Hashable, make: Callable[[], Value]) -> Value:
         with self._lock:
             if key in self._values:

@@ -17,7 +17,6 @@ from engine.chem.smiles import parse_written
 from engine.errors import DriftscopeError, StoreError
 from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
-from engine.inspection.estimates import BlockEstimate, estimates_of
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, thrown_text
@@ -30,6 +29,8 @@ from engine.store.schema import Kind
 from engine.store.store import Store
 from engine.store.views import connect, time_limit
 from engine.text.align import Alignment
+from engine.text.blocks import displacement_ang
+from engine.text.drift import needed_by_content
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
 
@@ -47,6 +48,17 @@ _TABLES = (
     "SELECT * FROM steps WHERE run_id = $run AND sample_id = $sample ORDER BY pos",
     "SELECT * FROM tries WHERE run_id = $run AND sample_id = $sample ORDER BY number",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockEstimate:
+    """How the model would have finished a cut block, by its greedy continuation: after a text that may contain earlier
+    cuts."""
+
+    text: str  # its three numbers
+    needed: int | None  # tokens inside the block; None without a tokenizer
+    digits_lost: int | None  # None where the written text is no prefix of it
+    displacement_ang: float | None  # of the atom, by the cut; None where the block as written has no three numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +129,30 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         and tokenizer is not None
         and molecule.atoms > 0
         and run.lp_record is not UNKNOWN_LP,
+    )
+
+
+def estimates_of(
+    blocks: Sequence[Row], molecule: Molecule, tokenizer: TextTokenizer | None
+) -> dict[int, BlockEstimate]:
+    """By block, for those whose row has a continuation."""
+    estimates = {}
+    for row in blocks:
+        if row["continued_text"]:
+            is_known = row["atom"] is not None and 0 <= row["atom"] < molecule.atoms
+            descriptor = molecule.descriptors[row["atom"]] if is_known else "[C]"
+            estimates[row["block"]] = estimate(row["text"] or "", row["continued_text"], descriptor, tokenizer)
+    return estimates
+
+
+def estimate(written: str, continued: str, descriptor: str, tokenizer: TextTokenizer | None) -> BlockEstimate:
+    """What is lost between a block as written and as the model would have finished it."""
+    has_prefix = continued.startswith(written)
+    return BlockEstimate(
+        text=continued,
+        needed=needed_by_content([(descriptor, continued)], tokenizer)[0] if tokenizer is not None else None,
+        digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
+        displacement_ang=displacement_ang(written, continued),
     )
 
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from engine.chem.smiles import parse_written
 from engine.decode.plan import Plan
 from engine.errors import ModelError
+from engine.inspection.sample import BlockEstimate
 from engine.records import Descriptors, NumberFormat
 from engine.runner.plan import ModelChoice
 from engine.service.jobs import Control, Work
 from engine.store.sample_rows import step_rows
 
 if TYPE_CHECKING:
-    from engine.decode.continuation import Continuation
     from engine.decode.generation import Generation
 
 CANDIDATES = 10
@@ -43,31 +43,18 @@ class Question:
     bos: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredSteps:
-    """Rows of the table ``steps``, one per token."""
-
-    rows: tuple[dict[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CutCosts:
-    """By block: how the model would have continued it, an estimate; None where it cannot be continued."""
-
-    by_block: dict[int, Continuation | None]
-
-
-def score_work(question: Question) -> Work[ScoredSteps]:
-    """For ``Service.submit``; one event."""
+def score_work(question: Question) -> Work[dict[int, dict[str, Any]]]:
+    """For ``Service.submit``; one event: rows of the table ``steps`` by position."""
     return lambda control: _scored(question, control)
 
 
-def costs_work(question: Question, blocks: Collection[int]) -> Work[CutCosts]:
-    """For ``Service.submit``; one event. ``blocks`` are those that were cut."""
+def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, BlockEstimate]]:
+    """For ``Service.submit``; one event: how the model would have continued those of the blocks that can be continued.
+    ``blocks`` are those that were cut."""
     return lambda control: _costs(question, blocks, control)
 
 
-def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
+def _scored(question: Question, control: Control) -> Iterator[dict[int, dict[str, Any]]]:
     from engine.decode.body import Body
     from engine.decode.scoring import score
 
@@ -84,10 +71,10 @@ def _scored(question: Question, control: Control) -> Iterator[ScoredSteps]:
     )
     forced = question.forced or (False,) * len(question.token_ids)
     aligned = generation.reader.aligned(generation.molecules[0], question.token_ids, forced, {})
-    yield ScoredSteps(tuple(step_rows(question.sample_id, aligned.rows, scored.diagnoses)))
+    yield {row["pos"]: row for row in step_rows(question.sample_id, aligned.rows, scored.diagnoses)}
 
 
-def _costs(question: Question, blocks: Collection[int], control: Control) -> Iterator[CutCosts]:
+def _costs(question: Question, blocks: Collection[int], control: Control) -> Iterator[dict[int, BlockEstimate]]:
     from engine.decode.continuation import continue_blocks, cuts_of
     from engine.decode.fast import FastBackend
     from engine.lp.constraint import end_of
@@ -101,7 +88,11 @@ def _costs(question: Question, blocks: Collection[int], control: Control) -> Ite
     exact = ExactConstraint(loaded.tokenizer, question.form, loaded.vocab_rows)
     backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
     continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
-    yield CutCosts({cut.block: continuation for cut, continuation in zip(cuts, continuations, strict=True)})
+    yield {
+        cut.block: BlockEstimate(found.text, found.needed, found.digits_lost, found.displacement_ang)
+        for cut, found in zip(cuts, continuations, strict=True)
+        if found is not None
+    }
 
 
 def _generation(question: Question, control: Control) -> Generation:

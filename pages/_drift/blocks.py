@@ -7,8 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.inspection.estimates import BlockEstimate
-from engine.inspection.sample import Inspected
+from engine.inspection.sample import BlockEstimate, Inspected
 from pages._drift import state
 from pages._drift.state import spot_of
 from pages._shared.rows import ONE_ROW, picked_rows, show_rows, table_height

@@ -34,27 +34,21 @@ def sdf_of(store: Store, table: pa.Table, reader: ReaderName = "strict") -> str:
     return "".join(to_sdf(*conformers_of(store, run_id, samples, reader)) for run_id, samples in by_run.items())
 
 
-def sdf_of_one(inspection: Inspected) -> str:
-    """The conformer that is shown; ``incomplete`` says which atoms are missing."""
-    sample = inspection.sample
+def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
+    """The conformer that is shown, where ``incomplete`` says which atoms are missing; or what the group's reader makes
+    of the text, where ``misread_most_ang`` says how far it is off."""
+    sample, group = inspection.sample, inspection.by_group if by_group else None
+    mol = inspection.conformer if group is None else group.mol
+    if mol is None:
+        return ""
     properties = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
-    if inspection.why_no_conformer:
+    if group is not None:
+        properties |= {"reader": "group", "misread_blocks": len(group.misread)}
+        if group.farthest is not None:
+            properties["misread_most_ang"] = group.misread[group.farthest]
+    elif inspection.why_no_conformer:
         properties["incomplete"] = inspection.why_no_conformer
-    if inspection.conformer is None:
-        return ""
-    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", inspection.conformer)], [properties])
-
-
-def sdf_by_group(inspection: Inspected) -> str:
-    """The conformer that the group's reader makes of the text; ``misread_most_ang`` says how far it is off."""
-    group, sample = inspection.by_group, inspection.sample
-    if group is None or group.mol is None:
-        return ""
-    properties = {name: sample[name] for name in PROPERTIES if sample.get(name) is not None}
-    properties |= {"reader": "group", "misread_blocks": len(group.misread)}
-    if group.farthest is not None:
-        properties["misread_most_ang"] = group.misread[group.farthest]
-    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", group.mol)], [properties])
+    return to_sdf([(f"{inspection.run.run_id} #{sample['sample_id']}", mol)], [properties])
 
 
 def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:

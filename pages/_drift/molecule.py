@@ -6,7 +6,7 @@ views are one fragment, so a pick redraws nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import streamlit as st
@@ -17,9 +17,8 @@ from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
 from engine.inspection.conformers import GroupShape
-from engine.inspection.estimates import BlockEstimate
 from engine.inspection.realign import atoms_of_columns
-from engine.inspection.sample import Inspected
+from engine.inspection.sample import BlockEstimate, Inspected
 from engine.inspection.tries import checks_by_block, descriptor_words, redrawn_words
 from pages._drift import blocks as drift_blocks
 from pages._drift import files, scoring, state
@@ -121,18 +120,12 @@ def rule_words(sample: Mapping[str, Any]) -> str:
 def _failed(inspection: Inspected) -> None:
     """The checks that the molecule fails, the first in sight; each leads to its atom in every view."""
     failed = inspection.sample["failed"] or ()
-    first, rest = failed[:1], failed[1:]
-    with st.container(horizontal=True, vertical_alignment="center", key="failed"):
-        _failed_buttons(inspection, first, 0)
-        if rest:
-            with st.popover(f"{counted(len(rest), 'more check')} failed", type="tertiary"):
-                _failed_buttons(inspection, rest, 1)
-
-
-def _failed_buttons(inspection: Inspected, failed: Sequence[Mapping[str, Any]], start: int) -> None:
-    for place, check in enumerate(failed, start):
+    where = st.container(horizontal=True, vertical_alignment="center", key="failed")
+    for place, check in enumerate(failed):
+        if place == 1:
+            where = where.popover(f"{counted(len(failed) - 1, 'more check')} failed", type="tertiary")
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
-        st.button(
+        where.button(
             unbroken(escape_markdown(check_line(check))),
             key=f"failed-{place}",
             type="tertiary",
@@ -249,14 +242,6 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol
             escape_markdown(inspection.why_no_conformer), icon=":material/view_in_ar:", title="No conformer to show"
         )
         return
-    names = _names(inspection, of_atom)
-    places = inspection.conformer_atoms  # the molecule's atom by the conformer's
-    by_fault = {known: fault for known, fault, _ in _faulty(inspection, of_atom)}
-
-    def pick(place: int | None) -> None:
-        atom = -1 if place is None else places[place]
-        state.put_atom(spot_of(inspection), atom if atom >= 0 else None)
-
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
     what = read if inspection.why_no_conformer else "the generated conformer"
     models = [model_of(inspection.conformer, what)]
@@ -266,11 +251,11 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol
         models,
         key=SHAPE,
         label=f"3D view of {inspection.molecule.smiles}",
-        names=[names[known] if 0 <= known < len(names) else f"atom {n}" for n, known in enumerate(places)],
-        atoms=places,
-        selected=places.index(atom) if atom is not None and atom in places else None,
-        marks={n: by_fault[known] for n, known in enumerate(places) if known in by_fault},
-        on_pick=pick,
+        names=_names(inspection, of_atom),
+        atoms=inspection.conformer_atoms,
+        selected=atom,
+        marks=atom_faults(inspection.sample, of_atom.values()),
+        on_pick=lambda picked: state.put_atom(spot_of(inspection), picked),
         height=VIEW_HEIGHT,
     )
 
@@ -437,7 +422,10 @@ def _text(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> None
             file_button("Conformer as SDF", lambda: files.sdf_of_one(inspection), "conformer.sdf")
         if inspection.by_group is not None and inspection.by_group.mol is not None:
             file_button(
-                "By the group's reader", lambda: files.sdf_by_group(inspection), "conformer-group.sdf", help=GROUP_HELP
+                "By the group's reader",
+                lambda: files.sdf_of_one(inspection, by_group=True),
+                "conformer-group.sdf",
+                help=GROUP_HELP,
             )
         if steps:
             file_button("Steps as Parquet", lambda: files.steps_of_one(inspection, steps), "steps.parquet")

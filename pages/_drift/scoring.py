@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import streamlit as st
 
 from engine.errors import DriftscopeError
-from engine.inspection.estimates import BlockEstimate
 from engine.inspection.runs import number_format
-from engine.inspection.sample import Inspected
+from engine.inspection.sample import BlockEstimate, Inspected
 from engine.live.rescore import Question, costs_work, score_work
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.runner.plan import ModelChoice
@@ -25,17 +24,15 @@ from pages._shared.errors import escape_markdown
 from pages._shared.visitor import presence, visitor
 from pages._shared.words import faults
 
-ScoreKind = Literal["steps", "costs"]
-KINDS: tuple[ScoreKind, ...] = get_args(ScoreKind)
-Key = tuple[ScoreKind, str, int]
+Kind = Literal["steps", "costs"]
 TICK_S = 0.25
-_SCORES = "scores"
 
 
 @dataclass(slots=True)
 class Score:
     """A model's scores of one sample, or its job or error. ``rows``: steps by position, or estimates by block."""
 
+    kind: Kind
     model: str = ""
     job: Job[Any] | None = None
     rows: Mapping[int, Any] | None = None
@@ -43,24 +40,28 @@ class Score:
     error: str = ""
 
 
+def _score(kind: Kind, inspection: Inspected) -> Score:
+    scores: dict[object, Score] = st.session_state.setdefault("scores", {})
+    return scores.setdefault((kind, inspection.run.run_id, inspection.sample["sample_id"]), Score(kind))
+
+
 def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], str]:
     """The steps to show, and the model that they were computed with; "" for the run's own."""
-    score = _score(_key("steps", inspection))
+    score = _score("steps", inspection)
     return (inspection.steps, "") if score.rows is None else (score.rows, score.rows_model)
 
 
 def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], str]:
-    score = _score(_key("costs", inspection))
+    score = _score("costs", inspection)
     return (inspection.estimates, "") if score.rows is None else (score.rows, score.rows_model)
 
 
 def show(inspection: Inspected, has_steps: bool) -> None:
     """Draw the form that scores this sample, or the progress of the job."""
-    for kind in KINDS:
-        key = _key(kind, inspection)
-        score = _score(key)
+    steps, costs = _score("steps", inspection), _score("costs", inspection)
+    for score in (steps, costs):
         if score.job is not None:
-            _progress(key)
+            _progress(score)
             return
         if score.error:
             st.error(escape_markdown(score.error), icon=":material/error:")
@@ -86,7 +87,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             type="secondary" if has_steps else "primary",
             key="ask-steps",
             on_click=_start,
-            args=("steps", inspection, entry, cut),
+            args=(steps, inspection, entry, cut),
         )
         if cut:
             st.button(
@@ -95,7 +96,7 @@ def show(inspection: Inspected, has_steps: bool) -> None:
                 key="ask-costs",
                 help="The model continues each cut block: digits lost, and how far the atom moved",
                 on_click=_start,
-                args=("costs", inspection, entry, cut),
+                args=(costs, inspection, entry, cut),
             )
 
 
@@ -132,10 +133,9 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
     )
 
 
-def _start(kind: ScoreKind, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
-    score = _score(_key(kind, inspection))
+def _start(score: Score, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
     question = question_of(inspection, entry)
-    work = score_work(question) if kind == "steps" else costs_work(question, cut)
+    work = score_work(question) if score.kind == "steps" else costs_work(question, cut)
     label = f"{entry.name} scores sample {inspection.sample['sample_id']}"
     score.model, score.error = entry.name, ""
     try:
@@ -145,15 +145,14 @@ def _start(kind: ScoreKind, inspection: Inspected, entry: ModelEntry, cut: list[
 
 
 @st.fragment(run_every=TICK_S)
-def _progress(key: Key) -> None:
-    score = _score(key)
+def _progress(score: Score) -> None:
     if score.job is None:
         return
     seen = score.job.poll()
     if seen.has_ended:
         score.job = None
         if seen.state == "done" and seen.events:
-            score.rows, score.rows_model = _rows(key[0], seen.events[0]), score.model
+            score.rows, score.rows_model = seen.events[0], score.model
         elif seen.state == "failed":
             score.error = seen.error
         elif seen.progress.note:
@@ -165,30 +164,10 @@ def _progress(key: Key) -> None:
         words = f"{seen.progress.note or 'running'} · {seen.elapsed_s:.0f} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
         st.markdown(f":material/hourglass_top: {escape_markdown(f'{score.model}: {words}')}")
-        st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(key,))
+        st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))
 
 
-def _stop(key: Key) -> None:
-    score = _score(key)
+def _stop(score: Score) -> None:
     if score.job is not None:
         score.job.stop()
         score.job = None
-
-
-def _rows(kind: ScoreKind, event: Any) -> Mapping[int, Any]:
-    if kind == "steps":
-        return {row["pos"]: row for row in event.rows}
-    return {
-        block: BlockEstimate(cost.text, cost.needed, cost.digits_lost, cost.displacement_ang)
-        for block, cost in event.by_block.items()
-        if cost is not None
-    }
-
-
-def _key(kind: ScoreKind, inspection: Inspected) -> Key:
-    return (kind, inspection.run.run_id, inspection.sample["sample_id"])
-
-
-def _score(key: Key) -> Score:
-    scores: dict[Key, Score] = st.session_state.setdefault(_SCORES, {})
-    return scores.setdefault(key, Score())

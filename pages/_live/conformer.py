@@ -40,8 +40,6 @@ def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
         return
     reference, _ = _nearest(seen)
     place = st.session_state.get("reference") or PLACES[0]
-    atoms, faults = seen.conformer_atoms, atom_faults(seen.sample, seen.blocks)
-    names = seen.molecule.descriptors
     models = [model_of(seen.conformer, "generated")]
     if reference is not None and place != "hidden":
         models.append(
@@ -51,11 +49,11 @@ def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
         models,
         key=f"shape_{lane.number}_{place}",  # each with a camera of its own
         label=f"Conformer of lane {lane.number} in three dimensions",
-        names=[f"atom {known}, {names[known]}" if 0 <= known < len(names) else "an atom too many" for known in atoms],
-        atoms=atoms,
-        selected=atoms.index(atom) if atom in atoms else None,
-        marks={n: faults[known] for n, known in enumerate(atoms) if known in faults},
-        on_pick=lambda picked: pick_atom(None if picked is None or atoms[picked] < 0 else atoms[picked]),
+        names=[f"atom {known}, {descriptor}" for known, descriptor in enumerate(seen.molecule.descriptors)],
+        atoms=seen.conformer_atoms,
+        selected=atom,
+        marks=atom_faults(seen.sample, seen.blocks),
+        on_pick=pick_atom,
         height=BESIDE_PX if len(models) > 1 and place == "beside" else HEIGHT_PX,
         is_bare=True,
     )

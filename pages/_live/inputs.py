@@ -34,7 +34,13 @@ REFERENCES = 10
 """Reference conformers that a sample is compared with."""
 MOST_TRIES = 100
 OWN = "own"
+BACKEND_HELP = (
+    "fast: this project's loop, 4 times as fast with the exact LP as without one at the demo's size (2.4 M weights in "
+    "the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
+)
 SOURCE = "live page"
+RETRIES_HELP = "How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms."
+BACK_HELP = "When a block's retries are used up: how often it may send the text back to an earlier block."
 
 LaneChoice: TypeAlias = tuple[str, BackendName, str, Descriptors | None, GuardSettings]
 """LP, backend, placeholder, descriptors, and the guard's settings, the usual ones where there is no guard."""
@@ -57,7 +63,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
         FIRST_MOLECULE,  # as its default, not as state: the browser's Back restores defaults only
         key="smiles",
         height=68,
-        on_change=_clear_named,
+        on_change=lambda: st.session_state.update(named=None),  # or the same name could not be chosen twice in a row
         bind="query-params",
         help=f"One per line, up to {MOST_MOLECULES}, or pasted mol blocks. Leave the field to see the drawing; "
         "Ctrl+Enter generates at once.",
@@ -87,11 +93,6 @@ def _take_named() -> None:
     chosen = st.session_state.get("named")
     if chosen:
         st.session_state["smiles"] = _named()[chosen]
-
-
-def _clear_named() -> None:
-    """Typed SMILES have no name; and the same name could not be chosen twice in a row."""
-    st.session_state["named"] = None
 
 
 @st.cache_data(show_spinner=False)
@@ -161,56 +162,37 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
         bind="query-params",
         help="The logits processor. " + ("" if number == 1 else f"{NO_LANE}: no lane."),
     )
-    is_guarded = lp != NO_LANE and lp_record(split_cleanup(lp)[0]).is_guarded
-    about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
-    with row.popover("", icon=":material/tune:", disabled=lp == NO_LANE, width="content", help=about):
-        backend, placeholder, descriptors = _lane_options(number, lp)
-        guard = _guard_options(number) if is_guarded else GuardSettings()
-        return lp, backend, placeholder, descriptors, guard
-
-
-def _guard_options(number: int) -> GuardSettings:
-    """How long the guard of a lane tries; its other settings are the usual ones."""
-    usual = GuardSettings()
-    left, right = st.columns(2)
-    retries = left.number_input(
-        "Retries", 0, MOST_TRIES, usual.retries, key=f"retries{number}", bind="query-params",
-        help="How often a wrong block is drawn again, until as many blocks were thrown away as there are atoms.",
-    )  # fmt: skip
-    back = right.number_input(
-        "Steps back", 0, MOST_TRIES, usual.back, key=f"back{number}", bind="query-params",
-        help="When a block's retries are used up: how often it may send the text back to an earlier block.",
-    )  # fmt: skip
-    return replace(usual, retries=int(retries), back=int(back))
-
-
-def _lane_options(number: int, lp: str) -> tuple[BackendName, str, Descriptors | None]:
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
-    if info is not None:
-        st.caption(f"{info.name}: {info.help}.")
-    about = (
-        "fast: this project's loop, 4 times as fast with the exact LP as without one at the demo's size (2.4 M "
-        "weights in the layers), 1.2 to 1.7 times at Qwen3-0.6B's (440 M). hf: plain `generate` of transformers."
-    )
-    backend = one_of("Backend", BACKENDS, f"backend{number}", help=about)
-    has_placeholder = info is not None and bool(info.placeholder)
-    placeholder = st.text_input(
-        "Placeholder",
-        key=f"placeholder{number}",
-        placeholder=info.placeholder if info is not None and has_placeholder else "none",
-        disabled=not has_placeholder,
-        bind="query-params",
-        help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
-    )
-    own = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
-    how = st.selectbox(
-        "Descriptors", [OWN, *DESCRIPTORS], key=f"descriptors{number}", bind="query-params",
-        format_func=lambda name: own if name == OWN else name,
-        help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
-        "force the second, whatever the model was trained on.",
-    )  # fmt: skip
+    is_guarded, own_placeholder = info is not None and info.is_guarded, "" if info is None else info.placeholder
+    about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
+    with row.popover("", icon=":material/tune:", disabled=info is None, width="content", help=about):
+        if info is not None:
+            st.caption(f"{info.name}: {info.help}.")
+        backend = one_of("Backend", BACKENDS, f"backend{number}", help=BACKEND_HELP)
+        placeholder = st.text_input(
+            "Placeholder", key=f"placeholder{number}", placeholder=own_placeholder or "none",
+            disabled=not own_placeholder, bind="query-params",
+            help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
+        )  # fmt: skip
+        own = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
+        how = st.selectbox(
+            "Descriptors", [OWN, *DESCRIPTORS], key=f"descriptors{number}", bind="query-params",
+            format_func=lambda name: own if name == OWN else name,
+            help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
+            "force the second, whatever the model was trained on.",
+        )  # fmt: skip
+        guard = GuardSettings()
+        if is_guarded:
+            left, right = st.columns(2)
+            retries = left.number_input(
+                "Retries", 0, MOST_TRIES, guard.retries, key=f"retries{number}", bind="query-params", help=RETRIES_HELP
+            )
+            back = right.number_input(
+                "Steps back", 0, MOST_TRIES, guard.back, key=f"back{number}", bind="query-params", help=BACK_HELP
+            )
+            guard = replace(guard, retries=int(retries), back=int(back))
     chosen: Descriptors | None = next((name for name in DESCRIPTORS if name == how), None)
-    return backend, placeholder.strip() if has_placeholder else "", chosen
+    return lp, backend, placeholder.strip() if own_placeholder else "", chosen, guard
 
 
 # --- all of it ----------------------------------------------------------------------------------------------------

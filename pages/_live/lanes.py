@@ -209,32 +209,17 @@ def chips_of(
     p_raw: Likely = NO_TINT,
 ) -> tuple[list[Chip], list[int | None]]:
     """The written tokens, and the atom that each belongs to. ``redrawn``: by block, why its tries were thrown away."""
-    rows = [row for row in aligned.rows if row.pos is not None]
-    chips = [
-        Chip(
-            piece=row.piece,
-            id=row.token_id,
-            role=row.text_role or "",
-            forced=row.forced,
-            mark=_MARKS.get(row.mark)
-            or (_mark_of_number(row.block, wrong, redrawn) if row.text_role == "FREE" else ""),
-            block=row.text_block if row.text_block >= 0 else None,
-            atom=row.block if row.block >= 0 else None,
-            start=row.start,
-            end=row.end,
-            note=_JUNK
-            if row.mark == "junk"
-            else (_redrawn_note(redrawn.get(row.block)) if row.text_role == "FREE" else ""),
-            p_raw=None if row.pos is None else p_raw.get(row.pos),
-        )
-        for row in rows
-    ]
+    chips = []
+    for row in aligned.rows:
+        if row.pos is not None:
+            is_number = row.text_role == "FREE"
+            failed = redrawn.get(row.block) if is_number else None
+            of_number: Mark = "wrong" if is_number and row.block in wrong else "redrawn" if failed else ""
+            mark = _MARKS.get(row.mark) or of_number
+            note = _JUNK if row.mark == "junk" else redrawn_words(failed) if failed else ""
+            chips.append(Chip(
+                row.piece, row.token_id, row.text_role or "", row.forced, mark,
+                row.text_block if row.text_block >= 0 else None, row.start, row.end, note,
+                row.block if row.block >= 0 else None, p_raw.get(row.pos),
+            ))  # fmt: skip
     return chips, [chip.atom for chip in chips]
-
-
-def _mark_of_number(block: int, wrong: Collection[int], redrawn: Collection[int]) -> Mark:
-    return "wrong" if block in wrong else "redrawn" if block in redrawn else ""
-
-
-def _redrawn_note(failed: Sequence[str] | None) -> str:
-    return redrawn_words(failed) if failed else ""

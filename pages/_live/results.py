@@ -88,9 +88,22 @@ def show_results(shown: int) -> None:
     with left:
         drawing(shown)
     is_tinted = st.session_state.get(TINT, st.query_params.get(TINT) == "true")  # also before the switch is drawn
-    chips = {lane.number: _chips(lane, shown, seen.get(lane.number), bool(is_tinted)) for lane in lanes}
+
+    def chips_of(lane: Running) -> list[Chip]:
+        if (one := seen.get(lane.number)) is None:
+            return chips_in(lane, shown)
+        p_raw = {pos: row["p_raw"] for pos, row in one.steps.items()} if is_tinted else {}
+        return chips_in(lane, shown, wrong_atoms(one.sample), p_raw)
+
+    chips = {lane.number: chips_of(lane) for lane in lanes}
     with right:
-        _options(lanes, entries, seen)
+        if entries:
+            with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+                choose_reference()
+                has_steps = any(sample.steps for sample in seen.values())
+                about = TINT_HELP if has_steps else NO_STEPS_HELP
+                st.toggle("Tint by probability", key=TINT, bind="query-params", disabled=not has_steps, help=about)
+                all_files(lanes, entries)
         strip_legend(itertools.chain(*chips.values()), key="live_legend")
         if words := mark_words(shown):
             st.caption(words)
@@ -110,28 +123,6 @@ WHY = (
     "**6.2×** and **4.9×** at 3 M weights in the layers, **1.7×** and **1.4×** at Qwen3-0.6B's 440 M weights "
     "(`docs/benchmarks.md`). This model: {}."
 )
-
-
-def _options(lanes: list[Running], entries: Mapping[str, Entry], seen: Mapping[int, Inspected]) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        if entries:
-            choose_reference()
-            has_steps = any(sample.steps for sample in seen.values())
-            st.toggle(
-                "Tint by probability",
-                key=TINT,
-                bind="query-params",
-                disabled=not has_steps,
-                help=TINT_HELP if has_steps else NO_STEPS_HELP,
-            )
-            all_files(lanes, entries)
-
-
-def _chips(lane: Running, shown: int, seen: Inspected | None, is_tinted: bool) -> list[Chip]:
-    if seen is None:
-        return chips_in(lane, shown)
-    p_raw = {pos: row["p_raw"] for pos, row in seen.steps.items()} if is_tinted else {}
-    return chips_in(lane, shown, wrong_atoms(seen.sample), p_raw)
 
 
 # --- one lane -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.text.align import AlignedToken
 from pages._shared.components.alignment_columns import digest, packed
-from pages._shared.components.alignment_strip import picked_state
+from pages._shared.components.atom_picks import picked_atom
 
 any_text = st.text(st.characters(codec=None))  # lone surrogates too
 ROW = AlignedToken(0, 34, "C", 0, 1, "COPY", -1, 0, 34, "C", "COPY", -1, True, "", 0)
@@ -137,35 +137,28 @@ def test_without_a_pick_nothing_is_heard() -> None:
 
 
 def test_a_pick_is_heard_once_and_before_the_page_is_drawn() -> None:
-    page = run_page(strip=picked_state(COLUMNS, 2))
+    page = run_page(strip=picked_atom(2))
     assert page.text[0].value == "heard [2]"
     assert page.run().text[0].value == "heard [2]"
 
 
 def test_a_cleared_pick_is_heard_as_none() -> None:
-    assert run_page(strip=picked_state(COLUMNS, None)).text[0].value == "heard [None]"
+    assert run_page(strip=picked_atom(None)).text[0].value == "heard [None]"
 
 
 def test_picks_follow_each_other() -> None:
-    page = run_page(strip=picked_state(COLUMNS, 2))
-    page.session_state["strip"] = picked_state(COLUMNS, 4)
+    page = run_page(strip=picked_atom(2))
+    page.session_state["strip"] = picked_atom(4)
     assert page.run().text[0].value == "heard [2, 4]"
 
 
-def test_a_pick_made_on_other_columns_is_ignored() -> None:
-    assert run_page(strip=picked_state(COLUMNS, 2), count=4).text[0].value == "heard []"
-
-
-@pytest.mark.parametrize(
-    "sent", [None, [], [2], ["2", digest(COLUMNS)], [5, digest(COLUMNS)], [-2, digest(COLUMNS)], 7]
-)
+@pytest.mark.parametrize("sent", [None, [2], {}, {"picked": [2]}, {"picked": {"atom": 5, "stamp": "a"}}, 7])
 def test_a_pick_that_no_strip_of_ours_sent_is_ignored(sent: object) -> None:
-    (name,) = picked_state(COLUMNS, 0)
-    assert run_page(strip={name: sent}).text[0].value == "heard []"
+    assert run_page(strip=sent).text[0].value == "heard []"
 
 
 def test_a_strip_without_a_listener_takes_no_pick() -> None:
-    assert run_page(strip=picked_state(COLUMNS, 2), deaf=True).text[0].value == "heard []"
+    assert run_page(strip=picked_atom(2), deaf=True).text[0].value == "heard []"
 
 
 @pytest.mark.parametrize("selected", [-1, 5, 10_000])

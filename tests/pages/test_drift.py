@@ -20,7 +20,6 @@ from engine.store.store import Store
 from engine.store.temporary_runs import temporary_files
 from pages._drift import molecules
 from pages._drift.molecules import FOLD
-from pages._shared.components.alignment_strip import picked_state
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.pages.drift_stores import (
@@ -227,7 +226,7 @@ def test_a_token_selects_its_atom_and_an_atom_lets_go_of_the_token(opened: Open,
     assert alignment is not None
     column = atoms_of_columns(alignment).index(5)
     app = opened(run=WITH_JUNK, sample="13")
-    app.session_state["drift_strip"] = picked_state(alignment.rows, column)
+    app.session_state["drift_strip"] = picked_atom(column)
     app.run()
     assert (query(app, "token"), query(app, "atom")) == (str(column), "5")
     assert "Atom 5, [c]" in words(app)

@@ -81,6 +81,6 @@ def test_a_text_that_the_group_refuses_or_that_is_whole_has_one_conformer(opened
 
 def test_the_other_readers_conformer_is_downloaded_with_its_distance() -> None:
     inspection = inspect_sample(DEMO_STORE, WITH_JUNK, MISREAD)
-    record = files.sdf_by_group(inspection)
+    record = files.sdf_of_one(inspection, by_group=True)
     assert "misread_most_ang" in record and f"{MISREAD_MOST:.4f}" in record and record != files.sdf_of_one(inspection)
-    assert files.sdf_by_group(inspect_sample(DEMO_STORE, WITH_JUNK, REFUSED)) == ""
+    assert files.sdf_of_one(inspect_sample(DEMO_STORE, WITH_JUNK, REFUSED), by_group=True) == ""

@@ -98,7 +98,6 @@ def stream_page() -> None:
             key="strip",
             label="Text",
             text="".join(pieces),
-            select=st.session_state.get("select", True),
         )
         st.text(f"selected {selected}")
 
@@ -146,7 +145,6 @@ def test_a_selection_holds_while_the_text_grows_and_ends_with_it() -> None:
     assert run(page, strip=selection(chips, 1)) == "selected 1"
     assert run(page, pieces=["[C]", "\ud800", "<", "1"]) == "selected 1"
     assert run(page, pieces=["[O]", "\ud800", "<", "1"]) == "selected None"
-    assert run(page, pieces=["[C]", "\ud800", "<"], select=False) == "selected None"
 
 
 def test_a_tick_costs_what_it_brings(sent: list[dict[str, Any]]) -> None:

@@ -114,7 +114,7 @@ def strip_page() -> None:
 
     pieces = st.session_state.get("pieces", ["[C]", "\ud800", "<", "1"])
     chips = [Chip(piece, number) for number, piece in enumerate(pieces)]
-    st.text(f"selected {token_strip(chips, key='strip', label='Text', select=st.session_state.get('select', True))}")
+    st.text(f"selected {token_strip(chips, key='strip', label='Text')}")
 
 
 def run_page(**state: object) -> str:
@@ -151,7 +151,3 @@ def test_a_selection_ends_with_the_text_that_it_was_made_on() -> None:
 )
 def test_a_selection_that_no_strip_of_ours_sent_is_none(sent: object) -> None:
     assert run_page(strip={"selected": sent}) == "selected None"
-
-
-def test_a_strip_for_looking_only_selects_nothing() -> None:
-    assert run_page(strip=selection(CHIPS, 2), select=False) == "selected None"

@@ -23,7 +23,7 @@ from engine.errors import DriftscopeError, EnrichedError
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, Array, MatrixFigures, figures_of, over_molecules
 from engine.figures.statistics import Bootstrap, Interval
 from engine.file_jobs import run_jobs
-from engine.inspection.disagreement import against_rmsd
+from engine.inspection.lp_cost import against_rmsd
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.text.readers import decode_as_group

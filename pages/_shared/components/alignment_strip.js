@@ -3,6 +3,7 @@
 // one module, which once.js loads. What is drawn comes as a message's `large` part, and only when it changed.
 
 const NONE = { digest: "", selected: null, block: null };
+const UNHEARD_MS = 3000; // how long a pick outlives messages that do not know of it
 const MARGIN = 600; // pixels on both sides of the window that are made before they are seen
 
 export function mount(shell) {
@@ -26,8 +27,7 @@ class Alignment {
     this.current = 0; // the one column that Tab reaches
     this.selected = null;
     this.pointed = -1; // under the pointer: a rerun must not take its details away
-    this.picks = Math.floor(Math.random() * 1e9); // numbers picks; Python says which it answered
-    this.awaited = null;
+    this.awaited = null; // { stamp, until }: a pick that Python did not name yet
     this.isShown = root.clientWidth > 0;
     this.listen();
   }
@@ -163,16 +163,14 @@ class Alignment {
     this.track.classList.toggle("pickable", data.pickable);
     root.querySelector(".empty").hidden = !isEmpty;
     for (const name of [".scroller", ".marks", ".toggles", ".details", ".legend"]) root.querySelector(name).hidden = isEmpty;
-    root.style.maxHeight = data.height ? `${data.height}px` : "";
-    root.style.overflowY = data.height ? "auto" : "";
     this.describeResting();
   }
 
   // Selection and outline as Python says them, unless it does not know of the reader's latest pick yet.
   obey(before, isOtherText) {
     const { data } = this;
-    const isAnswer = this.awaited === null || data.answered === this.awaited;
-    if (isOtherText || isAnswer) {
+    const { awaited } = this;
+    if (isOtherText || !awaited || data.heard === awaited.stamp || performance.now() > awaited.until) {
       this.awaited = null;
       const isNews = isOtherText || (data.selected !== before.selected && data.selected !== this.selected);
       if (data.selected !== this.selected) this.select(data.selected);
@@ -236,9 +234,9 @@ class Alignment {
 
   pick(index) {
     if (!this.data.pickable) return;
-    this.awaited = ++this.picks;
+    this.awaited = { stamp: `${Date.now()}-${Math.random()}`, until: performance.now() + UNHEARD_MS };
     this.select(index);
-    this.send([index ?? -1, this.data.digest, this.awaited]);
+    this.send({ atom: index, stamp: this.awaited.stamp });
   }
 
   onClick(event) {

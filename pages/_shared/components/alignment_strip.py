@@ -9,20 +9,16 @@ columns and steps come from. Pieces are untrusted; they are sent as text that ca
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
-import streamlit as st
-
 from engine.text.align import AlignedToken
-from pages._shared.components.alignment_columns import Step, digest, packed
-from pages._shared.components.atom_picks import OnPick, known
-from pages._shared.components.once import Component, sent_under, source
+from pages._shared.components.alignment_columns import Step, packed
+from pages._shared.components.atom_picks import OnPick, known, show_pickable
+from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
 
 _NO_STEPS: Mapping[int, Step] = MappingProxyType({})
 _NOTHING: Mapping[int, str] = MappingProxyType({})
-_SIMULATED = "picked_in_test"
 
 
 def alignment_strip(
@@ -39,68 +35,24 @@ def alignment_strip(
     redrawn: Mapping[int, str] = _NOTHING,
     totals: Sequence[tuple[str, str]] = (),
     on_pick: OnPick | None = None,
-    height: int | None = None,
 ) -> None:
     """Draw the strip. ``steps`` are by ``AlignedToken.pos``, ``elements`` by template block.
 
     ``selected`` is the selected column and scrolled to whenever it changes; ``block`` is a template block to outline,
     scrolled to when it changes and nothing is selected; numbers of ``wrong`` blocks are marked, and those of
     ``redrawn`` blocks, each with a line about its tries. ``totals``, a name and a figure each, are shown with those of
-    the whole text. ``on_pick`` is called with the picked column, None when the
-    pick was cleared, before the run that follows. ``height`` limits the whole, in pixels; more is scrolled.
+    the whole text. ``on_pick`` is called with the picked column, None when the pick was cleared, before the run that
+    follows.
     """
-    made_on = digest(columns)
-    _deliver_simulated(key, made_on, len(columns), on_pick)
-    data = {
+    small = {
         "label": sendable(label),
         "caption": sendable(caption),
         "selected": known(selected, len(columns)),
         "block": block,
-        "pickable": on_pick is not None,
-        "height": height,
-        "answered": st.session_state.get(_answered(key)),
     }
-    _component.show(
-        key,
-        data,
-        sent_under(key),
-        packed(columns, steps, elements, frozenset(wrong), redrawn)
-        | {"totals": [[sendable(name), sendable(figure)] for name, figure in totals]},
-        on_picked_change=partial(_take, key, made_on, len(columns), on_pick),
-    )
-
-
-def picked_state(columns: Sequence[AlignedToken], index: int | None) -> dict[str, list[int | str]]:
-    """What a test puts into session state under the strip's key: the next run goes as after a pick in the browser."""
-    return {_SIMULATED: [-1 if index is None else index, digest(columns)]}
-
-
-def _take(key: str, made_on: str, count: int, on_pick: OnPick | None) -> None:
-    """The browser's pick: [column or -1, digest of its columns, number of the pick]."""
-    state = st.session_state.get(key)
-    sent = state.get("picked") if isinstance(state, Mapping) else None
-    if isinstance(sent, list) and len(sent) == 3:
-        st.session_state[_answered(key)] = sent[2]
-    _tell(sent, made_on, count, on_pick)
-
-
-def _tell(sent: object, made_on: str, count: int, on_pick: OnPick | None) -> None:
-    match sent:
-        case [int(index), str(theirs), *_] if on_pick and theirs == made_on and -1 <= index < count:
-            on_pick(None if index < 0 else index)
-
-
-def _deliver_simulated(key: str, made_on: str, count: int, on_pick: OnPick | None) -> None:
-    state = st.session_state.get(key)
-    if isinstance(state, Mapping) and _SIMULATED in state:
-        del st.session_state[key]
-        _tell(state[_SIMULATED], made_on, count, on_pick)
-        st.rerun()
-
-
-def _answered(key: str) -> str:
-    """Where the number of the latest pick is kept: the browser holds a newer pick against an older answer."""
-    return f"pick answered under {key}"
+    large = packed(columns, steps, elements, frozenset(wrong), redrawn)
+    large |= {"totals": [[sendable(name), sendable(figure)] for name, figure in totals]}
+    show_pickable(_component, key, len(columns), on_pick, small, large)
 
 
 _component = Component(

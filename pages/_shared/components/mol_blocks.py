@@ -13,11 +13,11 @@ from rdkit import Chem
 from engine.chem.rdkit_log import captured_log
 
 
-def mol_block(mol: Chem.Mol, *, conformer: int = -1) -> str:
+def mol_block(mol: Chem.Mol) -> str:
     bare = Chem.Mol(mol)
     bare.SetProp("_Name", "")
     with captured_log():
-        return str(Chem.MolToMolBlock(bare, confId=conformer, kekulize=False))
+        return str(Chem.MolToMolBlock(bare, kekulize=False))
 
 
 def without_last_hydrogens(mol: Chem.Mol) -> Chem.Mol:

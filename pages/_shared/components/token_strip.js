@@ -153,7 +153,6 @@ class Strip {
     list.hidden = count === 0;
     list.setAttribute("aria-label", data.label);
     list.style.maxHeight = `${data.max_height}px`;
-    list.classList.toggle("selectable", data.select);
     root.querySelector(".legend").hidden = !data.legend;
     root.querySelector(".actions").hidden = !data.copy;
     this.details.hidden = !data.details_shown;
@@ -214,7 +213,6 @@ class Strip {
   }
 
   choose(index) {
-    if (!this.data.select) return;
     const again = this.selected === index;
     if (again) this.unselect();
     else this.select(index);

@@ -119,7 +119,6 @@ def token_strip(
     legend: bool = True,
     details: bool = True,
     copy: bool = True,
-    select: bool = True,
     text: str | None = None,
     follow: bool = False,
 ) -> int | None:
@@ -139,13 +138,13 @@ def token_strip(
     start, text_start, since = written.send(chips, copied)
     tail = [utf16_length(copied[:text_start]), copied[text_start:]]  # the browser counts in UTF-16
     data = packed(chips[start:]) | {
-        "label": sendable(label), "caption": sendable(caption), "max_height": max_height, "select": select,
+        "label": sendable(label), "caption": sendable(caption), "max_height": max_height,
         "text": None if text is None else tail, "digest": digest(chips), "stream": stream, "epoch": written.epoch,
         "number": written.number, "since": since, "from": start, "legend": legend, "details_shown": details,
         "copy": copy, "follow": follow, "selected": selected_index(st.session_state.get(key), chips),
     }  # fmt: skip
     result = _component.show(key, data, sent, on_selected_change=nothing)
-    return selected_index(result, chips) if select else None
+    return selected_index(result, chips)
 
 
 def selection(chips: Sequence[Chip], index: int) -> dict[str, list[int | str]]:

@@ -16,7 +16,7 @@ from rdkit import Chem
 from engine.assets import FILE_NAME, three_d_mol
 from engine.chem.frame import principal_axes
 from engine.errors import AssetError
-from pages._shared.components.atom_picks import NO_MARKS, OnPick, known, picked_atom, show_pickable
+from pages._shared.components.atom_picks import NO_MARKS, OnPick, picked_atom, show_pickable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.once import Component, source
 from pages._shared.components.token_strip import sendable
@@ -37,15 +37,15 @@ class Model3d:
     facing: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)  # a rotation, as a quaternion
 
 
-def model_of(mol: Chem.Mol, label: str, *, conformer: int = -1, ghost: bool = False) -> Model3d:
+def model_of(mol: Chem.Mol, label: str, *, ghost: bool = False) -> Model3d:
     """Heavy atoms of a conformer, under the indices that they have; a ghost, whose indices nobody asks for, of any."""
     bare = without_hydrogens(mol) if ghost else without_last_hydrogens(mol)
-    return Model3d(mol_block(bare, conformer=conformer), label, ghost, _facing(bare, conformer))
+    return Model3d(mol_block(bare), label, ghost, _facing(bare))
 
 
-def _facing(mol: Chem.Mol, conformer: int) -> tuple[float, ...]:
+def _facing(mol: Chem.Mol) -> tuple[float, ...]:
     """From where the atoms spread most: the widest axis across, the next one up."""
-    (a, b, c), (d, e, f), (g, h, i) = principal_axes(mol.GetConformer(conformer).GetPositions())
+    (a, b, c), (d, e, f), (g, h, i) = principal_axes(mol.GetConformer().GetPositions())
     rows = [
         [a - e - i, b + d, c + g, h - f],
         [b + d, e - a - i, f + h, c - g],
@@ -68,18 +68,23 @@ def viewer3d(
     height: int = 340,
     is_bare: bool = False,
 ) -> None:
-    """Show the models where they lie; ``names``, ``selected``, ``marks`` and picks are of the first that is no ghost.
-
-    ``atoms`` are the molecule's, by which views light one another's.
+    """Show the models where they lie. ``atoms`` has the molecule's atom for each of the first that is no ghost, -1 for
+    one that the molecule does not have; ``names``, ``selected``, ``marks`` and picks are of the molecule's atoms.
 
     The camera stays while the atoms are the same ones, whatever else changes. ``on_pick`` is called as by
     ``molecule2d``. A bare view is for narrow columns: without legend, buttons and hints. Without 3Dmol.js or WebGL the
     view says so in its place.
     """
     count = next((_atoms(model.mol_block) for model in models if not model.ghost), 0)
+    places = list(atoms or range(count))[:count]
+
+    def pick(place: int | None) -> None:
+        if on_pick is not None:
+            on_pick(None if place is None or places[place] < 0 else places[place])
+
     small = {
-        "selected": known(selected, count),
-        "marks": [[atom, mark] for atom, mark in sorted(marks.items()) if 0 <= atom < count],
+        "selected": places.index(selected) if selected in places else None,
+        "marks": [[place, marks[atom]] for place, atom in enumerate(places) if atom in marks],
         "height": height,
         "bare": is_bare,
         "script": f"app/static/{FILE_NAME}",  # relative, so that it also works behind a base path
@@ -89,13 +94,13 @@ def viewer3d(
     large = {
         "label": sendable(label),
         "atoms": list(atoms),
-        "names": [sendable(name) for name in names],
+        "names": [sendable(names[atom]) if 0 <= atom < len(names) else f"atom {n}" for n, atom in enumerate(places)],
         "models": [
             {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost, "facing": model.facing}
             for model in models
         ],
     }
-    show_pickable(_component, key, count, on_pick, small, large)
+    show_pickable(_component, key, count, None if on_pick is None else pick, small, large)
 
 
 def _missing() -> str:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.inspection.disagreement import Disagreement
-from engine.inspection.lp_cost import RunCost, cost_of_run
+from engine.inspection.lp_cost import Disagreement, RunCost, cost_of_run
 from engine.inspection.runs import run_facts
 from engine.questions.drift_lp_cost import sentences
 from engine.store.store import Store

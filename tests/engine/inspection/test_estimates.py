@@ -12,7 +12,7 @@ from engine.chem.rmsd import best_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.inspection.conformers import conformer_of
-from engine.inspection.estimates import BlockEstimate, estimate, estimates_of
+from engine.inspection.sample import BlockEstimate, estimate, estimates_of
 from engine.text.check import answer_of
 from engine.text.tokenizers import load_tokenizer
 

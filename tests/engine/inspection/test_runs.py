@@ -151,7 +151,7 @@ def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> 
     assert number(DEMO_STORE, replace(entry, files=LocalFiles(Path("elsewhere")))) == 4
 
 
-@pytest.mark.parametrize("module", ["runs", "molecules", "axes", "sample", "realign", "estimates", "conformers"])
+@pytest.mark.parametrize("module", ["runs", "molecules", "axes", "sample", "realign", "conformers"])
 def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
     """A page loads it: torch alone takes seconds."""
     code = f"import engine.inspection.{module}, sys; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"
