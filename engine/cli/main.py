@@ -34,8 +34,9 @@ def root(argv: Sequence[str]) -> Any:
     app = new_app(about="Driftscope's engine from a terminal.")
 
     def say(is_asked: bool) -> None:
-        sys.stdout.write(f"driftscope {__version__}\n")
-        raise typer.Exit
+        if is_asked:
+            print(f"driftscope {__version__}")
+            raise typer.Exit
 
     @app.callback()
     def engine(version: bool = typer.Option(False, "--version", is_eager=True, callback=say)) -> None: ...

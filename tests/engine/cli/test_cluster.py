@@ -198,6 +198,6 @@ def test_times(text: str, minutes: int) -> None:
 
 
 def test_the_parsers_list_is_the_runners() -> None:
-    named = get_args(get_args(get_type_hints(Cluster)["submit"])[0])
+    named = get_args(get_args(get_type_hints(Cluster)["kind"])[0])
     assert named == submit.KINDS  # listed twice, since every command reads the parser's file
     assert ray_run.TRIES > 1
