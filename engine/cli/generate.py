@@ -9,8 +9,8 @@ import gzip
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.logits.recorder import LogFile, Name
+    from engine.logits.recorder import LogFile
     from engine.runner.plan import ModelChoice
-    from engine.text.align import Alignment
 
 app = cli.new_app()
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens"
@@ -50,9 +49,7 @@ COUNT, NUMBER = cli.whole(cli.MOST_COUNT, -cli.MOST_COUNT), cli.finite()
 class Model:
     step: str | None = cli.option(None, "the checkpoint (default: the last one)", "--step", "--model-step")
     folder: str | None = cli.option(None, "of a checkpoint that is not registered", "--model-path", metavar="DIR")
-    tokenizer: str | None = cli.option(
-        None, "for --model-path: qwen3, llama3 or a path", "--tokenizer-name", metavar="T"
-    )
+    tokenizer: str | None = cli.option(None, "for --model-path: qwen3, llama3 or a path", "--tokenizer-name")
     device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps")
     threads: int | None = cli.THREADS
     dtype: Literal["float32", "bfloat16", "float16"] | None = cli.option(None, "default: as registered")
@@ -87,9 +84,7 @@ class Plan:
     retries: int = cli.option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
     back: int = cli.option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
     most_thrown: float = cli.option(GUARD.most_thrown, "lp guarded: blocks thrown away, of each one's", of=NUMBER)
-    checks: str = cli.option(
-        ",".join(GUARD.checks), "lp guarded: what is checked of each block", "--guard", metavar="CHECKS"
-    )
+    checks: str = cli.option(",".join(GUARD.checks), "lp guarded: what is checked of each block", "--guard")
     backend: str = cli.option("fast", "fast (ours) or hf (plain generate)")
     compile: bool = cli.option(False, "compile the fast backend (takes minutes; for a GPU)")
     sampling: str = cli.option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
@@ -101,9 +96,7 @@ class Plan:
     seed: int = cli.option(0, "", of=cli.whole(cli.MOST_SEED, -cli.MOST_SEED))
     batch_size: int = cli.option(32, "", of=cli.whole(4_096))
     limit: int | None = cli.option(None, "default: by the molecule's size", "--max-new-tokens", of=COUNT)
-    time_limit_s: float | None = cli.option(
-        None, "seconds for all molecules together", "--time-limit", of=cli.finite(366 * 86_400)
-    )
+    time_limit_s: float | None = cli.option(None, "seconds for all molecules together", "--time-limit", of=NUMBER)
     equal_work: bool = cli.option(False, "every sample as long as the exact LP's")
     candidates: int = cli.option(10, "likely tokens kept per step", of=cli.whole(1_000))
     diagnostics: bool = cli.option(False, "token probabilities at each step; slower")
@@ -125,8 +118,6 @@ class Plan:
         return DecodePlan(**cli.given(DecodePlan, self) | own)
 
 
-Align = Callable[[Collection[int]], "Mapping[int, Alignment]"]
-"""Samples by their ids, as far as they are finished, token by token."""
 LOG_HELP = "log the first N logits per token, or those of token ids (17,24,25 or 17,); slower"
 LOG_FILE = "logits.jsonl.gz"
 
@@ -134,9 +125,7 @@ LOG_FILE = "logits.jsonl.gz"
 @dataclass(frozen=True, slots=True)
 class Profiling:
     profile: bool = cli.option(False, "record a trace of torch's profiler into the store (see `trace list`)")
-    profile_output: str | None = cli.option(
-        None, "also write it to FILE, as Chrome's JSON, plain or .gz", metavar="FILE"
-    )
+    profile_output: str | None = cli.option(None, "also write it, as Chrome's JSON, plain or .gz", metavar="FILE")
     profile_sums: bool = cli.option(False, "keep the figures only, not the trace's file")
     profile_steps: int = cli.option(
         64, "forward passes; with --backend hf, to the end of a batch", of=cli.whole(10_000)
@@ -156,12 +145,18 @@ class Profiling:
 
     @contextmanager
     def recording(
-        self, io: cli.Io, backend: str, label: str, source: str, run: str | None, align: Align = lambda _: {}
+        self,
+        io: cli.Io,
+        backend: str,
+        label: str,
+        source: str,
+        run: str | None,
+        align: Callable[[Collection[int]], Any] = lambda _: {},
     ) -> Iterator[StepObserver | None]:
         """Records while this lasts; yields what a generation's events pass through, or None without --profile.
 
         The trace is then read into the store, where the ``run`` has to be by then, with what each step wrote. It is
-        linked to the run if that has the same tokens; ``align`` is for samples without a run.
+        linked to the run if that has the same tokens; ``align`` gives samples without a run by their ids.
         """
         if not self.profile:
             yield None
@@ -233,17 +228,6 @@ class Logging:
                 cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=entry.id)
-
-
-def names_of(generation: Generation) -> Name:
-    """A sample's SMILES, so that logs of two engines meet by it; with its number, where others have the same."""
-    counts = Counter(molecule.smiles for molecule in generation.molecules)
-
-    def name(sample_id: int) -> str:
-        smiles = generation.molecule_of(sample_id).smiles
-        return smiles if counts[smiles] * generation.plan.generations == 1 else f"{smiles} sample {sample_id}"
-
-    return name
 
 
 def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
@@ -352,8 +336,14 @@ def generate(
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        if log is not None:
-            generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
+        if log is not None:  # names are SMILES, so that logs of two engines meet by them
+            counts = Counter(molecule.smiles for molecule in generation.molecules)
+
+            def name_of(sample_id: int) -> str:
+                smiles = generation.molecule_of(sample_id).smiles
+                return smiles if counts[smiles] * plan.generations == 1 else f"{smiles} sample {sample_id}"
+
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed, name_of)
         try:
             for tokens, _ in enumerate(generation.events()):
                 done, of = len(generation.samples), len(generation.requests)
@@ -371,10 +361,10 @@ def generate(
             best = [word for word in ("clean", "decodes", "passed") if getattr(sample.check, word)][:1]
             cli.write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
         judged = [sample.check for sample in generation.samples]
-        counts = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
+        sums = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
         setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
         spent = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {written['decode_s']:.2f} s"
-        cli.note(f"of {len(judged)}: {', '.join(counts)}; {spent}; {', '.join(setting)}")
+        cli.note(f"of {len(judged)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
     for text in generation.counters.notes:
         cli.note(text)
     if stopped:
@@ -418,14 +408,13 @@ def _write_sdf(path: Path, generation: Generation, reader: ReaderName) -> None:
     from engine.chem.structure_files import to_sdf
     from engine.text.readers import decode_with
 
-    mols, unread = [], 0
+    mols = []
     for sample in generation.in_order():
-        try:
+        with suppress(EnrichedError):
             mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
-        except EnrichedError:
-            unread += 1
     with exporting(path) as file:
         file.write(to_sdf(mols).encode())
+    unread = len(generation.samples) - len(mols)
     failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
     cli.note(f"{path}: {len(mols)} conformers{failed}")
 
@@ -448,11 +437,11 @@ def prepare(out: cli.Output, check: bool = cli.option(False, "make nothing; exit
         try:
             if not is_needed:
                 (assets.three_d_mol if check else assets.bring_three_d_mol)(STATIC)
-            elif not check:
-                built_in(name)
-            elif not folder_of(name).is_dir():
+            elif check and not folder_of(name).is_dir():
                 raise DriftscopeError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
-            if is_needed:
+            else:
+                if not check:
+                    built_in(name)
                 load_tokenizer(name)
         except DriftscopeError as error:
             problem = str(error)

@@ -25,7 +25,6 @@ from engine.cli.generate import (
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.lp_records import full_name, split_cleanup
-from engine.models.registry import ModelEntry
 from engine.records import Molecule
 from engine.store.schema import RUN
 
@@ -39,23 +38,19 @@ if TYPE_CHECKING:
 app = cli.new_app()
 DEFAULT_MOLECULES = 64
 SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
-_TIME = re.compile(r"(\d{1,5}):([0-5]\d):([0-5]\d)|(\d{1,6})")
 
 
 def minutes(text: str) -> int:
-    match = _TIME.fullmatch(text)
-    hours, minutes, seconds, only_minutes = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    total = only_minutes + 60 * hours + minutes + (seconds > 0)
-    if not total:
-        raise ValueError(f"{text!r} is not a time such as 90 (minutes) or 01:30:00")
-    return total
+    match = re.fullmatch(r"(?:(\d{1,5}):([0-5]\d):([0-5]\d))|(\d{1,6})", text)
+    hours, minutes, seconds, only = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    if total := only + 60 * hours + minutes + (seconds > 0):
+        return total
+    raise ValueError(f"{text!r} is not a time such as 90 (minutes) or 01:30:00")
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    kind: SubmitKind | None = cli.option(
-        None, "tasks through submitit: processes here, or Slurm, with that GPU", "--submit"
-    )
+    kind: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
     tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.whole(10_000), metavar="N")
     partition: str | None = cli.option(None, "for Slurm", metavar="P")
     minutes: int | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time", of=minutes)
@@ -65,9 +60,7 @@ class Cluster:
     engine: Literal["here", "ray"] = cli.option("here", "ray: a pool of actors")
     count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.whole(10_000))
     address: str | None = cli.option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
-    gpus: int | None = cli.option(
-        None, "or per actor (default: one if there are any)", "--gpus-per-task", of=cli.whole(64, 0)
-    )
+    gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.whole(64, 0))
 
     @contextmanager
     def workers(self, model: Model) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -103,12 +96,8 @@ class Molecules:
     smiles_file: str | None = cli.option(None, "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz", metavar="FILE")
     smiles_column: str | None = cli.option(None, "of a CSV or Parquet file (default: found by name)")
     order: Literal["canonical", "written"] = cli.option("canonical", "of the atoms: written keeps the input's")
-    sample_size: int | None = cli.option(
-        None, "the first N; without SMILES, of the held-out ones (64)", of=cli.MANY_MOLECULES
-    )
-    references: str | None = cli.option(
-        None, "those of a set of the store (see `references`); --rmsd is to its conformers"
-    )
+    sample_size: int | None = cli.option(None, "the first N; alone: of the held-out ones (64)", of=cli.MANY_MOLECULES)
+    references: str | None = cli.option(None, "those of a set (see `references`); --rmsd is to its conformers")
     per_reference: int | None = cli.option(None, "N samples per conformer of --references", of=cli.whole(1_000))
 
     def read(self, references: ReferenceSet | None, *, is_quiet: bool) -> Sequence[Molecule]:
@@ -134,14 +123,13 @@ class Molecules:
                 cli.note(f"left out, line {left_out.line}: {left_out.error}")
             if skipped.total > len(skipped):
                 cli.note(f"left out, {skipped.total - len(skipped):,} lines more")
-        elif self.smiles:
-            molecules = read_molecules(smiles_of(self.smiles)[: self.sample_size])[0]
-        elif references is not None:
-            molecules = [parse_smiles(smiles) for smiles in references.molecules()[: self.sample_size]]
         else:
-            molecules = [parse_smiles(smiles) for smiles in load_run_set(self.sample_size or DEFAULT_MOLECULES)]
-        if self.order == "written" and not self.smiles_file and (self.smiles or references is None):
-            molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
+            smiles = smiles_of(self.smiles) if self.smiles else references.molecules() if references else None
+            if smiles is None:
+                smiles = load_run_set(self.sample_size or DEFAULT_MOLECULES)
+            molecules, _ = read_molecules(smiles[: self.sample_size])
+            if self.order == "written":
+                molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
         if references is None:
             return molecules
         asked: list[Molecule] = []
@@ -164,9 +152,7 @@ class Run:
     judge: bool = cli.option(False, "judge the molecules while the model writes (see `judge`)")
     strain: bool = cli.option(False, "judge them, with their strain (MMFF94)")
     no_closing: bool = cli.option(False, "skip the check of blocks that were closed by force")
-    group: int | None = cli.option(
-        None, "molecules saved at a time: what a killed run loses at most", of=cli.MANY_MOLECULES
-    )
+    group: int | None = cli.option(None, "molecules saved at a time: a killed run loses these", of=cli.MANY_MOLECULES)
     resume: str | None = cli.option(None, "resume a stopped run (see `runs --unfinished`)", metavar="RUN")
     json_report: str | None = cli.option(None, "also write the run as a report file, plain or .gz", metavar="FILE")
 
@@ -190,8 +176,15 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
+    from engine.models.loading import load_model, load_outline
+    from engine.runner.plan import RunPlan
+    from engine.runner.ray_run import Pool, RayRun
     from engine.runner.run import Run as Written
+    from engine.runner.run import begin, molecules_of, resume
+    from engine.runner.run_state import RunState
+    from engine.store.references import reference_set
 
+    models: Sequence[str | None] = model or [None]
     lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
     per_reference = molecules.references and of_plan.generations == 1
     cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
@@ -199,114 +192,79 @@ def run(
     cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=said)
     is_here = not cluster.kind and cluster.engine == "here"
     cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
-    to = io.opened()
-    parts = 1 if of_run.resume else len(model or [None]) * len(lps)
+    parts = 1 if of_run.resume else len(models) * len(lps)
     if report and parts > 1:
         raise DriftscopeError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
+    if of_model.step and len(models) > 1:
+        raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+    if of_plan.bins and any(split_cleanup(full_name(name))[0] not in ("exact", "none") for name in lps):
+        problem = "a run with --bins is for the LPs exact and none; the others write decimals"
+        raise DriftscopeError(problem, "Leave --bins or --lp out")
+    if of_plan.bins and report:
+        raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
     profiled.check(io, parts=parts)
+    to = io.opened()
+
+    def state(staging: Any, asked: Sequence[Molecule], plan: RunPlan, loaded: Any) -> RunState:
+        """To be written by this process or by actors, or to be submitted."""
+        if isinstance(workers, Pool):
+            return RayRun(staging, asked, plan, plan.model.entry(), workers)
+        return RunState(staging, asked, plan) if workers else Written(staging, loaded, asked, plan)
+
+    def resumed(run_id: str) -> Iterator[RunState]:
+        staging, plan = resume(to.home, run_id)
+        if staging.is_being_written:
+            raise DriftscopeError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+        choice, loaded = plan.model, None
+        if of_model.device != "auto":
+            choice = replace(choice, device=of_model.device)
+        if not workers:
+            set_threads(of_model.threads)
+            staging.lock()
+            loaded = load_model(choice.entry(), choice.device, choice.dtype, choice.attention)
+        yield state(staging, molecules_of(staging), replace(plan, model=choice), loaded)
+
+    def begun() -> Iterator[RunState]:
+        """One run after the other: each when the one before is in the store, or submitted."""
+        more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
+        plans = []
+        for entry, choice in map(of_model.chosen, models):
+            plans.append((entry, [RunPlan(choice, of_plan.of(entry.numbers, name), **more) for name in lps]))
+        references = None if molecules.references is None else reference_set(to, molecules.references)
+        asked = molecules.read(references, is_quiet=io.is_json)
+        set_threads(of_model.threads)
+        for entry, of_entry in plans:
+            if workers:  # other processes compute
+                loaded = load_outline(entry, of_model.dtype, of_model.attention)
+            else:
+                loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
+            for plan in of_entry:
+                staging = begin(to.home, loaded, asked, plan, references=references, **sharing)
+                yield state(staging, asked, RunPlan.read(staging.sheet["plan"]), loaded)
+
     with (
         progress.reporting() as say,
         cluster.workers(of_model) as (workers, sharing),
         logged.recording(io, of_run.label, say) as log,
     ):
-        if of_run.resume:
-            states = _resumed(to, of_run.resume, of_model, workers)
-        else:
-            plans = _plans(model or [None], lps, of_model, of_plan, of_run)  # before the first molecule is read
-            states = _begun(to, plans, molecules, of_model, workers, sharing, is_quiet=io.is_json)
+        states = resumed(of_run.resume) if of_run.resume else begun()
         if cluster.kind:
             return _submit(io, to, states, workers, cluster)
         entries = []
-        for number, state in enumerate(states):
-            row, plan = state.staging.sheet["row"], state.plan.plan
-            label = state.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
-            with profiled.recording(io, plan.backend, label, "run --profile", state.staging.id) as watch:
-                if isinstance(state, Written):
-                    state.watch = watch
+        for number, written in enumerate(states):
+            row, plan = written.staging.sheet["row"], written.plan.plan
+            label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
+            with profiled.recording(io, plan.backend, label, "run --profile", written.staging.id) as watch:
+                if isinstance(written, Written):
+                    written.watch = watch
                     if log is not None:
-                        state.tap = log.tap(state.loaded, plan.sampling, plan.seed, state.staging.id)
-                entries.append(_write(state, partial(say, part=number, parts=parts), is_quiet=io.is_json))
+                        written.tap = log.tap(written.loaded, plan.sampling, plan.seed, written.staging.id)
+                entries.append(_write(written, partial(say, part=number, parts=parts), is_quiet=io.is_json))
     if report:
         from engine.store.reports.exporting import export_report
 
         export_report(entries[0], cli.path_of(report))
     return show_entries(io, RUN, entries)
-
-
-def _plans(
-    models: Sequence[str | None], lps: Sequence[str], of_model: Model, of_plan: Plan, of_run: Run
-) -> list[tuple[ModelEntry, RunPlan]]:
-    from engine.runner.plan import RunPlan
-
-    if of_model.step and len(models) > 1:
-        raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
-    lps = [full_name(name) for name in lps]
-    if of_plan.bins and any(split_cleanup(lp)[0] not in ("exact", "none") for lp in lps):
-        problem = "a run with --bins is for the LPs exact and none; the others write decimals"
-        raise DriftscopeError(problem, "Leave --bins or --lp out")
-    if of_plan.bins and of_run.json_report:
-        raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
-    more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
-    chosen = [of_model.chosen(name) for name in models]
-    return [(entry, RunPlan(choice, of_plan.of(entry.numbers, lp), **more)) for entry, choice in chosen for lp in lps]
-
-
-def _begun(
-    store: Store,
-    plans: list[tuple[ModelEntry, RunPlan]],
-    asked: Molecules,
-    model: Model,
-    workers: Any,
-    sharing: dict[str, Any],
-    *,
-    is_quiet: bool,
-) -> Iterator[RunState]:
-    """Begins one run after the other: each when the one before is in the store, or submitted."""
-    from engine.store.references import reference_set
-
-    references = None if asked.references is None else reference_set(store, asked.references)
-    molecules = asked.read(references, is_quiet=is_quiet)
-    set_threads(model.threads)
-    from engine.models.loading import load_model, load_outline
-    from engine.runner.plan import RunPlan
-    from engine.runner.run import begin
-
-    loaded: Any = None
-    for entry, plan in plans:
-        if loaded is None or loaded.entry != entry:
-            if workers:  # other processes compute
-                loaded = load_outline(entry, model.dtype, model.attention)
-            else:
-                loaded = load_model(entry, model.device, model.dtype, model.attention)
-        staging = begin(store.home, loaded, molecules, plan, references=references, **sharing)
-        yield _state(workers, staging, molecules, RunPlan.read(staging.sheet["plan"]), loaded)
-
-
-def _resumed(store: Store, run_id: str, model: Model, workers: Any) -> Iterator[RunState]:
-    from engine.models.loading import load_model
-    from engine.runner.run import molecules_of, resume
-
-    staging, plan = resume(store.home, run_id)
-    if staging.is_being_written:
-        raise DriftscopeError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
-    choice = plan.model if model.device == "auto" else replace(plan.model, device=model.device)
-    loaded = None
-    if workers is None:
-        set_threads(model.threads)
-        staging.lock()
-        loaded = load_model(choice.entry(), choice.device, choice.dtype, choice.attention)
-    yield _state(workers, staging, molecules_of(staging), replace(plan, model=choice), loaded)
-
-
-def _state(workers: Any, staging: Any, molecules: Any, plan: RunPlan, loaded: Any) -> RunState:
-    """The run: to be written by this process or by actors, or to be submitted."""
-    from engine.runner.ray_run import Pool, RayRun
-    from engine.runner.run import Run as Written
-    from engine.runner.run_state import RunState
-
-    if isinstance(workers, Pool):
-        return RayRun(staging, molecules, plan, plan.model.entry(), workers)
-    return Written(staging, loaded, molecules, plan) if workers is None else RunState(staging, molecules, plan)
 
 
 def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:

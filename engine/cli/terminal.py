@@ -329,17 +329,19 @@ def text_lines(document: Any, columns: str = "") -> Iterator[str]:
 
 def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
     """Without columns that have no value. The last one is never shortened, nor the name of a file."""
-
-    def text_of(row: Row, name: str, most: int) -> str:
+    table: dict[str, list[str]] = {}
+    for name in columns.split() or dict.fromkeys(name for row in rows for name in row):
         part, _, whole = name.partition("%")
+        texts = [cell(row.get(part), 10_000) for row in rows]
         if whole:  # 1 of 4 -> 25.0%
-            return "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
-        return cell(row.get(name), most)
-
-    names = columns.split() or list(dict.fromkeys(name for row in rows for name in row))
-    kept = [name for name in names if any(text_of(row, name, 1) for row in rows)]
-    cells = [[text_of(row, name, 10_000 if name in (kept[-1], "file") else MOST_CELL) for name in kept] for row in rows]
-    return table_lines([name.partition("%")[0] for name in kept], lambda: cells)
+            has_share = [bool(text and row[whole]) for row, text in zip(rows, texts, strict=True)]
+            texts = [f"{row[part] / row[whole]:.1%}" if has else "" for row, has in zip(rows, has_share, strict=True)]
+        if any(texts):
+            table[part] = texts
+    for name in list(table)[:-1]:
+        if name != "file":
+            table[name] = [shortened(text, MOST_CELL) for text in table[name]]
+    return table_lines(list(table), lambda: zip(*table.values(), strict=True))
 
 
 def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
@@ -438,14 +440,11 @@ class Progress:
 
 def typed_command(default: str) -> str:
     """The command line as a person would type it, for a run's source; paths as they were given."""
-    kept, rest = [], iter(sys.argv[1:])
-    for word in rest:
-        if word == "--progress":
-            next(rest, None)
-        elif word != "--until-eof" and not word.startswith("--progress="):
-            kept.append(word)
     is_typed = Path(sys.argv[0]).name in ("__main__.py", "main.py")
-    return shlex.join(["python", "-m", "engine", *(kept if is_typed else [default])])
+    words = sys.argv[1:] if is_typed else [default]
+    watched = [before == "--progress" or word.startswith(("--progress", "--until-eof"))
+               for before, word in zip(["", *words], words, strict=False)]  # fmt: skip
+    return shlex.join(["python", "-m", "engine", *itertools.compress(words, [not part for part in watched])])
 
 
 def _stop_at_eof() -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Literal
 
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
 from engine.folders import exporting
 from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
+from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
+from engine.text.tokenizers import load_tokenizer
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
@@ -38,8 +41,6 @@ def tokens(
     tokenizer: str = TOKENIZER,
 ) -> int:
     """the tokens of a text"""
-    from engine.text.tokenizers import load_tokenizer
-
     found = load_tokenizer(tokenizer).tokens(cli.given_text(text))
     rows = [cli.picked(token, "id piece start end") for token in found]
     return out.show({"tokenizer": tokenizer, "count": len(found), "tokens": rows})
@@ -57,7 +58,6 @@ def template(
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
     from engine.text.template import build_template
-    from engine.text.tokenizers import load_tokenizer
 
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
@@ -94,7 +94,6 @@ def drift(
     from engine.text.drift import drift_summary
     from engine.text.placeholder import fit_placeholder
     from engine.text.reference import reference_texts
-    from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
     cli.only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
@@ -122,7 +121,6 @@ def drift(
 
 def _file_texts(path: str, form: NumberFormat) -> list[str]:
     from engine.chem.enriched import as_decimals, decode, encode
-    from engine.chem.other_forms import OTHER_WORDS, other_form
     from engine.chem.structure_files import read_molecules
     from engine.text.check import answer_of
 
@@ -156,9 +154,6 @@ def junk(
     bins: tuple[float, float] | None = BINS,
 ) -> int:
     """the coordinate blocks of a text, by kind"""
-    from engine.chem.other_forms import OTHER_WORDS, other_form
-    from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
-
     by = lp_of_text(split_cleanup(lp)[0]).name  # also ``unknown``, for a text of an unnamed LP
     generated = cli.given_text(text, file)
     blocks, other = find_blocks(generated), None if bins else other_form(generated)
@@ -170,8 +165,7 @@ def junk(
         form = READ_FORMAT if bins is None else form_of(bins)
         readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
         count = count_junk(readings)
-        document |= {"bad_blocks": count.not_triples, "letters": count.letters, "nonnumeric": count.nonnumeric}
-        document["kinds"] = count.by_kind
+        document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
         rows = [(reading.content, reading.kinds, reading.junk_text) for reading in readings]
     document["rows"] = [
         {"block": index, "text": content, "kinds": list(kinds), "junk_text": junk_text}
