@@ -258,22 +258,17 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
         except DriftscopeError as error:
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
             skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
-    if not molecules and is_file:
-        what = f"none of {len(smiles):,} lines of {shown(file)} is a molecule"
-        raise DriftscopeError(what, "Give a file with SMILES, one per line")
     if not molecules:
         last = skipped[-1]["error"]
-        several = DriftscopeError(f"none of {len(smiles)} molecules can be read", last)
-        raise DriftscopeError(last) if len(smiles) == 1 else several
+        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
+        raise several if len(smiles) > 1 else DriftscopeError(last)
     for left_out in skipped:
         cli.note(f"left out: {left_out['error']}")
     return molecules, skipped
 
 
 @cli.command(app, "models")
-def models(
-    out: cli.Output, model: str | None = cli.words(None, "MODEL", "only this model: ALIAS or ALIAS:STEP")
-) -> int:
+def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS or ALIAS:STEP (all)")) -> int:
     """the registered models
 
     Size, tokenizer, the devices with room for them, their cards. DRIFTSCOPE_MODELS names a file with more; README.md
@@ -321,11 +316,14 @@ def generate(
     profiled.check(io, run=profile_run)
     molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
     # Imported here: torch takes seconds.
+    from engine.chem.enriched import as_decimals
+    from engine.chem.structure_files import to_sdf
     from engine.decode.generation import Generation
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
+    from engine.text.readers import decode_with
 
-    to_sdf = None if sdf is None else cli.path_of(sdf)
+    path = None if sdf is None else cli.path_of(sdf)
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
     stopped, about = False, (plan.backend, f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
@@ -350,8 +348,16 @@ def generate(
                 line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
-    if to_sdf is not None:
-        _write_sdf(to_sdf, generation, reader)
+    if path is not None:
+        mols = []
+        for sample in generation.in_order():
+            with suppress(EnrichedError):
+                mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+        with exporting(path) as sdf_file:
+            sdf_file.write(to_sdf(mols).encode())
+        unread = len(generation.samples) - len(mols)
+        failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
+        cli.note(f"{path}: {len(mols)} conformers{failed}")
     written = document(generation, skipped)
     if io.is_json:
         io.show(written)
@@ -400,23 +406,6 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
         "samples": samples,
         "skipped": list(skipped),
     }
-
-
-def _write_sdf(path: Path, generation: Generation, reader: ReaderName) -> None:
-    """All conformers that can be read, and a note of how many cannot."""
-    from engine.chem.enriched import as_decimals
-    from engine.chem.structure_files import to_sdf
-    from engine.text.readers import decode_with
-
-    mols = []
-    for sample in generation.in_order():
-        with suppress(EnrichedError):
-            mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
-    with exporting(path) as file:
-        file.write(to_sdf(mols).encode())
-    unread = len(generation.samples) - len(mols)
-    failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
-    cli.note(f"{path}: {len(mols)} conformers{failed}")
 
 
 @cli.command(app, "prepare")

@@ -131,17 +131,14 @@ def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
     return call
 
 
-def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., int | None]], Any]:
+def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Registers a function of typer's parameters. One whose type is a dataclass stands for the dataclass's fields.
 
     ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
     """
 
-    def register(work: Callable[..., int | None]) -> Callable[..., int | None]:
-        app.command(name, cls=Command, epilog=RULES_HELP if rules else None)(flat(work))
-        return work
-
-    return register
+    register = app.command(name, cls=Command, epilog=RULES_HELP if rules else None)
+    return lambda work: register(flat(work))
 
 
 def new_app(name: str = "", about: str = "") -> typer.Typer:
@@ -150,9 +147,7 @@ def new_app(name: str = "", about: str = "") -> typer.Typer:
     return typer.Typer(name=name or None, help=about, cls=Group, context_settings=both, **how)
 
 
-def option(
-    default: Any, about: str = "", *names: str, of: Callable[[str], Any] | None = None, metavar: str | None = None
-) -> Any:
+def option(default: Any, about: str = "", *names: str, of: Any = None, metavar: str | None = None) -> Any:
     """``of`` reads its text. Its name is the parameter's where no other is given."""
     return typer.Option(default, *names, help=about, parser=of, metavar=metavar)
 
@@ -161,9 +156,7 @@ def words(default: Any, metavar: str, about: str = "") -> Any:
     return typer.Argument(default, metavar=metavar, help=about)
 
 
-def finite(
-    most: float = 1e9, *, least: float = -1e9, above: float = -math.inf, of: type = float
-) -> Callable[[str], Any]:
+def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf, of: Any = float) -> Any:
     """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
     form = "," if of is int else ",.15g"
     lower = f"from {least:{form}}" if above < least else f"above {above:{form}}"
@@ -178,7 +171,7 @@ def finite(
     return parse
 
 
-def whole(most: int, least: int = 1) -> Callable[[str], Any]:
+def whole(most: int, least: int = 1) -> Any:
     return finite(most, least=least, of=int)
 
 
@@ -269,10 +262,9 @@ def given_text(text: str | None, file: str | None = None) -> str:
     one_of("a text or --file", text, file, hint="`-` stands for standard input")
     if file is not None or text == "-":
         return read_text(file or "-", MOST_TEXT_BYTES)
-    try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
-        typed = os.fsencode(text or "").decode("utf-8")
-    except UnicodeError:
-        typed = text or ""
+    typed = text or ""
+    with contextlib.suppress(UnicodeError):  # without a UTF-8 locale non-ASCII comes as lone surrogates
+        typed = os.fsencode(typed).decode("utf-8")
     check_text(typed)
     return typed
 
