@@ -258,7 +258,7 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
         except DriftscopeError as error:
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
             skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
-    if not molecules:
+    if skipped and not molecules:
         last = skipped[-1]["error"]
         several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
         raise several if len(smiles) > 1 else DriftscopeError(last)

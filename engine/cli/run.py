@@ -124,8 +124,11 @@ class Molecules:
             if skipped.total > len(skipped):
                 cli.note(f"left out, {skipped.total - len(skipped):,} lines more")
         else:
-            smiles = smiles_of(self.smiles) if self.smiles else references.molecules() if references else None
-            if smiles is None:
+            if self.smiles:
+                smiles: Sequence[str] = smiles_of(self.smiles)
+            elif references is not None:
+                smiles = references.molecules()
+            else:
                 smiles = load_run_set(self.sample_size or DEFAULT_MOLECULES)
             molecules, _ = read_molecules(smiles[: self.sample_size])
             if self.order == "written":
