@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 
 from engine.cli.main import main
-from engine.cli.questions import ROW_COLUMNS
 from engine.inspection.runs import choose, runs_with_samples
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
@@ -167,7 +166,7 @@ def test_a_run_that_is_finished_while_it_is_listed(store: Store, monkeypatch: py
 
 def test_runs_beside_a_control() -> None:
     control, test = run_json("compare", "none", "exact")
-    assert keys(test, ["part", "run_id", *ROW_COLUMNS, "pass_rate", "pass_rate_low", "wall_s_ratio", "tokens_ratio"])
+    assert keys(test, ["part", *RUNS.names, "pass_rate", "pass_rate_low", "wall_s_ratio", "tokens_ratio"])
     assert (control["part"], test["part"]) == ("control", "test")
     assert (test["wall_s_ratio"], test["pass_rate"], test["pass_rate_ratio"]) == (0.25, 1.0, 2.0)
     assert "4.00× faster" in run("compare", "none", "exact").out
