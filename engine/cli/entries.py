@@ -36,17 +36,13 @@ logs_app = cli.new_app("logits", "logit logs (JSONL) of any engine: damage and p
 app.add_typer(references_app)
 
 COLUMNS = {
-    "runs": (
-        "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
-        "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags"
-    ),
-    "traces": "trace_id origin form run_id label device events span_us device_us idle_us",
-    "logit_logs": (
-        "log_id label engine model precision entries values_logged flagged_entries%entries garbage_entries%entries "
-        "cause certainty"
-    ),
-    "references": "name form source molecules conformers repeated left_out content",
-}
+    RUN: "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
+         "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags",
+    TRACE: "trace_id origin form run_id label device events span_us device_us idle_us",
+    LOGIT_LOG: "log_id label engine model precision entries values_logged flagged_entries%entries "
+               "garbage_entries%entries cause certainty",
+    REFERENCES: "name form source molecules conformers repeated left_out content",
+}  # fmt: skip
 FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = cli.option(None, "a name of your own")
 
@@ -66,7 +62,7 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
         elif kind is RUN and not io.is_json and row["rmsd_ang"] is not None:
             row["rmsd_to"] = rmsd_references(entry) or "not named"
         rows.append(row)
-    return io.show(rows, COLUMNS[kind.folder])
+    return io.show(rows, COLUMNS[kind])
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
@@ -92,10 +88,8 @@ def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     return 0
 
 
-Seen = Callable[..., None]
-"""Called with how much is read, and of how much: a share from 0 to 1."""
-Read = Callable[[Path, Seen], Iterable[tuple[Entry, bool]]]
-"""The entries that a file becomes, each with whether it is new."""
+Read = Callable[[Path, cli.Say], Iterable[tuple[Entry, bool]]]
+"""The entries that a file becomes, each with whether it is new. It says how much is read, and which share of it."""
 
 
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
@@ -158,9 +152,6 @@ def remove_entries(io: cli.Io, kind: Kind, names: Sequence[str], *, yes: bool) -
     return cli.emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
-
-
 @cli.command(app, "runs", rules=True)
 def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that were stopped, or are being written")) -> int:
     """the runs of the store"""
@@ -203,7 +194,7 @@ def verify(io: cli.Io) -> int:
     from engine.store.store import damaged_parts
     from engine.store.unfinished import unfinished_runs
 
-    store, rows = io.opened(to_read=True), list[dict[str, Any]]()
+    store = io.opened(to_read=True)
 
     def states(kind: Kind) -> Iterator[tuple[str, str | None, str, str | None]]:
         try:
@@ -221,12 +212,12 @@ def verify(io: cli.Io) -> int:
         except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
             yield "damaged", None, store.home.where, error.what
 
-    for kind in KINDS:
-        for state, id_, where, what in states(kind):
-            run_id = id_ if kind is RUN else None  # null for entries of other kinds
-            rows.append(
-                {"state": state, "kind": kind.folder, "id": id_, "run_id": run_id, "where": where, "what": what}
-            )
+    rows = [
+        {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+        | {"run_id": id_ if kind is RUN else None}
+        for kind in KINDS
+        for state, id_, where, what in states(kind)
+    ]
     if io.is_json:
         cli.emit_json(rows)
     else:
@@ -240,9 +231,6 @@ def verify(io: cli.Io) -> int:
     return 2 if damaged else 0
 
 
-# --- SQL --------------------------------------------------------------------------------------------------------------
-
-
 @cli.command(app, "sql")
 def sql(
     io: cli.Io,
@@ -251,10 +239,7 @@ def sql(
     rows: int = cli.option(10_000, "at most", of=cli.whole(1_000_000)),
     seconds: float = cli.option(60.0, "at most", of=cli.finite(86_400, above=0)),
 ) -> int:
-    """one SELECT over the stored runs
-
-    Over the store's tables (see --columns), in DuckDB's SQL. Nothing is written.
-    """
+    """one SELECT over the store's tables (see --columns), in DuckDB's SQL; nothing is written"""
     from engine.store.sql.child import Limits
 
     if columns:
@@ -287,9 +272,6 @@ def sql(
     return 0
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 @cli.command(app, "import", rules=True)
 def import_files(
     io: cli.Io,
@@ -298,17 +280,17 @@ def import_files(
     label: str | None = LABEL,
     tokenizer: str | None = cli.option(None, "qwen3, llama3 or a folder; overrides the files"),
 ) -> int:
-    """report files (JSON, also as .gz) and generations (pickles) into the store
+    """report files (JSON, also as .gz) and generations (pickles) into the store, each as a run
 
-    Each file becomes a run. A report's texts are checked again, its own figures kept. Of generations, a pickle
-    {smiles: [Mol, ...]}, the conformers are kept; it is read in a process of its own that runs nothing of it.
+    A report's texts are checked again, its own figures kept. Of generations, a pickle {smiles: [Mol, ...]}, the
+    conformers are kept; nothing of it is run.
     """
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
 
     store = io.opened()
 
-    def read(path: Path, seen: Seen) -> Iterator[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
         if is_pickle(path):
             found = import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)
         else:
@@ -335,25 +317,19 @@ def export(
     reader: ReaderName = READER,
     force: bool = cli.option(False, "overwrite an existing file"),
 ) -> int:
-    """a run as a report file, generations or SDF
-
-    A run of the store in the report format (compressed if the file's name ends in .gz), or its conformers: as the
-    group's evaluation reads them (generations.pickle), or as SDF.
-    """
+    """a run as a report file (compressed if its name ends in .gz), or its conformers as generations.pickle or SDF"""
     from engine.inspection.conformer_files import write_conformers
     from engine.store.reports.exporting import export_report
 
-    chosen, *more = form or [""]  # --as takes a FILE or RUN that stands behind its FORM
-    names = [*(names or []), *more]
-    if chosen and chosen not in FORMS:
+    chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM
+    names = [*(names or []), *more, *([sdf] if sdf else [])]
+    if chosen not in FORMS:
         raise DriftscopeError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
-    if not 1 <= len(names) <= 2:
-        raise DriftscopeError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
-    if sdf and (names[1:] or chosen not in ("", "sdf")):
-        raise DriftscopeError(f"{chosen or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
-    store, chosen = io.opened(), "sdf" if sdf else chosen or "report"
+    if not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
+        raise DriftscopeError("a run goes to one file, in one form", "Give RUN and FILE, or --sdf FILE")
+    store = io.opened()
     entry = store.entry(names[0])
-    path = cli.path_of(sdf or [*names, f"{entry.id}.{FORMS[chosen]}"][1])
+    path = cli.path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not path.is_file():
         raise DriftscopeError(f"{path} is no plain file", "Give another name")
     if path.exists() and not force:
@@ -372,9 +348,6 @@ def export(
     return io.show([row], "file samples conformers reader")
 
 
-# --- references -------------------------------------------------------------------------------------------------------
-
-
 @references_app.callback(invoke_without_command=True)
 @cli.flat
 def references(io: cli.Io, ctx: typer.Context) -> int:
@@ -390,10 +363,9 @@ def add_references(
 ) -> int:
     """read reference conformers
 
-    Pickles of references ({smiles: {'confs': [Mol, ...]}}), GEOM's own files, or {smiles: [Mol, ...]}, read in a
-    process of their own that runs nothing of them; SDF with a record per conformer; Parquet with the columns smiles and
-    xyz (x, y, z of each atom of the SMILES, in its order). Hydrogens are removed; conformers with equal bytes are kept
-    once; one whose graph is not its molecule's is named and left out.
+    Pickles ({smiles: {'confs': [Mol, ...]}}, GEOM's own files, {smiles: [Mol, ...]}), of which nothing is run; SDF with
+    a record per conformer; Parquet with smiles and xyz (of each atom of the SMILES, in its order). Hydrogens are
+    removed, equal conformers kept once; one whose graph is not its molecule's is named and left out.
     """
     from engine.chem.reference_files import reference_source
 
@@ -445,9 +417,6 @@ def remove_references(io: cli.Io, names: list[str] = cli.words(..., "NAME"), yes
     return remove_entries(io, REFERENCES, names, yes=yes)
 
 
-# --- traces and logs --------------------------------------------------------------------------------------------------
-
-
 COVERED = cli.whole(10**12)
 
 
@@ -470,7 +439,7 @@ def add_traces(
     store = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
-    def read(path: Path, seen: Seen) -> Iterator[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
         entry = add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)
         for warning in (entry.row.get("warnings") or "").splitlines():
             cli.note(f"{path.name}: {warning}")
@@ -494,7 +463,7 @@ def add_logs(
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
 
-    def read(path: Path, seen: Seen) -> Iterator[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
         logs = add_file(store, path, names, seen)
         seen(sum(log.row["entries"] for log, _ in logs), 1.0)
         for log, is_new in logs:

@@ -54,8 +54,9 @@ def write_answer(store: Store, key: str, ids: Sequence[str], given: Mapping[str,
         about = {title: question.COLUMNS.get(title, Column()) for title in table.column_names}
         rows = table.select([title for title in about if not about[title].is_hidden]).slice(0, MOST_ROWS).to_pylist()
         for row in rows:
-            shares = {title: value for title, value in row.items() if about[title].unit == "%" and value is not None}
-            row |= {title: f"{share:.1%}" for title, share in shares.items()}
+            row |= {
+                title: f"{value:.1%}" for title, value in row.items() if value is not None and about[title].unit == "%"
+            }
         cli.write("\n".join(["", *cli.rows_lines(rows)]))
         if table.num_rows > MOST_ROWS:
             cli.write(f"... and {table.num_rows - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
@@ -89,22 +90,12 @@ def ask_question(
     ids: list[str] | None = cli.words(None, "ID", "of runs, traces, logs or models, the control first"),
     is_csv: bool = cli.option(False, "the main table as CSV", "--csv"),
 ) -> int:
-    """a question of the pages, answered here
-
-    `ask QUESTION --help` has what it says and its options.
-    """
+    """a question of the pages, answered here; `ask QUESTION --help` has what it says and its options"""
     from engine.questions import KEYS, ask, question_of
 
     if key is None:
-        rows = [
-            {
-                "key": key,
-                "title": asked.TITLE,
-                "of": asked.OF.kind,
-                "options": [option.name for option in asked.OPTIONS],
-            }
-            for key, asked in ((key, question_of(key)) for key in KEYS)
-        ]
+        rows = [{"key": key, "title": (asked := question_of(key)).TITLE, "of": asked.OF.kind,
+                 "options": [option.name for option in asked.OPTIONS]} for key in KEYS]  # fmt: skip
         return io.show({"rows": rows} if io.is_json else rows)
     question, store = question_of(key), io.opened()
     given = {o.name: value for o in question.OPTIONS if (value := ctx.meta.get(o.name)) is not None}
@@ -151,11 +142,9 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
     rows: list[dict[str, Any]] = []
     for entry in entries:  # one by one, so that a run may be compared with itself
         row: dict[str, Any] = {"part": "test" if rows else "control"}
+        to_itself = dict.fromkeys(("ratio", "ratio_low", "ratio_high") if has_samples(entry) else ("ratio",), 1.0)
         for name, figure in figures_of(store, entries[0], entry).items():
-            if entry.id == entries[0].id and figure.get("value"):
-                figure |= {"ratio": 1.0} | dict.fromkeys(
-                    ("ratio_low", "ratio_high"), 1.0 if has_samples(entry) else None
-                )
+            figure |= to_itself if entry.id == entries[0].id and figure.get("value") else {}
             row[name] = figure.get("value")
             row |= {f"{name}_{key}": figure.get(key) for key in ("low", "high", "ratio", "ratio_low", "ratio_high")}
         rows.append(row | entry_row(entry))
@@ -211,9 +200,6 @@ def parity(io: cli.Io, control: str = CONTROL, test: str = TEST) -> int:
     return write_answer(store, "logits_parity", [log.id for log in logs])
 
 
-# --- what is computed first -------------------------------------------------------------------------------------------
-
-
 @cli.command(app, "evaluate")
 def evaluate(
     io: cli.Io,
@@ -229,8 +215,7 @@ def evaluate(
 ) -> int:
     """coverage (COV) and matching (MAT) of a run against reference conformers
 
-    COV-R/P and MAT-R/P of a run's conformers against references, beside clustered RDKit conformers: mean and median
-    over molecules, and curves over thresholds. A stopped call resumes.
+    Beside clustered RDKit conformers: mean and median over molecules, curves over thresholds. A stopped call resumes.
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
     from engine.comparing.matrices_file import read_matrices
@@ -290,10 +275,7 @@ def judge(
     workers: int | None = WORKERS,
     limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.whole(86_400)),
 ) -> int:
-    """whether molecules are right in space: stereo, geometry, strain
-
-    Judges the molecules of a stored run, or of one text. What is judged of a run of your own is stored with it.
-    """
+    """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored"""
     from engine.chem.judges import LIMIT_S
     from engine.chem.verdict import JudgeSettings, strain_per_atom
     from engine.inspection.judging import judge_run, judge_text
@@ -345,8 +327,8 @@ def cost_of_lp(
 ) -> int:
     """how far the LP of a run moved its model: log w, log p(C), effective samples
 
-    Reads the run's kept steps. Samples without them are scored by the run's model in one pass over their stored tokens;
-    nothing is generated. What is scored of a run of your own is stored with it, as its steps.
+    Samples without kept steps are scored by the run's model in one pass over their tokens; nothing is generated. Of a
+    run of your own that is stored, as its steps.
     """
     import msgspec
 
@@ -382,9 +364,6 @@ def cost_of_lp(
     return 0
 
 
-# --- advice and claims ------------------------------------------------------------------------------------------------
-
-
 @cli.command(app, "advise", rules=True)
 def advise(
     io: cli.Io,
@@ -405,10 +384,7 @@ def advise(
     references: str | None = cli.option(None, "--rmsd is to conformers of this set of the store"),
     threads: int | None = cli.THREADS,
 ) -> int:
-    """which LP to use for a model
-
-    From measured runs of the store, or from a quick probe. Without a model it lists those with measured runs.
-    """
+    """which LP to use for a model, by measured runs or a quick probe; without a model it lists those with runs"""
     from engine.questions import ask, runs_of_model
     from engine.questions.compare_advice import CANDIDATES, setting_words, settings_of
 
@@ -440,13 +416,11 @@ def advise(
         advice = {row["key"]: json.loads(row["value"]) for row in rows}
         if want not in (None, advice["want"]):
             raise DriftscopeError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
-        if not io.is_json:
-            write_answer(store, "compare_advice", ids, given)
-            cli.write("\nTo know more:\n" + "\n".join(f"  {one_line(command)}" for command in advice["commands"]))
-            return 0
-    for row in () if molecules else advice["lps"]:
-        del row["expected"]
-    return cli.emit_json(advice)
+        if io.is_json:
+            return cli.emit_json(advice)
+        write_answer(store, "compare_advice", ids, given)
+        cli.write("\n".join(["", "To know more:", *(f"  {one_line(command)}" for command in advice["commands"])]))
+    return 0
 
 
 def _advisable(io: cli.Io) -> int:
@@ -456,11 +430,10 @@ def _advisable(io: cli.Io) -> int:
 
     rows = []
     for model, entries in models_of(io.opened().found().entries).items():
-        settings = settings_of(entries)
-        names = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == settings[0]}
-        lps = [*(lp for lp in LPS if lp in names), *sorted(names - set(LPS))]
-        counts = {"model": model, "runs": len(entries), "settings": len(settings)}
-        rows.append(counts | {"lps": lps, "setting": setting_words(settings[0])})
+        first, *others = settings_of(entries)
+        lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
+        rows.append({"model": model, "runs": len(entries), "settings": 1 + len(others),
+                     "lps": sorted(lps, key=[*LPS, *sorted(lps)].index), "setting": setting_words(first)})  # fmt: skip
     if not rows and not io.is_json:
         cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
     return io.show(rows)
@@ -500,9 +473,8 @@ def _probe(
     return ids
 
 
-Verdict = Literal[
-    "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"
-]  # fmt: skip
+Verdict = Literal["reproduced", "contradicted", "internally inconsistent", "not shown on these models",
+                  "not testable here"]  # fmt: skip
 
 
 @cli.command(app, "claims")
