@@ -11,6 +11,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,32 +125,52 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
     return show_entries(io, kind, entries)
 
 
-def remove_entries(io: cli.Io, kind: Kind, names: Sequence[str], *, yes: bool) -> int:
-    """By their names or parts of names, damaged and unfinished ones too; asks first, unless --yes."""
-    from engine.profile.ingest import remove_trace
-    from engine.store.staging import unfinished_ids
-    from engine.store.unfinished import abandon, check_idle
+def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker: str = "") -> None:
+    """``rm`` of entries and, where it is said what makes one, ``list``."""
+    metavar = argument.removesuffix("s").removesuffix("_id").upper()  # trace_ids -> TRACE
+    named = make_dataclass("Named", [(argument, list[str], cli.words(..., metavar))], bases=(cli.Io,), frozen=True)
 
-    store = io.opened()
-    unfinished = unfinished_ids(store.home, kind) if kind is RUN else ()
-    known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
-    ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
-    for id_ in set(ids) & set(unfinished):
-        check_idle(store.home, id_)
-    if not yes and sys.stdin and sys.stdin.isatty():
-        sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
-        sys.stderr.flush()
-        yes = sys.stdin.readline().strip().lower() in ("y", "yes")
-    if not yes:
-        raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
-    for id_ in ids:
-        if id_ in unfinished:
-            abandon(store.home, id_)
-        elif kind is TRACE:  # and the file that it kept
-            remove_trace(store, id_)
-        else:
-            store.remove(id_, kind)
-    return cli.emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
+    def remove(io: Any, yes: bool = cli.YES) -> int:
+        from engine.profile.ingest import remove_trace
+        from engine.store.staging import unfinished_ids
+        from engine.store.unfinished import abandon, check_idle
+
+        # Names or parts of names, of damaged and unfinished ones too.
+        store, names = io.opened(), getattr(io, argument)
+        unfinished = unfinished_ids(store.home, kind) if kind is RUN else ()
+        known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
+        ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
+        for id_ in set(ids) & set(unfinished):
+            check_idle(store.home, id_)
+        if not yes and sys.stdin and sys.stdin.isatty():
+            sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
+            sys.stderr.flush()
+            yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not yes:
+            raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
+        for id_ in ids:
+            if id_ in unfinished:
+                abandon(store.home, id_)
+            elif kind is TRACE:  # and the file that it kept
+                remove_trace(store, id_)
+            else:
+                store.remove(id_, kind)
+        return cli.emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
+
+    def listed(io: cli.Io) -> int:
+        return list_entries(io, kind, maker)
+
+    remove.__doc__, listed.__doc__ = f"remove {about}", f"the {about} of the store"
+    remove.__annotations__["io"] = named
+    cli.command(group, "rm")(remove)
+    if maker:
+        cli.command(group, "list")(listed)
+
+
+commands_of(app, RUN, "run_ids", "runs, finished or not")
+commands_of(references_app, REFERENCES, "names", "reference sets")
+commands_of(traces_app, TRACE, "trace_ids", "traces", "trace add")
+commands_of(logs_app, LOGIT_LOG, "log_ids", "logs", "logits add")
 
 
 @cli.command(app, "runs", rules=True)
@@ -180,12 +201,6 @@ def annotate(
     own = store.own(run_id).id
     store.tag([own], add=tag, take=untag)
     return show_entries(io, RUN, [store.annotate(own, **values)])
-
-
-@cli.command(app, "rm")
-def remove_runs(io: cli.Io, run_ids: list[str] = cli.words(..., "RUN"), yes: bool = cli.YES) -> int:
-    """remove runs, finished or not"""
-    return remove_entries(io, RUN, run_ids, yes=yes)
 
 
 @cli.command(app, "verify")
@@ -304,8 +319,7 @@ def import_files(
     return read_files(io, progress, RUN, expand(files), read)
 
 
-FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}
-"""With the ending of a file that is not named."""
+FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}  # endings of files
 
 
 @cli.command(app, "export")
@@ -337,8 +351,7 @@ def export(
     row = entry_row(entry) | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
-            fix = "Give --as generations.pickle or --as sdf"
-            raise DriftscopeError(f"{entry.id} has conformers and no texts", fix)
+            raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
         export_report(entry, path)
     else:
         if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
@@ -411,12 +424,6 @@ def _write_references(io: cli.Io, label: str, conformers: Any, **described: str)
     return show_entries(io, REFERENCES, [entry])
 
 
-@cli.command(references_app, "rm")
-def remove_references(io: cli.Io, names: list[str] = cli.words(..., "NAME"), yes: bool = cli.YES) -> int:
-    """remove reference sets"""
-    return remove_entries(io, REFERENCES, names, yes=yes)
-
-
 COVERED = cli.whole(10**12)
 
 
@@ -472,27 +479,3 @@ def add_logs(
             yield log, is_new
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)
-
-
-@cli.command(traces_app, "list")
-def list_traces(io: cli.Io) -> int:
-    """the traces of the store"""
-    return list_entries(io, TRACE, "trace add")
-
-
-@cli.command(logs_app, "list")
-def list_logs(io: cli.Io) -> int:
-    """the logs of the store"""
-    return list_entries(io, LOGIT_LOG, "logits add")
-
-
-@cli.command(traces_app, "rm")
-def remove_traces(io: cli.Io, trace_ids: list[str] = cli.words(..., "TRACE"), yes: bool = cli.YES) -> int:
-    """remove traces"""
-    return remove_entries(io, TRACE, trace_ids, yes=yes)
-
-
-@cli.command(logs_app, "rm")
-def remove_logs(io: cli.Io, log_ids: list[str] = cli.words(..., "LOG"), yes: bool = cli.YES) -> int:
-    """remove logs"""
-    return remove_entries(io, LOGIT_LOG, log_ids, yes=yes)

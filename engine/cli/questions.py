@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import asdict, replace
@@ -42,7 +42,7 @@ ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
-def write_answer(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | None = None) -> int:
+def write_answer(store: Store, key: str, ids: Sequence[str], given: cli.Row | None = None) -> int:
     """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
     from engine.questions.question import Column
@@ -334,6 +334,7 @@ def cost_of_lp(
 
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
+    from engine.live.score_run import score_run
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
     store = io.opened()
@@ -342,8 +343,6 @@ def cost_of_lp(
     if kept:
         cost = cost_of_run(store, facts)
     else:
-        from engine.live.score_run import score_run
-
         set_threads(threads)
         how = {"most": samples or 0, "device": device, "batch_size": batch_size}
         with progress.counting("samples scored", is_quiet=io.is_json) as (seen, say):
@@ -385,14 +384,23 @@ def advise(
     threads: int | None = cli.THREADS,
 ) -> int:
     """which LP to use for a model, by measured runs or a quick probe; without a model it lists those with runs"""
-    from engine.questions import ask, runs_of_model
-    from engine.questions.compare_advice import CANDIDATES, setting_words, settings_of
+    from engine.questions import ask, models_of, runs_of_model
+    from engine.questions.compare_advice import CANDIDATES, setting_of, setting_words, settings_of
 
     cli.only_with("--rmsd", rmsd, references=references)
     cli.only_with("--probe", probe, no_keep=no_keep, rmsd=rmsd, threads=threads, progress=progress.progress)
     cli.only_with("--model", model, probe=probe)
-    if model is None:
-        return _advisable(io)
+    if model is None:  # the models with measured runs, and the LPs of the setting that has most
+        rows = []
+        for name, entries in models_of(io.opened().found().entries).items():
+            first, *others = settings_of(entries)
+            of_first = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
+            rows.append({"model": name, "runs": len(entries), "settings": 1 + len(others),
+                         "lps": sorted(of_first, key=[*LPS, *sorted(of_first)].index),
+                         "setting": setting_words(first)})  # fmt: skip
+        if not rows and not io.is_json:
+            cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
+        return io.show(rows)
     lps, ids = [full_name(name) for name in lp or CANDIDATES], [model]
     setting: dict[str, Any] = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
@@ -412,8 +420,8 @@ def advise(
         given = {"advice_lps": lps, "advice_least": least, "advice_molecules": molecules or 10_000}
         given |= {"advice_setting": setting_words(fits[0])} if asked else {}
         given |= {"advice_want": want.capitalize()} if want else {}
-        rows = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
-        advice = {row["key"]: json.loads(row["value"]) for row in rows}
+        told = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
+        advice = {row["key"]: json.loads(row["value"]) for row in told}
         if want not in (None, advice["want"]):
             raise DriftscopeError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
         if io.is_json:
@@ -421,22 +429,6 @@ def advise(
         write_answer(store, "compare_advice", ids, given)
         cli.write("\n".join(["", "To know more:", *(f"  {one_line(command)}" for command in advice["commands"])]))
     return 0
-
-
-def _advisable(io: cli.Io) -> int:
-    """Models with measured runs, and the LPs of the setting that has most; no file but the sheets is opened."""
-    from engine.questions import models_of
-    from engine.questions.compare_advice import setting_of, setting_words, settings_of
-
-    rows = []
-    for model, entries in models_of(io.opened().found().entries).items():
-        first, *others = settings_of(entries)
-        lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
-        rows.append({"model": model, "runs": len(entries), "settings": 1 + len(others),
-                     "lps": sorted(lps, key=[*LPS, *sorted(lps)].index), "setting": setting_words(first)})  # fmt: skip
-    if not rows and not io.is_json:
-        cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
-    return io.show(rows)
 
 
 def _probe(
