@@ -5,7 +5,6 @@ Runs, references, traces and logit logs; the questions about them are in ``quest
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 import sys
@@ -78,12 +77,8 @@ def without_damaged(found: StoreListing) -> StoreListing:
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    gc.disable()  # nothing of a listing is garbage, and it would be searched again and again
-    try:
-        entries = without_damaged(store.found(kind)).entries
-        show_entries(io, kind, entries)
-    finally:
-        gc.enable()
+    entries = without_damaged(store.found(kind)).entries
+    show_entries(io, kind, entries)
     if not entries and not io.is_json:
         cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
     return 0
