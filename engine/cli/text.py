@@ -12,7 +12,6 @@ from engine.folders import exporting
 from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
-from engine.text.tokenizers import load_tokenizer
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
@@ -41,6 +40,8 @@ def tokens(
     tokenizer: str = TOKENIZER,
 ) -> int:
     """the tokens of a text"""
+    from engine.text.tokenizers import load_tokenizer
+
     found = load_tokenizer(tokenizer).tokens(cli.given_text(text))
     rows = [cli.picked(token, "id piece start end") for token in found]
     return out.show({"tokenizer": tokenizer, "count": len(found), "tokens": rows})
@@ -58,6 +59,7 @@ def template(
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
     from engine.text.template import build_template
+    from engine.text.tokenizers import load_tokenizer
 
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
@@ -94,6 +96,7 @@ def drift(
     from engine.text.drift import drift_summary
     from engine.text.placeholder import fit_placeholder
     from engine.text.reference import reference_texts
+    from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
     cli.only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
