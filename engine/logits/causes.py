@@ -97,7 +97,12 @@ class DamageTally:
         is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"].above)
         is_garbage: Marks = np.logical_or.reduceat(is_huge, batch.starts[:-1])
         where, count = np.flatnonzero(flags), len(batch.lines)
-        values, positions, codes, entries = (of[where] for of in (batch.values, batch.positions, flags, batch.entry))
+        values, positions, codes, entries = (
+            batch.values[where],
+            batch.positions[where],
+            flags[where],
+            batch.entry[where],
+        )
         self.sums.update(entries=count, values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entries)))
         finite, tokens = batch.values[np.isfinite(batch.values)], batch.column("token_idx")
@@ -105,9 +110,8 @@ class DamageTally:
             if len(known):
                 self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())
-        is_constant, is_repeated, is_zero, is_address = (
-            has(codes, flag) for flag in ("constant", "repeated", "zero", "pointer")
-        )
+        is_constant, is_repeated, is_zero = has(codes, "constant"), has(codes, "repeated"), has(codes, "zero")
+        is_address = has(codes, "pointer")
         is_out = has(codes, "outlier") | is_address
         tests = (is_constant, self.rules.is_mask(values), np.isnan(values), np.isposinf(values), is_address,
                  has(codes, "denormal"), is_zero, is_out & (np.abs(values) >= HUGE), is_out, is_repeated)  # fmt: skip
@@ -163,8 +167,8 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
     # Signs of a freed buffer: with one of the first three, all garbage counts as that.
     signs = [n["address"] > 0, rows["addresses"] > 0, bool(again) and tally.repeated_outliers > 0]
     is_freed = any(signs)
-    signs += [(at["zero"][: end // 2 * 2].reshape(-1, 2) > 0).all(axis=1).any(), n["stale"] > 0]
-    garbage = sum(at[kind] for kind in MEMORY)
+    signs += [bool((at["zero"][: end // 2 * 2].reshape(-1, 2) > 0).all(axis=1).any()), n["stale"] > 0]
+    garbage = np.sum([at[kind] for kind in MEMORY], axis=0)
     is_written = garbage.sum() + n["stale"] < MOSTLY * seen.sum()
     is_random, is_left = n["huge"] + n["denormal"] > 0, garbage.any() and not is_freed
     is_at_places = np.count_nonzero(garbage) <= max(HEAD, end // 10) and garbage.sum() >= AGAIN
@@ -187,7 +191,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
             continue
         kinds = tuple(kind for kind in kinds if n[kind])
         certainty: Certainty = "sure" if is_sure else "likely" if is_likely else "possible"
-        places = np.flatnonzero(sum(at[kind] for kind in kinds))
+        places = np.flatnonzero(np.sum([at[kind] for kind in kinds], axis=0))
         facts = listed([f"{n[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])
         if cause == "padding":
             facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
