@@ -38,10 +38,11 @@ def save(path: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], dt
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights in float32, and the state."""
+    """Weights in float32, and the state; also of a shipped model, whose state is what ships of it."""
     try:
         with safe_open(path, framework="pt") as file:
-            state = parsed_json((file.metadata() or {})[STATE])
+            about = file.metadata() or {}
+            state = parsed_json(about.get(STATE) or about["about"])
             return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FileFormatError(
