@@ -16,6 +16,11 @@ from engine.cli.main import main, root
 from engine.cli.terminal import Command
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True)
 class Result:
     """What one call left behind."""

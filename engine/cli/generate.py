@@ -9,38 +9,18 @@ import gzip
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from engine.cli.terminal import (
-    MOST_COUNT,
-    MOST_SEED,
-    THREADS,
-    Io,
-    Output,
-    Say,
-    StatusLine,
-    command,
-    finite,
-    new_app,
-    note,
-    one_of,
-    only_with,
-    option,
-    path_of,
-    read_text,
-    whole,
-    words,
-    write,
-)
+from engine.cli import terminal as cli
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
-from engine.models.registry import ModelEntry, entry_of_folder, load_registry
+from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import CHECK_COLUMNS, Molecule, NumberFormat, ReaderName
 
@@ -48,49 +28,43 @@ if TYPE_CHECKING:
     from engine.decode.generation import Generation
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.logits.recorder import LogFile, Name
-    from engine.text.align import Alignment
+    from engine.logits.recorder import LogFile
+    from engine.runner.plan import ModelChoice
 
-app = new_app()
-OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
+app = cli.new_app()
+OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens"
 """Keys of a sample's JSON, beside those of its check."""
 MOST_LINES = 100_000  # all are held parsed, 20 KB each; ``run --smiles-file`` holds none
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
 LPS_HELP = f"{', '.join(LPS)}; default: exact"
 GUARD = GuardSettings()
-SMILES = words(None, "SMILES", "molecules; - reads standard input, one per line")
-COUNT, NUMBER = whole(MOST_COUNT, -MOST_COUNT), finite()
+SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
+COUNT, NUMBER = cli.whole(cli.MOST_COUNT, -cli.MOST_COUNT), cli.finite()
 
 
-class Range(NamedTuple):
-    least: int
-    most: int
-
-
-def decimals(text: str) -> Range:
-    least, _, most = text.partition("-")
-    if not (least.isascii() and least.isdigit() and (not most or (most.isascii() and most.isdigit()))):
-        raise ValueError(f"{text!r} is not a range such as 1-4, or a number such as 4")
-    return Range(int(least), int(most or least))
+# --- options of generate and run: fields have the names of the engine's dataclasses, which ``cli.given`` fills -------
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    step: str | None = option(None, "the checkpoint (default: the last one)", "--step", "--model-step")
-    model_path: str | None = option(None, "folder of a checkpoint that is not registered", metavar="DIR")
-    tokenizer_name: str | None = option(None, "for --model-path: qwen3, llama3 or a path", metavar="T")
-    device: str = option("auto", "auto (a GPU if there is one), cpu, cuda, mps")
-    threads: int | None = THREADS
-    dtype: Literal["float32", "bfloat16", "float16"] | None = option(None, "default: as registered")
-    attention: Literal["sdpa", "eager"] = option("sdpa", "for the backend hf")
+    step: str | None = cli.option(None, "the checkpoint (default: the last one)", "--step", "--model-step")
+    folder: str | None = cli.option(None, "of a checkpoint that is not registered", "--model-path", metavar="DIR")
+    tokenizer: str | None = cli.option(None, "for --model-path: qwen3, llama3 or a path", "--tokenizer-name")
+    device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps")
+    threads: int | None = cli.THREADS
+    dtype: Literal["float32", "bfloat16", "float16"] | None = cli.option(None, "default: as registered")
+    attention: Literal["sdpa", "eager"] = cli.option("sdpa", "for the backend hf")
 
-    def entry(self, model: str | None) -> ModelEntry:
-        only_with("--model-path", self.model_path, tokenizer_name=self.tokenizer_name)
-        one_of("--model or --model-path", model, self.model_path, hint="`models` lists the registered ones")
-        if self.model_path is None:
-            return load_registry().find(str(model), self.step)
-        only_with("--model", model, step=self.step)
-        return entry_of_folder(path_of(self.model_path), self.tokenizer_name)
+    def chosen(self, model: str | None) -> tuple[ModelEntry, ModelChoice]:
+        from engine.runner.plan import ModelChoice
+
+        cli.only_with("--model-path", self.folder, tokenizer_name=self.tokenizer)
+        cli.one_of("--model or --model-path", model, self.folder, hint="`models` lists the registered ones")
+        cli.only_with("--model", model, step=self.step)
+        folder = "" if self.folder is None else str(cli.path_of(self.folder).absolute())
+        choice = ModelChoice(**cli.given(ModelChoice, self) | {"alias": model or "", "folder": folder})
+        entry = choice.entry()
+        return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
 
 
 def set_threads(threads: int | None) -> None:
@@ -103,77 +77,68 @@ def set_threads(threads: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    placeholder: str = option("", "for a position LP (default: the LP's own)")
-    decimals: Range | None = option(None, "such as 0-4 (default: the model's)", of=decimals)
-    integer_digits: int | None = option(None, "at most (default: the model's)", of=whole(6), metavar="N")
-    descriptors: Literal["plain", "with-hydrogens"] | None = option(None, DESCRIPTORS_HELP)
-    retries: int = option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
-    back: int = option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
-    most_thrown: float = option(GUARD.most_thrown, "lp guarded: blocks thrown away, of each one's", of=NUMBER)
-    guard: str = option(",".join(GUARD.checks), "lp guarded: what is checked of each block", metavar="CHECKS")
-    backend: str = option("fast", "fast (ours) or hf (plain generate)")
-    compile: bool = option(False, "compile the fast backend (takes minutes; for a GPU)")
-    sampling: str = option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
-    temperature: float | None = option(None, "overrides the preset", of=NUMBER)
-    top_k: int | None = option(None, "overrides the preset", of=COUNT)
-    top_p: float | None = option(None, "overrides the preset", of=NUMBER)
-    min_p: float | None = option(None, "overrides the preset", of=NUMBER)
-    n: int = option(1, "samples per molecule", "--n", "--num-generations", of=whole(1_000))
-    seed: int = option(0, "", of=whole(MOST_SEED, -MOST_SEED))
-    batch_size: int = option(32, "", of=whole(4_096))
-    max_new_tokens: int | None = option(None, "default: by the molecule's size", of=COUNT)
-    time_limit: float | None = option(None, "seconds for all molecules together", of=finite(366 * 86_400))
-    equal_work: bool = option(False, "every sample as long as the exact LP's")
-    candidates: int = option(10, "likely tokens kept per step", of=whole(1_000))
-    diagnostics: bool = option(False, "token probabilities at each step; slower")
+    placeholder: str = cli.option("", "for a position LP (default: the LP's own)")
+    decimals: str | None = cli.option(None, "such as 0-4 (default: the model's)")
+    integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.whole(6), metavar="N")
+    descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, DESCRIPTORS_HELP)
+    retries: int = cli.option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
+    back: int = cli.option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
+    most_thrown: float = cli.option(GUARD.most_thrown, "lp guarded: blocks thrown away, of each one's", of=NUMBER)
+    checks: str = cli.option(",".join(GUARD.checks), "lp guarded: what is checked of each block", "--guard")
+    backend: str = cli.option("fast", "fast (ours) or hf (plain generate)")
+    compile: bool = cli.option(False, "compile the fast backend (takes minutes; for a GPU)")
+    sampling: str = cli.option("qwen3", "a preset, such as greedy", "--sampling", "--sampling-config")
+    temperature: float | None = cli.option(None, "overrides the preset", of=NUMBER)
+    top_k: int | None = cli.option(None, "overrides the preset", of=COUNT)
+    top_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
+    min_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
+    generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.whole(1_000))
+    seed: int = cli.option(0, "", of=cli.whole(cli.MOST_SEED, -cli.MOST_SEED))
+    batch_size: int = cli.option(32, "", of=cli.whole(4_096))
+    limit: int | None = cli.option(None, "default: by the molecule's size", "--max-new-tokens", of=COUNT)
+    time_limit_s: float | None = cli.option(None, "seconds for all molecules together", "--time-limit", of=NUMBER)
+    equal_work: bool = cli.option(False, "every sample as long as the exact LP's")
+    candidates: int = cli.option(10, "likely tokens kept per step", of=cli.whole(1_000))
+    diagnostics: bool = cli.option(False, "token probabilities at each step; slower")
     bins: tuple[float, float] | None = BINS
 
     def of(self, numbers: NumberFormat, lp: str) -> DecodePlan:
         """For a model that writes such ``numbers``."""
         from engine.decode.plan import Plan as DecodePlan
-        from engine.decode.presets import preset
+        from engine.decode.presets import Sampling, preset
 
-        least, most = self.decimals or (numbers.least_decimals, numbers.most_decimals)
-        form = form_of(self.bins, least, most, self.integer_digits or numbers.most_integer_digits)
+        least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
+        form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
         record = lp_record(split_cleanup(lp)[0])
         if self.bins is not None and (record.is_guarded or record.name == "truncating"):
             raise DriftscopeError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
-        names = ("temperature", "top_k", "top_p", "min_p")
-        filters = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        same = "placeholder descriptors backend compile seed batch_size diagnostics candidates equal_work".split()
-        return DecodePlan(
-            lp=full_name(lp),
-            form=form,
-            sampling=replace(preset(self.sampling), **filters),
-            generations=self.n,
-            limit=self.max_new_tokens,
-            time_limit_s=self.time_limit,
-            guard=GuardSettings(self.retries, self.back, guard_checks(self.guard), self.most_thrown),
-            **{name: getattr(self, name) for name in same},
-        )
+        sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
+        guard = replace(GUARD, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
+        own = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
+        return DecodePlan(**cli.given(DecodePlan, self) | own)
 
 
-Align = Callable[[Collection[int]], "Mapping[int, Alignment]"]
-"""Samples by their ids, as far as they are finished, token by token."""
 LOG_HELP = "log the first N logits per token, or those of token ids (17,24,25 or 17,); slower"
 LOG_FILE = "logits.jsonl.gz"
 
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
-    profile: bool = option(False, "record a trace of torch's profiler into the store (see `trace list`)")
-    profile_output: str | None = option(None, "also write it to FILE, as Chrome's JSON, plain or .gz", metavar="FILE")
-    profile_sums: bool = option(False, "keep the figures only, not the trace's file")
-    profile_steps: int = option(64, "forward passes; with --backend hf, to the end of a batch", of=whole(10_000))
-    profile_skip: int = option(0, "forward passes to skip (default: record the templates)", of=whole(10_000))
+    profile: bool = cli.option(False, "record a trace of torch's profiler into the store (see `trace list`)")
+    profile_output: str | None = cli.option(None, "also write it, as Chrome's JSON, plain or .gz", metavar="FILE")
+    profile_sums: bool = cli.option(False, "keep the figures only, not the trace's file")
+    profile_steps: int = cli.option(
+        64, "forward passes; with --backend hf, to the end of a batch", of=cli.whole(10_000)
+    )
+    profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.whole(10_000))
 
-    def check(self, io: Io, *, parts: int = 1, run: str | None = None) -> None:
+    def check(self, io: cli.Io, *, parts: int = 1, run: str | None = None) -> None:
         """Before hours of work."""
         of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
-        only_with("--profile", self.profile, **of_trace)
+        cli.only_with("--profile", self.profile, **of_trace)
         if self.profile_output and parts > 1:
             raise DriftscopeError(f"--profile-output is one file, but there are {parts} runs", "Leave it out")
-        if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
+        if self.profile_output and not (folder := cli.path_of(self.profile_output).absolute().parent).is_dir():
             raise DriftscopeError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
         if run:
             io.opened().entry(run)
@@ -181,19 +146,17 @@ class Profiling:
     @contextmanager
     def recording(
         self,
-        io: Io,
+        io: cli.Io,
         backend: str,
         label: str,
         source: str,
-        *,
-        run_id: str = "",
-        like_run: str | None = None,
-        align: Align = lambda _: {},
+        run: str | None,
+        align: Callable[[Collection[int]], Any] = lambda _: {},
     ) -> Iterator[StepObserver | None]:
         """Records while this lasts; yields what a generation's events pass through, or None without --profile.
 
-        The trace is then read into the store, where the run has to be by then, with what each step wrote. ``like_run``
-        is linked to if it has the same tokens; ``align`` is for samples without a run.
+        The trace is then read into the store, where the ``run`` has to be by then, with what each step wrote. It is
+        linked to the run if that has the same tokens; ``align`` gives samples without a run by their ids.
         """
         if not self.profile:
             yield None
@@ -209,50 +172,42 @@ class Profiling:
                 yield capture.watch
             captured, tokens = capture.captured, capture.written
             if captured is None:
-                note(f"no trace: there were at most {skip:,} forward passes")
+                cli.note(f"no trace: there were at most {skip:,} forward passes")
                 return
-            store = io.opened()
-            if like_run:
-                named = store.entry(like_run).id
-                run_id = named if repeats(store, named, tokens) else ""
-                if not run_id:
-                    note(f"not linked to {named}: its samples have other tokens")
-            samples = {token.sample_id for token in tokens}
+            store, samples = io.opened(), {token.sample_id for token in tokens}
+            run_id = store.entry(run).id if run else ""
+            if run_id and not repeats(store, run_id, tokens):
+                cli.note(f"not linked to {run_id}: its samples have other tokens")
+                run_id = ""
             aligned = aligned_in_run(store, run_id, samples) if run_id else align(samples)
             metadata = replace(captured, run_id=run_id, written=step_rows(tokens, aligned), label=label, source=source)
             entry = add_trace(store, path, metadata, keep_file=not self.profile_sums)
-            note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
+            cli.note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
             if self.profile_output:
-                target = path_of(self.profile_output)
+                target = cli.path_of(self.profile_output)
                 opened = Path.open if target.suffix == ".gz" else gzip.open
                 with opened(path, "rb") as packed, exporting(target) as file:
                     shutil.copyfileobj(packed, file)
 
 
-class Logged(NamedTuple):
-    first: int
-    ids: tuple[int, ...]
-
-
-def count_or_ids(text: str) -> Logged:
+def count_or_ids(text: str) -> tuple[int, tuple[int, ...]]:
     """``4`` -> (4, ()); ``17,24`` or ``17,`` -> (0, ids)."""
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise ValueError(f"{text!r} is neither a number nor token ids such as 17,24,25")
-    return Logged(0, tuple(map(int, parts))) if "," in text else Logged(whole(1_000_000)(parts[0]), ())
+    if "," not in text:
+        return cli.whole(1_000_000)(text), ()
+    return 0, tuple(cli.whole(10**9, 0)(part.strip()) for part in text.split(",") if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class Logging:
-    log_logits: Logged | None = option(None, LOG_HELP, of=count_or_ids, metavar="N")
-    logit_log: str | None = option(None, f"the log's file, plain or .gz (default: {LOG_FILE})", metavar="FILE")
-    add_log: bool = option(False, "read it into the store, as `logits add` does; keeps no file by default")
+    log_logits: Any = cli.option(None, LOG_HELP, of=count_or_ids, metavar="N")
+    logit_log: str | None = cli.option(None, f"the log's file, plain or .gz (default: {LOG_FILE})", metavar="FILE")
+    add_log: bool = cli.option(False, "read it into the store, as `logits add` does; keeps no file by default")
 
     @contextmanager
-    def recording(self, io: Io, label: str = "", say: Say | None = None) -> Iterator[LogFile | None]:
+    def recording(self, io: cli.Io, label: str = "", say: cli.Say | None = None) -> Iterator[LogFile | None]:
         """Yields the log to write to, or None without --log-logits. Afterwards it is checked, and read into the
         store."""
-        only_with("--log-logits", self.log_logits, logit_log=self.logit_log, add_log=self.add_log)
+        cli.only_with("--log-logits", self.log_logits, logit_log=self.logit_log, add_log=self.add_log)
         if not self.log_logits:
             yield None
             return
@@ -261,36 +216,23 @@ class Logging:
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
-            path = path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
+            path = cli.path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
             with LogFile(path, LoggedColumns(*self.log_logits)) as log:
                 yield log
             where = path if is_kept else "the log"
             checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
             if not log.is_sound:  # tokens were drawn from other logits than those that are logged
                 raise DriftscopeError(f"{where} is not what was sampled from: {checked}", "Report this")
-            note(f"{where}: logits of {log.entries:,} tokens; {checked}")
-            if not self.add_log:
-                return
-            for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)):
-                note(f"{entry.id} is in the store")
+            cli.note(f"{where}: logits of {log.entries:,} tokens; {checked}")
+            for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)) if self.add_log else ():
+                cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=entry.id)
 
 
-def names_of(generation: Generation) -> Name:
-    """A sample's SMILES, so that logs of two engines meet by it; with its number, where others have the same."""
-    counts = Counter(molecule.smiles for molecule in generation.molecules)
-
-    def name(sample_id: int) -> str:
-        smiles = generation.molecule_of(sample_id).smiles
-        return smiles if counts[smiles] * generation.plan.generations == 1 else f"{smiles} sample {sample_id}"
-
-    return name
-
-
 def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
     """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
-    texts = ([read_text("-")] if list(words) == ["-"] else []) + ([read_text(file)] if file else [])
+    texts = ([cli.read_text("-")] if list(words) == ["-"] else []) + ([cli.read_text(file)] if file else [])
     lines = [line for text in texts for line in text.splitlines()]
     if len(lines) > MOST_LINES:
         raise DriftscopeError(f"over {MOST_LINES:,} lines of molecules are given", "Split them")
@@ -307,29 +249,26 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
 
-    molecules, skipped, errors, is_file = [], [], list[DriftscopeError](), file not in (None, "-")
+    molecules, skipped, is_file = [], [], file not in (None, "-")
     for number, text in enumerate(smiles, start=1):
         try:
             molecule = parse_smiles(text)
             skeleton_of(molecule)  # some molecules have no enriched form
             molecules.append(molecule)
         except DriftscopeError as error:
-            errors.append(error)
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
             skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
-    if not molecules and is_file:
-        what = f"none of {len(smiles):,} lines of {shown(file)} is a molecule"
-        raise DriftscopeError(what, "Give a file with SMILES, one per line")
-    if not molecules:
-        several = DriftscopeError(f"none of {len(smiles)} molecules can be read", str(errors[-1]))
-        raise errors[0] if len(smiles) == 1 else several
-    for molecule_error in skipped:
-        note(f"left out: {molecule_error['error']}")
+    if skipped and not molecules:
+        last = skipped[-1]["error"]
+        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
+        raise several if len(smiles) > 1 else DriftscopeError(last)
+    for left_out in skipped:
+        cli.note(f"left out: {left_out['error']}")
     return molecules, skipped
 
 
-@command(app, "models")
-def models(out: Output, model: str | None = words(None, "MODEL", "only this model: ALIAS or ALIAS:STEP")) -> int:
+@cli.command(app, "models")
+def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS or ALIAS:STEP (all)")) -> int:
     """the registered models
 
     Size, tokenizer, the devices with room for them, their cards. DRIFTSCOPE_MODELS names a file with more; README.md
@@ -343,28 +282,28 @@ def models(out: Output, model: str | None = words(None, "MODEL", "only this mode
     out.show(rows, "alias step tokenizer family vocab_size parameters size_mb decimals fits card notes")
     for found in summaries:
         for warning in found.warnings:
-            note(f"warning: {warning}")
+            cli.note(f"warning: {warning}")
         if found.problem:
             name = found.entry.name
-            note(found.problem if found.problem.startswith(name) else f"{name}: {found.problem}")
+            cli.note(found.problem if found.problem.startswith(name) else f"{name}: {found.problem}")
     return 2 if model and summaries[0].problem else 0
 
 
-@command(app, "generate", rules=True)
+@cli.command(app, "generate", rules=True)
 def generate(
-    io: Io,
+    io: cli.Io,
     of_model: Model,
     of_plan: Plan,
     profiled: Profiling,
     logged: Logging,
     smiles: list[str] | None = SMILES,
-    file: str | None = option(None, "a file with SMILES, one per line"),
-    model: str | None = option(None, "ALIAS or ALIAS:STEP (see `models`)", "--model", "--model-alias", metavar="A"),
-    lp: str = option("exact", f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
-    no_logit_processor: bool | None = option(None, "--lp none"),
-    sdf: str | None = option(None, "write all readable conformers as SDF", metavar="FILE"),
+    file: str | None = cli.option(None, "a file with SMILES, one per line"),
+    model: str | None = cli.option(None, "ALIAS or ALIAS:STEP (see `models`)", "--model", "--model-alias", metavar="A"),
+    lp: str = cli.option("exact", f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
+    no_logit_processor: bool | None = cli.option(None, "--lp none"),
+    sdf: str | None = cli.option(None, "write all readable conformers as SDF", metavar="FILE"),
     reader: ReaderName = READER,
-    profile_run: str | None = option(None, "link the trace to this run, if it has the same tokens"),
+    profile_run: str | None = cli.option(None, "link the trace to this run, if it has the same tokens"),
 ) -> int:
     """3D structures of molecules, written by a model under any LP
 
@@ -372,43 +311,53 @@ def generate(
     """
     if no_logit_processor and lp != "exact":
         raise DriftscopeError("--no-logit-processor is --lp none", "Give one of the two")
-    entry = of_model.entry(model)
+    entry, choice = of_model.chosen(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
     profiled.check(io, run=profile_run)
     molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
     # Imported here: torch takes seconds.
+    from engine.chem.enriched import as_decimals
+    from engine.chem.structure_files import to_sdf
     from engine.decode.generation import Generation
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
+    from engine.text.readers import decode_with
 
-    to_sdf = None if sdf is None else path_of(sdf)
+    path = None if sdf is None else cli.path_of(sdf)
     set_threads(of_model.threads)
-    loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
-    stopped, label = False, f"{entry.name}, {plan.lp}"
+    loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
+    stopped, about = False, (plan.backend, f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
     with (
         logged.recording(io) as log,
-        profiled.recording(
-            io,
-            plan.backend,
-            label,
-            "generate --profile",
-            like_run=profile_run,
-            align=lambda ids: aligned_samples(generation, ids),
-        ) as watch,
-        StatusLine(is_quiet=io.is_json) as line,
+        profiled.recording(io, *about, lambda ids: aligned_samples(generation, ids)) as watch,
+        cli.StatusLine(is_quiet=io.is_json) as line,
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        if log is not None:
-            generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
+        if log is not None:  # names are SMILES, so that logs of two engines meet by them
+            counts = Counter(molecule.smiles for molecule in generation.molecules)
+
+            def name_of(sample_id: int) -> str:
+                smiles = generation.molecule_of(sample_id).smiles
+                return smiles if counts[smiles] * plan.generations == 1 else f"{smiles} sample {sample_id}"
+
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed, name_of)
         try:
             for tokens, _ in enumerate(generation.events()):
                 done, of = len(generation.samples), len(generation.requests)
                 line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
-    if to_sdf is not None:
-        _write_sdf(to_sdf, generation, reader)
+    if path is not None:
+        mols = []
+        for sample in generation.in_order():
+            with suppress(EnrichedError):
+                mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+        with exporting(path) as sdf_file:
+            sdf_file.write(to_sdf(mols).encode())
+        unread = len(generation.samples) - len(mols)
+        failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
+        cli.note(f"{path}: {len(mols)} conformers{failed}")
     written = document(generation, skipped)
     if io.is_json:
         io.show(written)
@@ -416,14 +365,14 @@ def generate(
         for sample in generation.in_order():
             stop = "" if sample.stop_reason == "end" else f" (stopped: {sample.stop_reason})"
             best = [word for word in ("clean", "decodes", "passed") if getattr(sample.check, word)][:1]
-            write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
+            cli.write(f"{sample.smiles} {', '.join([*best, *sample.check.issues])}{stop}\n{sample.text}")
         judged = [sample.check for sample in generation.samples]
-        counts = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
-        about = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
+        sums = [f"{sum(getattr(check, word) for check in judged)} {word}" for word in ("passed", "decodes", "clean")]
+        setting = [f"{name} {written[name]}" for name in ("model", "lp", "backend", "device", "threads")]
         spent = f"{written['tokens']:,} tokens ({written['forced_tokens']:,} forced) in {written['decode_s']:.2f} s"
-        note(f"of {len(judged)}: {', '.join(counts)}; {spent}; {', '.join(about)}")
+        cli.note(f"of {len(judged)}: {', '.join(sums)}; {spent}; {', '.join(setting)}")
     for text in generation.counters.notes:
-        note(text)
+        cli.note(text)
     if stopped:
         raise KeyboardInterrupt
     return 0
@@ -432,12 +381,11 @@ def generate(
 def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
     from engine.models.devices import threads_of
 
-    counters, plan = generation.counters, generation.plan
+    counters, plan, device = generation.counters, generation.plan, generation.loaded.device
     guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
     samples = []
     for sample in generation.in_order():
-        row: dict[str, Any] = {name: getattr(sample, name) for name in OF_SAMPLE}
-        row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
+        row = cli.picked(sample, OF_SAMPLE) | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
         row["blocks"] = [asdict(block) for block in sample.blocks]
         if sample.guarding is not None:
             row |= {**sample.guarding.figures, "unmended": [asdict(wrong) for wrong in sample.guarding.unmended]}
@@ -448,15 +396,11 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
         samples.append(row)
     return {
         "model": generation.loaded.entry.name,
-        "lp": plan.lp,
-        "placeholder": generation.placeholder,
-        "descriptors": generation.descriptors,
-        "backend": plan.backend,
+        **cli.picked(plan, "lp backend seed"),
+        **cli.picked(generation, "placeholder descriptors template_s"),
         "sampling": asdict(plan.sampling),
-        "seed": plan.seed,
-        "device": str(generation.loaded.device),
-        "threads": threads_of(generation.loaded.device),
-        "template_s": generation.template_s,
+        "device": str(device),
+        "threads": threads_of(device),
         **asdict(counters),
         **(guard if lp_record(generation.lp).is_guarded else {}),
         "samples": samples,
@@ -464,26 +408,8 @@ def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[
     }
 
 
-def _write_sdf(path: Path, generation: Generation, reader: ReaderName) -> None:
-    """All conformers that can be read, and a note of how many cannot."""
-    from engine.chem.enriched import as_decimals
-    from engine.chem.structure_files import to_sdf
-    from engine.text.readers import decode_with
-
-    mols, unread = [], 0
-    for sample in generation.in_order():
-        try:
-            mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
-        except EnrichedError:
-            unread += 1
-    with exporting(path) as file:
-        file.write(to_sdf(mols).encode())
-    failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
-    note(f"{path}: {len(mols)} conformers{failed}")
-
-
-@command(app, "prepare")
-def prepare(out: Output, check: bool = option(False, "make nothing; exit 2 when anything is missing")) -> int:
+@cli.command(app, "prepare")
+def prepare(out: cli.Output, check: bool = cli.option(False, "make nothing; exit 2 when anything is missing")) -> int:
     """build the tokenizers' caches and download 3Dmol.js
 
     Ready parts are left as they are. Without 3Dmol.js the app works, except for its 3D view.
@@ -493,22 +419,22 @@ def prepare(out: Output, check: bool = option(False, "make nothing; exit 2 when 
     from engine.text.tokenizers import load_tokenizer
 
     if not check:
-        note("preparing the tokenizers and 3Dmol.js: up to a minute the first time")
+        cli.note("preparing the tokenizers and 3Dmol.js: up to a minute the first time")
     parts = []
     for name in ("qwen3", "llama3", assets.FILE_NAME):
         is_needed, problem = name != assets.FILE_NAME, ""
         try:
             if not is_needed:
                 (assets.three_d_mol if check else assets.bring_three_d_mol)(STATIC)
-            elif not check:
-                built_in(name)
-            elif not folder_of(name).is_dir():
+            elif check and not folder_of(name).is_dir():
                 raise DriftscopeError(f"the tokenizer {name} is not built yet", "Run `make prepare`")
-            if is_needed:
+            else:
+                if not check:
+                    built_in(name)
                 load_tokenizer(name)
         except DriftscopeError as error:
             problem = str(error)
-            note(f"{name}: {problem}{'' if is_needed else '. The app works without it, except for the 3D view'}")
+            cli.note(f"{name}: {problem}{'' if is_needed else '. The app works without it, except for the 3D view'}")
         parts.append({"name": name, "needed": is_needed, "problem": problem})
     out.show({"ready": not any(part["problem"] for part in parts), "parts": parts})
     return 2 if any(part["problem"] and (part["needed"] or check) for part in parts) else 0

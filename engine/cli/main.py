@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -34,8 +36,9 @@ def root(argv: Sequence[str]) -> Any:
     app = new_app(about="Driftscope's engine from a terminal.")
 
     def say(is_asked: bool) -> None:
-        sys.stdout.write(f"driftscope {__version__}\n")
-        raise typer.Exit
+        if is_asked:
+            print(f"driftscope {__version__}")
+            raise typer.Exit
 
     @app.callback()
     def engine(version: bool = typer.Option(False, "--version", is_eager=True, callback=say)) -> None: ...
@@ -46,9 +49,14 @@ def root(argv: Sequence[str]) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    _make_streams_safe()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        with contextlib.suppress(AttributeError):  # tests put plain StringIO in their place
+            getattr(sys, name).reconfigure(errors="backslashreplace")
     keep_private()
     words = list(sys.argv[1:] if argv is None else argv)
+    status, program = 2, "driftscope"
     try:
         try:
             group = root(words)
@@ -59,31 +67,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as error:
-        context = getattr(error, "ctx", None)
-        program = context.command_path if context else PROGRAM
-        message = shortened(one_line(error.format_message()), MOST_MESSAGE_CHARS)
-        sys.stderr.write(f"{program}: {message} (see {program} --help)\n")
-        return 2
+        program = context.command_path if (context := getattr(error, "ctx", None)) else PROGRAM
+        message = f"{shortened(error.format_message(), MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
     except DriftscopeError as error:
-        return _fail(str(error))
+        message = str(error)
     except BrokenPipeError:
         _drop_output()  # the reader, such as `head`, has ended
         return 0
     except OSError as error:
         _drop_output()
-        name = f" {shown(error.filename, 200)}" if error.filename else ""
-        return _fail(f"{error.strerror or error}{name}")
+        message = f"{error.strerror or error}{f' {shown(error.filename, 200)}' if error.filename else ''}"
     except KeyboardInterrupt:
-        return _fail("stopped", status=130)
+        status, message = 130, "stopped"
     except UNFORESEEN as error:
         if raises_unforeseen():
             raise
         what = type(error).__name__  # its text may quote a file
-        return _fail(f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where", status=1)
-
-
-def _fail(message: str, status: int = 2) -> int:
-    sys.stderr.write(f"driftscope: {shortened(one_line(message), MOST_MESSAGE_CHARS)}\n")
+        status, message = 1, f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where"
+    sys.stderr.write(f"{program}: {shortened(one_line(message), MOST_MESSAGE_CHARS)}\n")
     return status
 
 
@@ -93,14 +94,3 @@ def _drop_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _make_streams_safe() -> None:
-    if sys.stdout is None:  # closed by the parent process
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
-    if sys.stderr is None:
-        sys.stderr = sys.stdout
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)  # tests put plain StringIO in their place
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.words import number, shortened
@@ -44,110 +44,101 @@ DRAW_S = 0.2
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-def read_words(self: Any, ctx: Any, args: list[str]) -> list[str]:
-    """Reads words by typer's parser and parameters, with what scripts rely on: ``--smiles A B`` (metavar ``A...``) and
-    ``--rmsd`` alone (metavar ``[K=10]``). Typer's own conversion imports pydantic: 0.1 s of each start."""
-    params: list[Any] = self.get_params(ctx)
-    options = {name: param for param in params if isinstance(param, TyperOption) for name in param.opts}
-    spread, rest = list[str](), list(args)
-    while rest and rest[0] != "--":
-        word = rest.pop(0)
-        metavar = (options[word].metavar or "") if word in options else ""
-        values = list(itertools.takewhile(lambda one: one[:1] != "-" or one == "-", rest))
-        if metavar.startswith("[") and not values:
-            word = f"{word}={metavar.strip('[]').partition('=')[2]}"
-        elif metavar.endswith("...") and values:  # --smiles A B -> --smiles A --smiles B
-            spread += [part for value in values[:-1] for part in (word, value)]
-            del rest[: len(values) - 1]
-        spread.append(word)
-    given, words, _ = self.make_parser(ctx).parse_args([*spread, *rest])
-    for param in sorted(params, key=lambda one: not one.is_eager):  # --help before what is missing
-        texts = given.get(param.name)
-        if texts is not None and param.name == "help":
-            with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
-                ctx.get_help()
-            write(text.getvalue().rstrip())
-            ctx.exit()
-        if texts is not None and param.callback is not None:  # --version
-            param.callback(ctx, param, True)
-        if param.required and texts is None:
-            name = param.metavar or param.name if isinstance(param, TyperArgument) else param.opts[0]
-            ctx.fail(f"the argument {name} is required")
-        (ctx.params if param.expose_value else ctx.meta)[param.name] = _value(ctx, param, texts)
-    if words and ctx.allow_interspersed_args:
-        ctx.fail(f"unrecognized arguments: {' '.join(words)}")
-    return list(words)
+class Reading:
+    """Typer's conversion of words, without pydantic: its import takes 0.1 s of each start."""
+
+    @staticmethod
+    def coerce(given: Any, *, param: Any, ctx: Any) -> Any:
+        kind = param.type_descriptor
+        choices = {str(choice): choice for choice in kind.choices or ()}
+
+        def read(text: Any) -> Any:
+            if not isinstance(text, str):  # a default
+                return text
+            try:
+                if choices and text not in choices:
+                    raise ValueError(f"invalid choice: {shown(text)} (choose from {', '.join(choices)})")
+                return choices[text] if choices else (kind.parameter_info.parser or str)(text)
+            except ValueError as error:
+                ctx.fail(f"argument {param.opts[0]}: {error}")
+
+        several = tuple if param.nargs > 1 else list
+        value = several(map(read, given)) if isinstance(given, list | tuple) else read(given)
+        if not param.expose_value:  # of a command whose options are not known beforehand
+            ctx.meta[param.name] = value
+        return value
 
 
-def _value(ctx: Any, param: Any, given: Any) -> Any:
-    if given is None or given is True:
-        return given or (param.default() if callable(param.default) else param.default)
-    kind, name = param.type_descriptor, param.opts[0]
-    choices = {str(choice): choice for choice in kind.choices or ()}
-    values: list[Any] = []
-    for text in [given] if isinstance(given, str) else given:
-        if choices and text not in choices:
-            ctx.fail(f"argument {name}: invalid choice: {shown(text)} (choose from {', '.join(choices)})")
-        try:
-            values.append(choices[text] if choices else (kind.parameter_info.parser or str)(text))
-        except ValueError as error:
-            ctx.fail(f"argument {name}: {error}")
-    return values if param.multiple or param.nargs == -1 else tuple(values) if param.nargs > 1 else values[0]
+class Words:
+    """What scripts rely on, in front of typer's parser: ``--smiles A B`` (metavar ``A...``) is ``--smiles A --smiles
+    B``, and ``--rmsd`` alone (metavar ``[K=10]``) is ``--rmsd=10``."""
+
+    def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
+        metavars: dict[str, str] = {}
+        for param in self.get_params(ctx):
+            param.get_runtime_param = Reading
+            metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
+        spread, rest = list[str](), list(args)
+        while rest and rest[0] != "--":
+            word = rest.pop(0)
+            metavar = metavars.get(word, "")
+            values = list(itertools.takewhile(lambda one: one[:1] != "-" or one == "-", rest))
+            if metavar.startswith("[") and not values:
+                word = f"{word}={metavar.strip('[]').partition('=')[2]}"
+            elif metavar.endswith("...") and values:
+                spread += [part for value in values[:-1] for part in (word, value)]
+                del rest[: len(values) - 1]
+            spread.append(word)
+        return super().parse_args(ctx, [*spread, *rest])  # type: ignore[misc,no-any-return]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        with contextlib.redirect_stdout(io.StringIO()) as text:  # rich's own writing ends badly at `| head`
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+        formatter.write(text.getvalue())
 
 
-class Group(TyperGroup):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        rest = read_words(self, ctx, args)
-        ctx._protected_args, ctx.args = rest[:1], rest[1:]
-        return rest
+class Group(Words, TyperGroup): ...
 
 
-class Command(TyperCommand):
-    parse_args = read_words
+class Command(Words, TyperCommand): ...
 
 
 def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
     """The function with the fields of dataclasses as parameters, where its own are of such a type."""
-    hints = get_type_hints(work, include_extras=True)
+    hints = get_type_hints(work)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     params = []
-    for parameter in inspect.signature(work).parameters.values():
-        if parameter.name not in groups:
-            params.append(parameter.replace(annotation=hints[parameter.name]))
-            continue
-        kind = groups[parameter.name]
-        of_fields = get_type_hints(kind)
-        for field in fields(kind):
-            info: Any = copy(field.default)
-            info.rich_help_panel = None if issubclass(kind, Output) else f"{kind.__name__} options"
-            params.append(parameter.replace(name=field.name, annotation=of_fields[field.name], default=info))
-    for parameter in params:
-        if parameter.annotation in (bool, bool | None) and not parameter.default.param_decls:
-            parameter.default.param_decls = (f"--{parameter.name.replace('_', '-')}",)  # and no --no-...
+    for name, parameter in inspect.signature(work).parameters.items():
+        kind = groups.get(name)
+        defaults = {field.name: field.default for field in fields(kind)} if kind else {name: parameter.default}
+        annotations = get_type_hints(kind) if kind else hints
+        for part, default in defaults.items():
+            info: Any = copy(default)
+            if annotations[part] in (bool, bool | None) and not info.param_decls:
+                info.param_decls = (f"--{part.replace('_', '-')}",)  # and no --no-...
+            if kind and not issubclass(kind, Output):
+                info.rich_help_panel = f"{kind.__name__} options"
+            params.append(inspect.Parameter(part, parameter.KEYWORD_ONLY, default=info, annotation=annotations[part]))
 
     def call(**given: Any) -> int | None:
         for name, kind in groups.items():
             given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
         return work(**given)
 
-    ordered = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in params]
-    call.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
+    call.__signature__ = inspect.Signature(params)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in params}
     call.__doc__ = work.__doc__
     return call
 
 
-def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., int | None]], Any]:
+def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Registers a function of typer's parameters. One whose type is a dataclass stands for the dataclass's fields.
 
     ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
     """
 
-    def register(work: Callable[..., int | None]) -> Callable[..., int | None]:
-        app.command(name, cls=Command, epilog=RULES_HELP if rules else None)(flat(work))
-        return work
-
-    return register
+    register = app.command(name, cls=Command, epilog=RULES_HELP if rules else None)
+    return lambda work: register(flat(work))
 
 
 def new_app(name: str = "", about: str = "") -> typer.Typer:
@@ -156,9 +147,7 @@ def new_app(name: str = "", about: str = "") -> typer.Typer:
     return typer.Typer(name=name or None, help=about, cls=Group, context_settings=both, **how)
 
 
-def option(
-    default: Any, about: str = "", *names: str, of: Callable[[str], Any] | None = None, metavar: str | None = None
-) -> Any:
+def option(default: Any, about: str = "", *names: str, of: Any = None, metavar: str | None = None) -> Any:
     """``of`` reads its text. Its name is the parameter's where no other is given."""
     return typer.Option(default, *names, help=about, parser=of, metavar=metavar)
 
@@ -167,33 +156,23 @@ def words(default: Any, metavar: str, about: str = "") -> Any:
     return typer.Argument(default, metavar=metavar, help=about)
 
 
-def whole(most: int, least: int = 1) -> Callable[[str], int]:
-    """The type of an option that takes a whole number in this range."""
-
-    def parse(text: str) -> int:
-        digits = text.removeprefix("-") if least < 0 else text
-        is_whole = digits.isascii() and digits.isdigit() and len(digits) <= 19
-        if not is_whole or not least <= int(text) <= most:
-            raise ValueError(f"{shown(text)} is not a whole number from {least:,} to {most:,}")
-        return int(text)
-
-    return parse
-
-
-def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf) -> Callable[[str], float]:
+def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf, of: Any = float) -> Any:
     """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
-    lower = f"from {least:,.15g}" if above < least else f"above {above:,.15g}"
+    form = "," if of is int else ",.15g"
+    lower = f"from {least:{form}}" if above < least else f"above {above:{form}}"
 
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not (least <= value <= most and value > above):  # so that NaN fails too
-            raise ValueError(f"{shown(text)} is not a number {lower} to {most:,.15g}")
-        return value
+    def parse(text: str) -> Any:
+        with contextlib.suppress(ValueError):
+            if text.isascii() and least <= (value := of(text)) <= most and value > above:
+                return value
+        noun = "a whole number" if of is int else "a number"
+        raise ValueError(f"{shown(text)} is not {noun} {lower} to {most:{form}}")
 
     return parse
+
+
+def whole(most: int, least: int = 1) -> Any:
+    return finite(most, least=least, of=int)
 
 
 MANY_MOLECULES = whole(10_000_000)
@@ -241,6 +220,16 @@ def only_with(owner: str, is_given: object, **options: object) -> None:
             raise DriftscopeError(f"--{name.replace('_', '-')} belongs to {owner}", "Give both, or leave it out")
 
 
+def picked(record: Any, names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names.split()}
+
+
+def given(kind: Any, options: Any) -> dict[str, Any]:
+    """Of options those that a dataclass of the engine has by the same name, and that are not None: it has defaults."""
+    values = {field.name: getattr(options, field.name, None) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def one_of(what: str, *options: object, hint: str) -> None:
     if sum(option is not None for option in options) != 1:
         raise DriftscopeError(f"give either {what}", hint)
@@ -273,10 +262,9 @@ def given_text(text: str | None, file: str | None = None) -> str:
     one_of("a text or --file", text, file, hint="`-` stands for standard input")
     if file is not None or text == "-":
         return read_text(file or "-", MOST_TEXT_BYTES)
-    try:  # a system without a UTF-8 locale hands non-ASCII over as lone surrogates
-        typed = os.fsencode(text or "").decode("utf-8")
-    except UnicodeError:
-        typed = text or ""
+    typed = text or ""
+    with contextlib.suppress(UnicodeError):  # without a UTF-8 locale non-ASCII comes as lone surrogates
+        typed = os.fsencode(typed).decode("utf-8")
     check_text(typed)
     return typed
 
@@ -314,18 +302,17 @@ def text_lines(document: Any, columns: str = "") -> Iterator[str]:
     if isinstance(document, list):
         yield from rows_lines(document, columns)
         return
-    values = {}
-    stack = list(document.items())
-    while stack:
-        name, value = stack.pop(0)
+    lines, tables, rest = dict[str, str](), dict[str, list[Row]](), list(document.items())
+    while rest:
+        name, value = rest.pop(0)
         if isinstance(value, Mapping):  # histogram {"-1": 2} -> histogram -1
-            stack = [*((f"{name} {key}", part) for key, part in value.items()), *stack]
-        elif cell(value):
-            values[name] = value
-    tables = {name: value for name, value in values.items() if isinstance(value, list) and isinstance(value[0], dict)}
-    for name, value in values.items():
-        if name not in tables:
-            yield f"{name:<{max(map(len, values)) + 2}}{cell(value, 10_000)}"
+            rest = [*((f"{name} {key}", part) for key, part in value.items()), *rest]
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            tables[name] = value
+        elif text := cell(value, 10_000):
+            lines[name] = text
+    width = max(map(len, [*lines, *tables]), default=0) + 2
+    yield from (f"{name:<{width}}{text}" for name, text in lines.items())
     for name, rows in tables.items():
         yield from ("", name, *rows_lines(rows[:MOST_ROWS], columns))
         if len(rows) > MOST_ROWS:
@@ -334,17 +321,19 @@ def text_lines(document: Any, columns: str = "") -> Iterator[str]:
 
 def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
     """Without columns that have no value. The last one is never shortened, nor the name of a file."""
-
-    def text_of(row: Row, name: str, most: int) -> str:
+    table: dict[str, list[str]] = {}
+    for name in columns.split() or dict.fromkeys(name for row in rows for name in row):
         part, _, whole = name.partition("%")
+        texts = [cell(row.get(part), 10_000) for row in rows]
         if whole:  # 1 of 4 -> 25.0%
-            return "" if row[part] is None or not row[whole] else f"{row[part] / row[whole]:.1%}"
-        return cell(row.get(name), most)
-
-    names = columns.split() or list(dict.fromkeys(name for row in rows for name in row))
-    kept = [name for name in names if any(text_of(row, name, 1) for row in rows)]
-    cells = [[text_of(row, name, 10_000 if name in (kept[-1], "file") else MOST_CELL) for name in kept] for row in rows]
-    return table_lines([name.partition("%")[0] for name in kept], lambda: cells)
+            has_share = [bool(text and row[whole]) for row, text in zip(rows, texts, strict=True)]
+            texts = [f"{row[part] / row[whole]:.1%}" if has else "" for row, has in zip(rows, has_share, strict=True)]
+        if any(texts):
+            table[part] = texts
+    for name in list(table)[:-1]:
+        if name != "file":
+            table[name] = [shortened(text, MOST_CELL) for text in table[name]]
+    return table_lines(list(table), lambda: zip(*table.values(), strict=True))
 
 
 def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
@@ -376,7 +365,7 @@ def cell(value: object, most: int = MOST_CELL) -> str:
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class StatusLine:
+class StatusLine(contextlib.AbstractContextManager["StatusLine"]):
     """One line of progress on standard error, redrawn in place. It shows only where that is a terminal."""
 
     def __init__(self, *, is_quiet: bool = False) -> None:
@@ -387,17 +376,12 @@ class StatusLine:
         """At most five times a second, unless ``now``; ``done`` is from 0 to 1."""
         if self.is_shown and (now or time.monotonic() - self._drawn_s >= DRAW_S):
             self._drawn_s = time.monotonic()
-            share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%}"
-            sys.stderr.write(f"\r{share} {text}\033[K")
-            sys.stderr.flush()
-
-    def __enter__(self) -> StatusLine:
-        return self
+            share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%} "
+            print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self.is_shown:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 Say = Callable[..., None]
@@ -448,14 +432,11 @@ class Progress:
 
 def typed_command(default: str) -> str:
     """The command line as a person would type it, for a run's source; paths as they were given."""
-    kept, rest = [], iter(sys.argv[1:])
-    for word in rest:
-        if word == "--progress":
-            next(rest, None)
-        elif word != "--until-eof" and not word.startswith("--progress="):
-            kept.append(word)
     is_typed = Path(sys.argv[0]).name in ("__main__.py", "main.py")
-    return shlex.join(["python", "-m", "engine", *(kept if is_typed else [default])])
+    words = sys.argv[1:] if is_typed else [default]
+    watched = [before == "--progress" or word.startswith(("--progress", "--until-eof"))
+               for before, word in zip(["", *words], words, strict=False)]  # fmt: skip
+    return shlex.join(["python", "-m", "engine", *itertools.compress(words, [not part for part in watched])])
 
 
 def _stop_at_eof() -> None:

@@ -7,22 +7,25 @@ that they only fit. The memory of the engine itself is not known here: a log has
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from engine.figures.words import listed, significant
 from engine.logits.entries import EntryBatch
-from engine.logits.rules import Flags, Marks, Rules, Whole, has
+from engine.logits.rules import Flags, Marks, Rules, has
 
-Cause = Literal["freed", "stale", "uninitialised", "not_written", "overflow", "masked", "padding", "unknown"]
 Certainty = Literal["sure", "likely", "possible"]
-CERTAINTIES: tuple[Certainty, ...] = get_args(Certainty)
-RULES: Mapping[str, tuple[str, str]] = {
-    # cause: its title; what it means and what tells it apart, in a sentence
+CERTAINTY_LABELS: dict[Certainty, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
+RULES = {
+    # cause: its title; what it means and what tells it apart. `findings_of` has the conditions, in this order.
+    "padding": ("vocabulary padding, rows without a token", "The row's last positions have no token; not damage."),
+    "masked": ("masked on purpose", "Values that code writes to exclude a token; not damage."),
+    "overflow": ("numeric overflow", "NaN or +infinity, which no mask writes: an earlier computation overflowed."),
+    "not_written": ("buffer never written", "Whole entries of zeros or of one value: nothing was computed into them."),
     "freed": (
         "use after free",
         "The buffer was freed before it was read and holds an allocator's addresses or another use's values; never "
@@ -38,15 +41,10 @@ RULES: Mapping[str, tuple[str, str]] = {
         "Impossible values without a pattern, as memory has that was never written, or freed; a copy logged at the "
         "step is wrong too only where it was never written.",
     ),
-    "not_written": ("buffer never written", "Whole entries of zeros or of one value: nothing was computed into them."),
-    "overflow": ("numeric overflow", "NaN or +infinity, which no mask writes: an earlier computation overflowed."),
-    "masked": ("masked on purpose", "Values that code writes to exclude a token; not damage."),
-    "padding": ("vocabulary padding, rows without a token", "The row's last positions have no token; not damage."),
     "unknown": ("unknown cause", "Values that cannot be right, too few to tell why."),
 }
 TITLES = {cause: title for cause, (title, _) in RULES.items()}
-CERTAINTY_LABELS: Mapping[str, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
-ON_PURPOSE: frozenset[str] = frozenset({"masked", "padding"})
+ON_PURPOSE = frozenset({"masked", "padding"})
 KINDS = {
     # What a flagged value is, the first that fits.
     "constant": "values of entries of one value",
@@ -60,6 +58,7 @@ KINDS = {
     "far": "values far outside their entry's spread",
     "stale": "values of an earlier token",
 }
+MEMORY = ("address", "denormal", "zero", "huge", "far")  # garbage left by other uses of the memory
 MOST_POSITIONS = 12  # more are written as a range
 NEARLY_ALL, MOSTLY = 0.95, 0.5  # of the entries; of all values: beyond, nothing shows that the buffer was ever written
 HEAD = 4  # positions at the start of a row, where an allocator keeps two addresses
@@ -70,7 +69,7 @@ MOST_VALUES = 4_096  # different values that are counted; the most common are ke
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:
-    cause: Cause
+    cause: str  # of RULES
     certainty: Certainty
     values: int
     entries: int  # at least so many
@@ -87,123 +86,120 @@ class DamageTally:
         self.rules = rules
         self.sums = Counter[str]()
         self.ends: dict[str, float] = {}
-        self.seen: Whole = np.zeros(0, dtype=np.int64)  # values logged, by position
-        self.at: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by kind and position
-        self.of = Counter[str]()  # entries with a value of a kind
+        self.at = np.zeros((len(KINDS) + 1, 0), dtype=np.int64)  # [kinds and all values, positions]
+        self.of = np.zeros(len(KINDS) + 1, dtype=np.int64)  # entries with a value of a kind
         self.rows = Counter[str]()  # entries that are damaged as a whole, or begin with addresses
         self.outliers, self.masks = Counter[float](), Counter[float]()
         self.repeated_outliers = 0
 
-    def add(self, batch: EntryBatch, flags: Flags, is_garbage: Marks) -> None:
-        entry, where = batch.entry, np.flatnonzero(flags)
-        self.sums.update(entries=len(batch.lines), values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
-        self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entry[where])))
-        finite = batch.values[np.isfinite(batch.values)]
-        for low, high, known in (
-            ("least", "largest", finite),
-            ("first_token", "last_token", batch.column("token_idx")),
-        ):
+    def add(self, batch: EntryBatch, flags: Flags) -> Marks:
+        """[E] which entries are garbage by the report's rule."""
+        is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"].above)
+        is_garbage: Marks = np.logical_or.reduceat(is_huge, batch.starts[:-1])
+        where, count = np.flatnonzero(flags), len(batch.lines)
+        values, positions, codes, entries = (
+            batch.values[where],
+            batch.positions[where],
+            flags[where],
+            batch.entry[where],
+        )
+        self.sums.update(entries=count, values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
+        self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entries)))
+        finite, tokens = batch.values[np.isfinite(batch.values)], batch.column("token_idx")
+        for low, high, known in (("least", "largest", finite), ("first_token", "last_token", tokens)):
             if len(known):
                 self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())
-        seen = np.bincount(batch.positions, minlength=len(self.seen))
-        seen[: len(self.seen)] += self.seen
-        self.seen = seen
-        values, positions, codes, entries = batch.values[where], batch.positions[where], flags[where], entry[where]
-        is_mask, is_out = self.rules.is_mask(values), has(codes, "outlier") | has(codes, "pointer")
-        tests = (has(codes, "constant"), is_mask, np.isnan(values), np.isposinf(values), has(codes, "pointer"),
-                 has(codes, "denormal"), has(codes, "zero"), is_out & (np.abs(values) >= HUGE), is_out,
-                 has(codes, "repeated"))  # fmt: skip
-        kinds, left = {}, np.ones(len(values), dtype=np.bool_)
-        for kind, test in zip(KINDS, tests, strict=True):
-            kinds[kind], left = left & test, left & ~test
-            self.at[kind].update(positions[kinds[kind]].tolist())
-            self.of[kind] += len(np.unique(entries[kinds[kind]]))
-        is_out = kinds["huge"] | kinds["far"]
-        for counter, own in ((self.masks, kinds["mask"]), (self.outliers, is_out)):
+        is_constant, is_repeated, is_zero = has(codes, "constant"), has(codes, "repeated"), has(codes, "zero")
+        is_address = has(codes, "pointer")
+        is_out = has(codes, "outlier") | is_address
+        tests = (is_constant, self.rules.is_mask(values), np.isnan(values), np.isposinf(values), is_address,
+                 has(codes, "denormal"), is_zero, is_out & (np.abs(values) >= HUGE), is_out, is_repeated)  # fmt: skip
+        kind = np.select(tests, range(len(KINDS)), len(KINDS))
+        self.of += np.bincount(np.unique(kind * count + entries) // count, minlength=len(self.of))
+        wide = max(self.at.shape[1], batch.positions.max() + 1)
+        kinds = np.full(len(flags), len(KINDS))
+        kinds[where] = kind
+        at = np.bincount(kinds * wide + batch.positions, minlength=len(self.at) * wide).reshape(-1, wide)
+        at[-1] = at.sum(axis=0)
+        at[:, : self.at.shape[1]] += self.at
+        self.at = at
+        named = np.array([*KINDS, ""])[kind]
+        is_out = np.isin(named, ("huge", "far"))
+        for counter, own in ((self.masks, named == "mask"), (self.outliers, is_out)):
             counter.update(values[own].tolist())
             if len(counter) > MOST_VALUES:
                 for value, _ in counter.most_common()[MOST_VALUES // 2 :]:
                     del counter[value]
-        self.repeated_outliers += int((is_out & has(codes, "repeated")).sum())
-        widths, constant = np.diff(batch.starts), has(codes, "constant")
-        still = (has(codes, "repeated") | has(codes, "zero") | np.isneginf(values)) & ~constant
-        for name, own in (("repeated", still), ("nan", np.isnan(values)), ("zeros", constant & (values == 0)),
-                          ("constant", constant & (values != 0))):  # fmt: skip
-            whole = np.bincount(entries[own], minlength=len(widths)) == widths
+        self.repeated_outliers += int((is_out & is_repeated).sum())
+        still = (is_repeated | is_zero | np.isneginf(values)) & ~is_constant
+        widths = np.diff(batch.starts)
+        for name, own in (("repeated", still), ("nan", np.isnan(values)), ("zeros", is_constant & (values == 0)),
+                          ("constant", is_constant & (values != 0))):  # fmt: skip
+            whole = np.bincount(entries[own], minlength=count) == widths
             self.rows[name] += int(whole[widths > 1].sum())
         # Lower halves of addresses at positions 0 or 2, each followed by its upper half, a denormal, which many logs
         # print as zero.
         head = positions < HEAD
-        low = head & (is_out | has(codes, "pointer")) & (positions % 2 == 0)
-        high = head & (kinds["denormal"] | kinds["zero"] | kinds["address"]) & (positions % 2 == 1)
-        lows = set(zip(entries[low].tolist(), (positions[low] + 1).tolist(), strict=True))
-        highs = zip(entries[high].tolist(), positions[high].tolist(), strict=True)
-        self.rows["addresses"] += len({entry for entry, position in highs if (entry, position) in lows})
+        low = head & (is_out | is_address) & (positions % 2 == 0)
+        high = head & np.isin(named, ("address", "denormal", "zero")) & (positions % 2 == 1)
+        lows = entries[low] * HEAD + positions[low] + 1
+        self.rows["addresses"] += len(np.unique(np.intersect1d(lows, entries[high] * HEAD + positions[high]) // HEAD))
+        return is_garbage
 
 
 def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
     """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it."""
-    at: dict[str, Counter[int]] = tally.at
-    of, rows, seen = tally.of, tally.rows, tally.seen
-    found: list[LogFinding] = []
-
-    def add(cause: Cause, certainty: Certainty, kinds: Iterable[str], more: str = "", entries: int = 0) -> None:
-        counts = {kind: at[kind] for kind in kinds if at[kind]}
-        places = sum(counts.values(), Counter[int]())
-        facts = listed([f"{count.total():,} {KINDS[kind]}" for kind, count in counts.items()])
-        entries = entries or max(of[kind] for kind in counts)
-        first, evidence = tuple(sorted(places)[:MOST_POSITIONS]), (facts, more) if more else (facts,)
-        title = TITLES[cause]
-        found.append(LogFinding(cause, certainty, places.total(), entries, first, evidence, len(places), title))
-
+    of, rows, seen, end = dict(zip(KINDS, tally.of.tolist(), strict=False)), tally.rows, tally.at[-1], len(tally.at[-1])
+    at = dict(zip(KINDS, tally.at.copy(), strict=False))
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
-    padded = end = len(seen)
-    if end >= length > 0:
-        empty = np.array([at["zero"][place] + at["mask"][place] for place in range(end)])
-        last = int(np.flatnonzero(empty < NEARLY_ALL * np.maximum(seen, 1)).max(initial=-1))
-        padded = end if last < 0 else last + 1
-    if padded < end:
-        values = sum(count for kind in ("zero", "mask") for place, count in at[kind].items() if place >= padded)
-        words, count = f"the last {end - padded:,} positions of the row, from {padded:,} on", tally.sums["entries"]
-        certainty: Certainty = "sure" if end - padded > 1 else "likely"
-        title = TITLES["padding"]
-        found.append(LogFinding("padding", certainty, values, count, (padded,), (words,), end - padded, title))
-    memory = ("address", "denormal", "zero", "huge", "far")
-    at = {**at} | {kind: Counter({p: c for p, c in at[kind].items() if p < padded}) for kind in (*memory, "mask")}
-    if at["mask"]:
-        some = ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
-        add("masked", "sure" if at["mask"].total() > 1 else "likely", ["mask"], f"such as {some}")
-    if at["nan"] or at["overflow"]:
-        is_likely = rows["nan"] or (at["nan"] and at["overflow"])
-        add("overflow", "likely" if is_likely else "possible", ["overflow", "nan"])
-    if at["constant"]:
-        whole = rows["zeros"] + rows["constant"]
-        add("not_written", "sure" if whole > 1 and rows["zeros"] else "likely", ["constant"], entries=whole)
-    # Garbage left by other uses of the memory. With signs of a freed buffer, all garbage counts as that.
-    garbage, stale = sum((at[kind] for kind in memory), Counter[int]()), at["stale"]
+    empty = at["zero"] + at["mask"]
+    last = int(np.flatnonzero(empty < NEARLY_ALL * np.maximum(seen, 1)).max(initial=-1))
+    padded = last + 1 if last >= 0 and end >= length > 0 else end
+    at["padding"], of["padding"] = np.where(np.arange(end) < padded, 0, empty), tally.sums["entries"]
+    for kind in (*MEMORY, "mask"):
+        at[kind][padded:] = 0
+    n = {kind: int(counts.sum()) for kind, counts in at.items()}
+    whole = rows["zeros"] + rows["constant"]
+    masks = "such as " + ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
     outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
     again = f"{significant(outlier)} stands {times:,} times" if times >= AGAIN else ""
-    signs = [bool(at["address"]), rows["addresses"] > 0, bool(again) and tally.repeated_outliers > 0]
-    if any(signs):
-        zeros = at["zero"]
-        signs += [any(place % 2 == 0 and place + 1 in zeros for place in zeros), bool(stale)]
-        certainty = "possible"
-        is_written = (garbage + stale).total() < MOSTLY * int(seen.sum())
-        if is_written and (at["address"].total() > A_PAIR or (rows["addresses"] > 1 and sum(signs) > 1)):
-            certainty = "sure"
-        elif rows["addresses"] or sum(signs) > 1 or tally.repeated_outliers >= AGAIN:
-            certainty = "likely"
-        add("freed", certainty, [*memory, "stale"], again)
-    elif stale:
-        is_likely = rows["repeated"] > 0 or stale.total() > AGAIN
-        add("stale", "likely" if is_likely else "possible", ["stale"])
-    if garbage and not any(signs):
-        is_random = bool(at["huge"] or at["denormal"])
-        is_at_places = len(garbage) <= max(HEAD, len(seen) // 10) and garbage.total() >= AGAIN
-        cause: Cause = "uninitialised" if is_random or is_at_places else "unknown"
-        add(cause, "likely" if is_random and is_at_places else "possible", memory, again)
-    order = CERTAINTIES.index
+    # Signs of a freed buffer: with one of the first three, all garbage counts as that.
+    signs = [n["address"] > 0, rows["addresses"] > 0, bool(again) and tally.repeated_outliers > 0]
+    is_freed = any(signs)
+    signs += [bool((at["zero"][: end // 2 * 2].reshape(-1, 2) > 0).all(axis=1).any()), n["stale"] > 0]
+    garbage = np.sum([at[kind] for kind in MEMORY], axis=0)
+    is_written = garbage.sum() + n["stale"] < MOSTLY * seen.sum()
+    is_random, is_left = n["huge"] + n["denormal"] > 0, garbage.any() and not is_freed
+    is_at_places = np.count_nonzero(garbage) <= max(HEAD, end // 10) and garbage.sum() >= AGAIN
+    table = {
+        # cause: kinds of its values; whether it is possible, likely, sure; what else shows it
+        "padding": (("padding",), padded < end, True, end - padded > 1, ""),
+        "masked": (("mask",), n["mask"], True, n["mask"] > 1, masks),
+        "overflow": (("overflow", "nan"), n["nan"] + n["overflow"], rows["nan"] or n["nan"] * n["overflow"], False, ""),
+        "not_written": (("constant",), n["constant"], True, whole > 1 and rows["zeros"], ""),
+        "freed": ((*MEMORY, "stale"), is_freed,
+                  rows["addresses"] or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
+                  is_written and (n["address"] > A_PAIR or (rows["addresses"] > 1 and sum(signs) > 1)), again),
+        "stale": (("stale",), n["stale"] and not is_freed, rows["repeated"] or n["stale"] > AGAIN, False, ""),
+        "uninitialised": (MEMORY, is_left and (is_random or is_at_places), is_random and is_at_places, False, again),
+        "unknown": (MEMORY, is_left and not (is_random or is_at_places), False, False, again),
+    }  # fmt: skip
+    found: list[LogFinding] = []
+    for cause, (kinds, is_possible, is_likely, is_sure, more) in table.items():
+        if not is_possible:
+            continue
+        kinds = tuple(kind for kind in kinds if n[kind])
+        certainty: Certainty = "sure" if is_sure else "likely" if is_likely else "possible"
+        places = np.flatnonzero(np.sum([at[kind] for kind in kinds], axis=0))
+        facts = listed([f"{n[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])
+        if cause == "padding":
+            facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
+        entries = (cause == "not_written" and whole) or max(of[kind] for kind in kinds)
+        first = tuple(places[: 1 if cause == "padding" else MOST_POSITIONS].tolist())
+        evidence, values = (facts, more) if more else (facts,), sum(n[kind] for kind in kinds)
+        found.append(LogFinding(cause, certainty, values, entries, first, evidence, len(places), TITLES[cause]))
+    order = [*CERTAINTY_LABELS].index
     return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, order(one.certainty)))
 
 

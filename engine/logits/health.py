@@ -64,8 +64,8 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
     ``positions``: position, values seen, flagged, damaged, garbage, those with most flags first.
     """
     check_values(store, entry)
-    rules = load_rules()
-    (found,) = damage_query(store, entry, _ALL, above=rules.above).to_pylist()
+    report = load_rules().rules["report-004"]
+    (found,) = damage_query(store, entry, _ALL, above=report.above).to_pylist()
     entries, values = (entry.parts[name].rows for name in (LOGIT_ENTRIES.name, LOGIT_VALUES.name))
     figures = found["entries"][0] | found["totals"][0]
     return {
@@ -79,14 +79,14 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
         "flags": sorted(found["flags"] or (), key=lambda share: (*FLAGS, share["flag"]).index(share["flag"])),
         "positions": sorted(found["positions"] or (), key=lambda place: (-place["flagged"], place["position"])),
         "findings": [asdict(finding) for finding in findings_in(entry)],
-        "rule": rules.report,
+        "rule": report.title,
     }
 
 
 def damage_query(store: Store, entry: Entry, sql: str, **parameters: Any) -> pa.Table:
     """Rows of one log, of SQL with ``DAMAGED`` in it: where the padding begins, and which values are masks."""
     padded = [finding.positions[0] for finding in findings_in(entry) if finding.cause == "padding"]
-    known = {"padded": min(padded, default=MOST_INDEX), "masks": load_rules().masks.tolist()}
+    known = {"padded": min(padded, default=MOST_INDEX), "masks": load_rules().masks["values"]}
     return store.table(sql, known | parameters, of=[entry.id])
 
 

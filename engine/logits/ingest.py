@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.figures.words import counted
@@ -176,8 +175,7 @@ class _Log:
         batch, first = EntryBatch.of(self.lines), self.tally.sums["entries"]
         self.lines, self.values = [], 0
         flags, middle, spread = self.detector.judge(batch)
-        is_garbage = np.logical_or.reduceat(self.rules.is_garbage(batch.values), batch.starts[:-1])
-        self.tally.add(batch, flags, is_garbage)
+        is_garbage = self.tally.add(batch, flags)
         self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
 
     def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> tuple[Entry, bool]:

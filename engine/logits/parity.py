@@ -27,6 +27,7 @@ from engine.store.store import Store
 MOST_NAME, MOST_TOKENS, MOST_DIGITS = 40, 100_000, 12
 # Which positions are left out, the mildest first.
 FILTERS: Mapping[str, Sequence[int]] = {"all": (), "skip 0": (0,), "skip 0 and 2": (0, 2), "from 3 on": (0, 1, 2)}
+TINY = np.finfo(np.float64).tiny  # in place of 0 below a fraction
 Parity = dict[str, Any]
 FIGURES = ("max_difference", "mean_difference", "shift", "relative", "max_relative", "cosine", "rank", "top_1")
 MEANS = ("cosine", "rank", "has_same_top")  # of entries: the last three figures
@@ -59,13 +60,26 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     # The precision of the weights, else of the values as logged.
     precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
     tolerance = max(map(load_rules().tolerance, precisions))
-    filters: list[dict[str, Any]] = []
+    filters, sound = list[dict[str, Any]](), dict[str, Real]()
     for name, left_out in FILTERS.items():
         kept = chosen(pairs, np.isin(pairs["position"], left_out, invert=True))
-        flagged, whole = int(kept["is_flagged"].sum()), _agreement(kept)
-        without = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else whole
+        flagged, (whole, rows) = int(kept["is_flagged"].sum()), _agreement(kept)
+        without, rows = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else (whole, rows)
         filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
-    places = _places(met, pairs)
+        sound = sound or rows  # of all positions
+    # The entries that share a position, in the control's order.
+    entries, starts = np.unique(pairs["entry"], return_index=True)
+    places: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
+    known = dict(zip(sound["entry"].tolist(), zip(*(sound[name].tolist() for name in PLACE), strict=True), strict=True))
+    for place, flagged in zip(
+        places, np.add.reduceat(pairs["is_flagged"], starts, dtype=np.int64).tolist(), strict=True
+    ):
+        figures = known.get(place.pop("entry"), (0, *[math.nan] * 4))
+        place |= {name: value if math.isfinite(value) else None for name, value in zip(PLACE, figures, strict=True)}
+        place |= {
+            "has_same_top": None if place["has_same_top"] is None else bool(place["has_same_top"]),
+            "flagged": flagged,
+        }
     only = (log.parts[LOGIT_ENTRIES.name].rows - len(places) for log in (control, test))
     return {
         "control": control.id,
@@ -84,13 +98,22 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     }
 
 
-@np.errstate(over="ignore", invalid="ignore")  # of values near the largest that there are, sums are infinite
-def by_entry(pairs: Pairs, *, is_ranked: bool = False) -> dict[str, Real]:
-    """Figures of each entry [E], of pairs of finite values; NaN where there is none."""
-    control, test, entry = (pairs[name] for name in ("control", "test", "entry"))
+@np.errstate(
+    over="ignore", invalid="ignore", divide="ignore"
+)  # of values near the largest that there are, sums are infinite
+def _agreement(pairs: Pairs) -> tuple[dict[str, Any], dict[str, Real]]:
+    """Of pairs of finite values; a figure is null where it cannot be computed. And the figures of each entry [E].
+
+    Differences are test minus control. ``relative`` is the root mean square of the differences over that of the
+    control; it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of
+    one value, over the larger of the pair. ``cosine``, ``rank`` and ``top_1`` are means over entries.
+    """
+    finite = chosen(pairs, pairs["is_finite"])
+    control, test, entry = (finite[name] for name in ("control", "test", "entry"))
     starts = np.flatnonzero(np.diff(entry, prepend=-1))
     widths = np.diff(np.append(starts, len(entry)))
-    row, place, none = np.repeat(np.arange(len(starts)), widths), np.arange(len(entry)), np.full(len(starts), np.nan)
+    row, place = np.repeat(np.arange(len(starts)), widths), np.arange(len(entry))
+    counts = {"entries": len(starts), "values": len(entry), "not_finite": len(pairs["entry"]) - len(entry)}
 
     def sums(values: Real) -> Real:
         return np.asarray(np.add.reduceat(values, starts))
@@ -100,12 +123,9 @@ def by_entry(pairs: Pairs, *, is_ranked: bool = False) -> dict[str, Real]:
 
     def cosine(*both: Real) -> Real:
         """Scaled first: huge numbers have no square."""
-        sizes = [most(np.abs(values))[row] for values in both]
-        one, other = (
-            np.divide(v, size, out=np.zeros_like(v), where=size > 0) for v, size in zip(both, sizes, strict=True)
-        )
+        one, other = (values / np.maximum(most(np.abs(values)), TINY)[row] for values in both)
         size = np.sqrt(sums(one**2)) * np.sqrt(sums(other**2))
-        return np.asarray(np.divide(sums(one * other), size, none.copy(), where=size > 0))
+        return np.where(size > 0, sums(one * other) / size, np.nan)
 
     def centred_ranks(values: Real) -> Real:
         """Of ranks among all, since an entry's mean is taken away."""
@@ -116,59 +136,30 @@ def by_entry(pairs: Pairs, *, is_ranked: bool = False) -> dict[str, Real]:
         """The place of each entry's largest value."""
         return np.asarray(np.minimum.reduceat(np.where(values == most(values)[row], place, len(place)), starts))
 
-    size = np.sqrt(sums(control**2))
-    return {
+    difference, size = test - control, np.sqrt(sums(control**2))
+    rows = {
         "entry": entry[starts],
         "values": widths,
-        "max_difference": most(np.abs(test - control)),
-        "relative": np.where(size > 0, np.sqrt(sums((test - control) ** 2)) / size, np.nan),
+        "max_difference": most(np.abs(difference)),
+        "relative": np.where(size > 0, np.sqrt(sums(difference**2)) / size, np.nan),
         "cosine": cosine(control, test),
-        "rank": cosine(centred_ranks(control), centred_ranks(test)) if is_ranked else none,
+        "rank": cosine(centred_ranks(control), centred_ranks(test)),
         "has_same_top": np.where(widths > 1, top(control) == top(test), np.nan),
     }
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _agreement(pairs: Pairs) -> dict[str, Any]:
-    """Of pairs of finite values; a figure is null where it cannot be computed.
-
-    Differences are test minus control. ``relative`` is the root mean square of the differences over that of the
-    control; it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of
-    one value, over the larger of the pair. ``cosine``, ``rank`` and ``top_1`` are means over entries.
-    """
-    finite, is_finite = chosen(pairs, pairs["is_finite"]), pairs["is_finite"]
-    counts = {"entries": 0, "values": int(is_finite.sum()), "not_finite": int((~is_finite).sum())}
     if not counts["values"]:
-        return counts | dict.fromkeys(FIGURES)
-    rows, control, test = by_entry(finite, is_ranked=True), finite["control"], finite["test"]
-    means = [rows[name][np.isfinite(rows[name])] for name in MEANS]
-    difference, size = test - control, np.maximum(np.abs(control), np.abs(test))
-    most = np.abs(control).max()
+        return counts | dict.fromkeys(FIGURES), rows
+    means, scale = [rows[name][np.isfinite(rows[name])] for name in MEANS], np.abs(control).max()
+    larger = np.maximum(np.abs(control), np.abs(test))
     figures = (
         np.abs(difference).max(),
         np.abs(difference).mean(),
         difference.mean(),
-        np.sqrt(np.mean((difference / most) ** 2)) / np.sqrt(np.mean((control / most) ** 2)) if most else None,
-        np.divide(np.abs(difference), size, out=np.zeros_like(size), where=size > 0).max(),
+        np.sqrt(np.mean((difference / scale) ** 2)) / np.sqrt(np.mean((control / scale) ** 2)) if scale else None,
+        (np.abs(difference) / np.maximum(larger, TINY)).max(),
         *(mean.mean() if len(mean) else None for mean in means),
     )
-    known = [None if figure is None else float(figure) for figure in figures]
-    return counts | {"entries": len(rows["entry"])} | dict(zip(FIGURES, known, strict=True))
-
-
-def _places(met: pa.Table, pairs: Pairs) -> list[dict[str, Any]]:
-    """The entries that share a position, in the control's order."""
-    entries, starts = np.unique(pairs["entry"], return_index=True)
-    rows: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
-    figures = by_entry(chosen(pairs, pairs["is_finite"] & ~pairs["is_flagged"]))
-    known = {
-        row[0]: dict(zip(PLACE, [value if np.isfinite(value) else None for value in row[1:]], strict=True))
-        for row in zip(*(figures[name].tolist() for name in ("entry", *PLACE)), strict=True)
-    }
-    for row, flagged in zip(rows, np.add.reduceat(pairs["is_flagged"], starts, dtype=np.int64).tolist(), strict=True):
-        row |= dict.fromkeys(PLACE) | {"values": 0} | known.get(row.pop("entry"), {}) | {"flagged": flagged}
-        row["has_same_top"] = None if row["has_same_top"] is None else bool(row["has_same_top"])
-    return rows
+    known = (None if figure is None else float(figure) for figure in figures)
+    return counts | dict(zip(FIGURES, known, strict=True)), rows
 
 
 # --- in sentences ---------------------------------------------------------------------------------------------------

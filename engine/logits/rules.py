@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +14,7 @@ from engine.paths import DATA, read_toml
 from engine.records import ValueFlag
 
 RULES_FILE = DATA / "logit_rules.toml"
-LOGITS, OTHER, UNKNOWN = "logits", "other", "unknown"
+LOGITS, UNKNOWN = "logits", "unknown"
 FLAGS: tuple[ValueFlag, ...] = get_args(ValueFlag)
 Flags = NDArray[np.uint8]  # one bit a flag, in the order of FLAGS
 Marks = NDArray[np.bool_]
@@ -41,8 +39,7 @@ def has(flags: Flags, flag: ValueFlag) -> Marks:
     return np.asarray(flags & bit(flag), dtype=np.bool_)
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """Plausible values of one kind of checkpoint."""
 
     zeros: bool  # whether an exact zero is suspicious
@@ -51,31 +48,34 @@ class Bounds:
     absurd: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rules:
+class Report(msgspec.Struct, frozen=True):
+    """A report's own rule: an entry with a finite value larger than ``above`` in size is garbage."""
+
+    title: str
+    above: float
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """As the file has them."""
+
     most_chance: float
     reach: int
-    checkpoints: Mapping[str, Bounds]
-    masks: Real
-    report: str  # report 004's own rule, in words
-    above: float  # by it an entry with a finite value larger than this in size is garbage
-    tolerances: Mapping[str, float]
+    checkpoints: dict[str, Bounds]
+    masks: dict[str, list[float]]
+    rules: dict[str, Report]
+    tolerances: dict[str, float]
     sha256: str
 
     def bounds(self, checkpoint: str) -> Bounds:
         """``logits`` and names that contain the word are logits; all else is the output of a layer."""
-        return self.checkpoints[LOGITS if LOGITS in checkpoint.lower() else OTHER]
-
-    def is_garbage(self, values: Real) -> Marks:
-        """By the report's own rule, value by value."""
-        return np.isfinite(values) & (np.abs(values) > self.above)
+        return self.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
 
     def is_mask(self, values: Real) -> Marks:
         """Minus infinity, and numbers that code writes as a mask."""
-        found = np.isneginf(values)
-        suspects = values <= self.masks.max()
+        found, masks = np.isneginf(values), np.array(self.masks["values"])
+        suspects = values <= masks.max()
         with np.errstate(invalid="ignore"):
-            found[suspects] |= np.isclose(values[suspects][:, None], self.masks, rtol=1e-6, atol=0).any(axis=1)
+            found[suspects] |= np.isclose(values[suspects][:, None], masks, rtol=1e-6, atol=0).any(axis=1)
         return found
 
     def tolerance(self, precision: str | None) -> float:
@@ -83,23 +83,12 @@ class Rules:
         text = (precision or "").lower()
         for spelling, plain in (("float", "f"), ("fp", "f"), ("iq", "q"), ("half", "f16")):
             text = text.replace(spelling, plain)
-        known = (name for name in self.tolerances if name != UNKNOWN and text.startswith(name))
-        return self.tolerances[max(known, key=len, default=UNKNOWN)]
+        return self.tolerances[max(filter(text.startswith, self.tolerances), key=len, default=UNKNOWN)]
 
 
-@functools.lru_cache(maxsize=4)
-def load_rules(path: Path = RULES_FILE) -> Rules:
-    def rules(document: Mapping[str, Any]) -> Rules:
-        report = document["rules"]["report-004"]
-        return Rules(
-            float(document["most_chance"]),
-            int(document["reach"]),
-            {name: Bounds(**bounds) for name, bounds in document["checkpoints"].items()},
-            np.array(document["masks"]["values"], dtype=float),
-            report["title"],
-            float(report["above"]),
-            {name: float(value) for name, value in document["tolerances"].items()},
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-        )
-
-    return read_toml(path, "file of rules for logit logs", rules)
+@functools.cache
+def load_rules() -> Rules:
+    sha256 = hashlib.sha256(RULES_FILE.read_bytes()).hexdigest()
+    return read_toml(
+        RULES_FILE, "file of rules for logit logs", lambda said: msgspec.convert({**said, "sha256": sha256}, Rules)
+    )

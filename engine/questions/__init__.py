@@ -162,9 +162,9 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any)
         return by_text[str(given)]
     if isinstance(option.default, bool):
         return given if isinstance(given, bool) else str(given).lower() in ("true", "1", "yes")
-    if isinstance(option.default, int | float):
+    if option.bounds or isinstance(option.default, int | float):
         try:
-            number = type(option.default)(given)
+            number = type(option.bounds[0] if option.bounds else option.default)(given)
         except (ValueError, OverflowError):
             raise QuestionError(f"{option.name} is a number, not {shown(given)}", "") from None
         low, high = option.bounds or (number, number)

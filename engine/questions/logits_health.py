@@ -48,7 +48,7 @@ def flagged_positions(store: Store, entries: Sequence[Entry]) -> list[int]:
 
 OPTIONS = (
     Option("text", None, "Text", text_names),
-    Option("token", -1, "From token", bounds=(-1, 2**31), help="On the map; −1: where the first damage is"),
+    Option("token", None, "From token", bounds=(-1, 2**31), help="On the map; empty: where the first damage is"),
     Option("tokens", "60", "Tokens", ("30", "60", "120"), help="Side by side on the map"),
     Option("position", 0, "From position", bounds=(-1, 2**31), help="On the map"),
     Option("positions", "24", "Positions", ("12", "24", "48", "96"), help="Below each other on the map"),
@@ -117,7 +117,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     found, late = health(store, log), late_read(store, log)
     text = next(row for row in texts(store, log) if row["text"] == options["text"])
     tokens, token = int(options["tokens"]), options["token"]
-    if not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
+    if token is None or not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
         token = text["first_token"] if text["first_damaged"] is None else text["first_damaged"]
     token -= (token - text["first_token"]) % tokens
     wanted = {"checkpoint": text["checkpoint"], "positions": int(options["positions"])}

@@ -42,7 +42,7 @@ class Option:
     """
 
     name: str
-    default: Any = None  # None: the first choice, or nothing
+    default: Any = None  # None: the first choice, or nothing; with ``bounds`` an empty field
     label: str = ""
     choices: Sequence[Any] | Mapping[Any, str] | Callable[[Store, Sequence[Entry]], Any] = ()
     bounds: tuple[float, float] | None = None

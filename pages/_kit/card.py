@@ -99,7 +99,7 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
         return choose(option, label, choices)
     if isinstance(option.default, bool):
         return st.toggle(label, option.default, **bound)
-    if isinstance(option.default, int | float):
+    if option.bounds or isinstance(option.default, int | float):
         low, high = option.bounds or (None, None)
         unit = f" ({option.unit})" if option.unit else ""
         return st.number_input(f"{label}{unit}", low, high, option.default, width=160, **bound)

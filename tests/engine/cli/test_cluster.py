@@ -18,7 +18,7 @@ from engine.runner.submit import Submitted
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
-from tests.cli import run, run_json
+from tests.cli import Terminal, run, run_json
 from tests.engine.runner.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
@@ -132,11 +132,6 @@ def test_tasks_that_end_before_the_run_is_whole_are_told(monkeypatch: pytest.Mon
     assert line.endswith(f"`python -m engine run --resume {left}`")
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def test_somebody_who_waits_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     err = Terminal()
     monkeypatch.setattr(sys, "stderr", err)
@@ -198,6 +193,6 @@ def test_times(text: str, minutes: int) -> None:
 
 
 def test_the_parsers_list_is_the_runners() -> None:
-    named = get_args(get_args(get_type_hints(Cluster)["submit"])[0])
+    named = get_args(get_args(get_type_hints(Cluster)["kind"])[0])
     assert named == submit.KINDS  # listed twice, since every command reads the parser's file
     assert ray_run.TRIES > 1

@@ -176,15 +176,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "time limit -1.0 s"),
     "temperature": (["CC=O", "--model", "small", "--temperature", "-1"], "do not fit"),
     "endless temperature": (["CC=O", "--model", "small", "--temperature", "1e400"], "'1e400' is not a number"),
-    "most thrown": (["CC=O", "--model", "small", "--lp", "guarded", "--most-thrown", "inf"], "is not a number"),
     "top k": (["CC=O", "--model", "small", "--top-k", "9" * 30], "is not a whole number"),
-    "seed": (["CC=O", "--model", "small", "--seed", "9" * 19], "is not a whole number"),
-    "no time": (["CC=O", "--model", "small", "--time-limit", "nan"], "'nan' is not a number"),
     "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
     "no decimals": (["CC=O", "--model", "small", "--decimals", "0"], "and most be 1 or more, got 0, 0"),
     "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
     "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is not a path"),
-    "n": (["CC=O", "--model", "small", "--n", "0"], "is not a whole number"),
     "large": (["C" * 5_100, "--model", "small"], "the limit is"),
 }
 

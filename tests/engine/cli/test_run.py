@@ -20,7 +20,7 @@ from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
 from engine.store.schema import RUNS
 from engine.store.store import Store
-from tests.cli import run, run_json
+from tests.cli import Terminal, run, run_json
 from tests.engine.runner.small_runs import interrupted_after_one_group
 from tests.small_models import use_small_model
 
@@ -53,11 +53,6 @@ def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
     assert result.err == f"{entry.id}: small:final, exact, fast, cpu, {threads}\n"
     assert "rmsd_to" not in result.out
     assert "3 conformers by ETKDG" in run("run", "CC=O", *ASKED, "--rmsd", "3").out
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_somebody_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

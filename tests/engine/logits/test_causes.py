@@ -26,7 +26,7 @@ def judged(rows: Rows, checkpoint: str = "logits", texts: int = 1) -> tuple[Flag
     ]
     batch, tally = EntryBatch.of(lines), DamageTally(RULES)
     flags, _, _ = Detector(RULES).judge(batch)
-    tally.add(batch, flags, np.logical_or.reduceat(RULES.is_garbage(batch.values), batch.starts[:-1]))
+    tally.add(batch, flags)
     return flags, tally
 
 
