@@ -30,7 +30,3 @@ def profiles_address(control: str, test: str | None = None) -> str:
 
 def logits_address(log: str, beside: str | None = None, **more: str) -> str:
     return "logits?" + urlencode({"log": log, **({"beside": beside} if beside else {}), **more})
-
-
-def claim_address(claim_id: str) -> str:
-    return "evidence?" + urlencode({"claim": claim_id})
