@@ -45,7 +45,8 @@ WITH of_blocks AS (
 )
 SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
-       drift::DOUBLE AS drift, {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
+       drift::DOUBLE AS drift, blocks::DOUBLE AS blocks, heavy_atoms::DOUBLE AS heavy_atoms,
+       {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
        {", ".join(f"coalesce({over}, 0)::DOUBLE AS {name}" for over, name in WEIGHTS.items())}
 FROM timed LEFT JOIN of_blocks USING (sample_id) ORDER BY sample_id
 """
@@ -60,7 +61,7 @@ class RunSamples:
     smiles: pa.Array
     generation: Rows
     repeat: Rows
-    columns: dict[str, Array]  # by name of a measure, and the sum of drift; NaN where not known
+    columns: dict[str, Array]  # by name of a measure, sum of drift, blocks and heavy atoms; NaN where not known
     weights: dict[str, Array]  # by ``over`` of a measure
 
     def __len__(self) -> int:
@@ -114,7 +115,7 @@ def samples_of(store: Store, entry: Entry) -> RunSamples:
     return RunSamples(
         run_id=entry.id,
         smiles=table["smiles"].combine_chunks(),
-        columns={name: _known(table[name]) for name in ("drift", *NAMES)},
+        columns={name: _known(table[name]) for name in ("drift", "blocks", "heavy_atoms", *NAMES)},
         weights={over: _known(table[name]) for over, name in WEIGHTS.items()},
         **whole,
     )
