@@ -403,7 +403,7 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     """``entries`` are measured runs of one model, the newest first. ``advice`` is what ``advise --json`` prints."""
     model, least, molecules = model_name(entries[0].row), options["advice_least"], options["advice_molecules"]
-    lps, all_settings = tuple(dict.fromkeys(full_name(lp) for lp in options["advice_lps"])), settings_of(entries)
+    lps, all_settings = tuple(dict.fromkeys(map(full_name, options["advice_lps"]))), settings_of(entries)
     setting = next((s for s in all_settings if setting_words(s) == options["advice_setting"]), all_settings[0])
     runs, left_out = runs_by_lp([entry for entry in entries if setting_of(entry) == setting], lps)
     rows, units, sizes = rows_of(store, runs)
@@ -451,8 +451,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "missing": missing, "commands": [command_of(setting, model, words) for words in more], "others": others,
         "left_out": left_out,
     }  # fmt: skip
-    costs = [{name: row[name] for name in ("lp", "standing")} | {"cost": row["cost"].value} | asdict(row["cost"])
-             for row in rows if math.isfinite(row["cost"].value)]  # fmt: skip
+    costs = [{"lp": row["lp"], "standing": row["standing"], "cost": row["cost"].value, "low": row["cost"].low,
+              "high": row["cost"].high} for row in rows if math.isfinite(row["cost"].value)]  # fmt: skip
     values = {name: json.dumps(value, default=in_json) for name, value in advice.items()}
     return {
         "main": rows_table([shown_row(row, want) for row in rows], ["lp"]),

@@ -223,7 +223,7 @@ def test_columns_by_hand(store: Store) -> None:
     }
     known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
     assert known == {
-        *("wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
+        *("blocks", "wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
         *("junk_letters_share", "junk_nonnumeric_share", "cut_share"),
     }
     assert (found["junk_letters_share"][1], found["pass_rate"][1]) == (0, 0)
