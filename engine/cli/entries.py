@@ -5,308 +5,251 @@ Runs, references, traces and logit logs; the questions about them are in ``quest
 
 from __future__ import annotations
 
-import gc
+import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from engine.cli import terminal as cli
 from engine.cli.generate import read_molecules, smiles_of
-from engine.cli.terminal import (
-    YES,
-    Io,
-    Progress,
-    Say,
-    StatusLine,
-    cell,
-    command,
-    emit_json,
-    finite,
-    flat,
-    new_app,
-    note,
-    option,
-    path_of,
-    read_text,
-    table_lines,
-    whole,
-    words,
-    write,
-)
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, StoreFolderError, nearest, one_line, shown
 from engine.file_patterns import expand
 from engine.records import ReaderName
+from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 
-if TYPE_CHECKING:
-    from engine.store.entries import Entry, StoreListing
-    from engine.store.store import Store
-
-app = new_app()
-references_app = new_app("references", "reference conformers: list, add, make, remove")
-traces_app = new_app("trace", "profiler traces: read, list, compare, remove")
-logs_app = new_app("logits", "logit logs (JSONL) of any engine: damage and parity")
+app = cli.new_app()
+references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
+traces_app = cli.new_app("trace", "profiler traces: read, list, compare, remove")
+logs_app = cli.new_app("logits", "logit logs (JSONL) of any engine: damage and parity")
 app.add_typer(references_app)
 
 COLUMNS = {
-    "runs": (
-        "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
-        "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags"
-    ),
-    "traces": "trace_id origin form run_id label device events span_us device_us idle_us",
-    "logit_logs": (
-        "log_id label engine model precision entries values_logged flagged_entries%entries garbage_entries%entries "
-        "cause certainty"
-    ),
-    "references": "name form source molecules conformers repeated left_out content",
-}
-FILES = words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
-LABEL = option(None, "a name of your own")
+    RUN: "run_id label origin model_alias model_step lp samples passes%samples decodes%samples clean%samples "
+         "usable%judged blocks junk_letters junk_nonnumeric cut_blocks rmsd_ang rmsd_to wall_s tokens tags",
+    TRACE: "trace_id origin form run_id label device events span_us device_us idle_us",
+    LOGIT_LOG: "log_id label engine model precision entries values_logged flagged_entries%entries "
+               "garbage_entries%entries cause certainty",
+    REFERENCES: "name form source molecules conformers repeated left_out content",
+}  # fmt: skip
+FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
+LABEL = cli.option(None, "a name of your own")
 
 
-def entry_row(entry: Entry, kind: Kind | None = None) -> dict[str, Any]:
-    """All columns of an entry, in JSON's types; without ``kind``, of a run."""
-
-    main = (kind or RUN).main
-    row: dict[str, Any] = dict.fromkeys(main.by_name) | dict(entry.row)
-    return row | {name: row[name].isoformat() for name in main.moments if row[name] is not None}
+def entry_row(entry: Entry, kind: Kind = RUN) -> dict[str, Any]:
+    """All columns of an entry, in JSON's types."""
+    row: dict[str, Any] = dict.fromkeys(kind.main.by_name) | dict(entry.row)
+    return row | {name: row[name].isoformat() for name in kind.main.moments if row[name] is not None}
 
 
-def show_entries(io: Io, kind: Kind, entries: Iterable[Entry]) -> int:
-    from engine.store.entries import rmsd_references
-
+def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     rows = []
     for entry in entries:
         row = entry_row(entry, kind)
-        if kind.folder == "references":
+        if kind is REFERENCES:
             row = {"name": row[kind.key], **row}
-        elif kind.folder == "runs" and not io.is_json and row["rmsd_ang"] is not None:
+        elif kind is RUN and not io.is_json and row["rmsd_ang"] is not None:
             row["rmsd_to"] = rmsd_references(entry) or "not named"
         rows.append(row)
-    return io.show(rows, COLUMNS[kind.folder])
+    return io.show(rows, COLUMNS[kind])
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
     """Names what is damaged, on standard error: the first of it."""
     for damage in found.damages[:10]:
-        note(f"left out: {damage.where}: {damage.what}")
+        cli.note(f"left out: {damage.where}: {damage.what}")
     if len(found.damages) > 10:
-        note(f"left out: {len(found.damages) - 10:,} more; `verify` names all")
+        cli.note(f"left out: {len(found.damages) - 10:,} more; `verify` names all")
     return found
 
 
-def list_entries(io: Io, kind: Kind, maker: str) -> int:
+def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    gc.disable()  # nothing of a listing is garbage, and it would be searched again and again
-    try:
-        entries = list(without_damaged(store.found(kind)).entries)
-        show_entries(io, kind, entries)
-    finally:
-        gc.enable()
+    entries = without_damaged(store.found(kind)).entries
+    show_entries(io, kind, entries)
     if not entries and not io.is_json:
-        note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
+        cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
     return 0
 
 
-Seen = Callable[..., None]
-"""Called with how much is read, and of how much: a share from 0 to 1."""
+Read = Callable[[Path, cli.Say], Iterable[tuple[Entry, bool]]]
+"""The entries that a file becomes, each with whether it is new. It says how much is read, and which share of it."""
 
 
-def read_files(
-    io: Io,
-    progress: Progress,
-    kind: Kind,
-    paths: Sequence[Path],
-    read: Callable[[Path, Seen], Iterable[tuple[Entry, bool]]],
-) -> int:
-    """Shows the entries that files became; ``read`` gives them, each with whether it is new. A file that cannot be read
-    is named; it is an error only where no file can."""
+def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
+    """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    failed: list[DriftscopeError] = []
+    with progress.reporting() as report, cli.StatusLine(is_quiet=io.is_json) as line:
 
-    def become(path: Path, say: Say, line: StatusLine) -> list[tuple[Entry, bool]]:
-        last: dict[str, Any] = {}
+        def seen(told: dict[str, Any], done: int, work: float, **more: int) -> None:
+            told |= {"done": done, **more}
+            report(work=work, **told)
+            line.draw(f"{one_line(told['file'])[:60]}: {done:,} read", work)
 
-        def seen(done: int, work: float, **more: int) -> None:
-            last.update(done=done, **more)
-            say(work=work, **last)
-            line.draw(f"{one_line(path.name)[:60]}: {done:,} read", work)
-
-        say(now=True, work=0.0)
-        found = list(read(path, seen))
-        made = {"run_id" if kind.folder == "runs" else "made": " ".join(entry.id for entry, _ in found)}
-        state = "done" if any(is_new for _, is_new in found) else "there"
-        say(now=True, state=state, work=1.0, **last, **made)
-        return found
-
-    with progress.reporting() as report, StatusLine(is_quiet=io.is_json) as line:
         for number, path in enumerate(paths):
-            say = partial(report, part=number, parts=len(paths), file=path.name)
+            told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
+            report(now=True, work=0.0, **told)
             try:
-                for entry, is_new in become(path, say, line):
-                    entries.append(entry)
-                    if not is_new:
-                        note(f"{path} is already in the store, as {entry.id}")
+                found = list(read(path, partial(seen, told)))
             except DriftscopeError as error:
-                say(now=True, state="failed", error=str(error))
+                report(now=True, state="failed", error=str(error), **told)
                 if len(paths) == 1:
                     raise
-                failed.append(error)
-                note(f"left out: {path}: {error}")
-    if failed and not entries:
-        raise DriftscopeError(f"none of {len(paths)} files can be read", str(failed[-1]))
+                if path is paths[-1] and not entries:
+                    raise DriftscopeError(f"none of {len(paths)} files can be read", str(error)) from error
+                cli.note(f"left out: {path}: {error}")
+                continue
+            entries += [entry for entry, _ in found]
+            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry, _ in found)
+            report(now=True, state="done" if any(is_new for _, is_new in found) else "there", work=1.0, **told)
+            for entry, is_new in found:
+                if not is_new:
+                    cli.note(f"{path} is already in the store, as {entry.id}")
     return show_entries(io, kind, entries)
 
 
-def remove_entries(io: Io, kind: Kind, names: Sequence[str], *, yes: bool) -> int:
-    """By their names or parts of names, damaged and unfinished ones too; asks first, unless --yes."""
-    from engine.profile.ingest import remove_trace
-    from engine.store.staging import unfinished_ids
-    from engine.store.unfinished import abandon, check_idle
+def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker: str = "") -> None:
+    """``rm`` of entries and, where it is said what makes one, ``list``."""
+    metavar = argument.removesuffix("s").removesuffix("_id").upper()  # trace_ids -> TRACE
+    named = make_dataclass("Named", [(argument, list[str], cli.words(..., metavar))], bases=(cli.Io,), frozen=True)
 
-    store = io.opened()
-    unfinished = unfinished_ids(store.home, kind) if kind.folder == "runs" else ()
-    known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
-    ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
-    for id_ in ids:
-        if id_ in unfinished:
+    def remove(io: Any, yes: bool = cli.YES) -> int:
+        from engine.profile.ingest import remove_trace
+        from engine.store.staging import unfinished_ids
+        from engine.store.unfinished import abandon, check_idle
+
+        # Names or parts of names, of damaged and unfinished ones too.
+        store, names = io.opened(), getattr(io, argument)
+        unfinished = unfinished_ids(store.home, kind) if kind is RUN else ()
+        known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
+        ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
+        for id_ in set(ids) & set(unfinished):
             check_idle(store.home, id_)
-    if not yes and sys.stdin and sys.stdin.isatty():
-        sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
-        sys.stderr.flush()
-        yes = sys.stdin.readline().strip().lower() in ("y", "yes")
-    if not yes:
-        raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
-    for id_ in ids:
-        if id_ in unfinished:
-            abandon(store.home, id_)
-        elif kind.folder == "traces":  # and the file that it kept
-            remove_trace(store, id_)
-        else:
-            store.remove(id_, kind)
-    return emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
+        if not yes and sys.stdin and sys.stdin.isatty():
+            sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
+            sys.stderr.flush()
+            yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+        if not yes:
+            raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
+        for id_ in ids:
+            if id_ in unfinished:
+                abandon(store.home, id_)
+            elif kind is TRACE:  # and the file that it kept
+                remove_trace(store, id_)
+            else:
+                store.remove(id_, kind)
+        return cli.emit_json([{kind.key: id_} for id_ in ids]) if io.is_json else 0
+
+    def listed(io: cli.Io) -> int:
+        return list_entries(io, kind, maker)
+
+    remove.__doc__, listed.__doc__ = f"remove {about}", f"the {about} of the store"
+    remove.__annotations__["io"] = named
+    cli.command(group, "rm")(remove)
+    if maker:
+        cli.command(group, "list")(listed)
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
+commands_of(app, RUN, "run_ids", "runs, finished or not")
+commands_of(references_app, REFERENCES, "names", "reference sets")
+commands_of(traces_app, TRACE, "trace_ids", "traces", "trace add")
+commands_of(logs_app, LOGIT_LOG, "log_ids", "logs", "logits add")
 
 
-@command(app, "runs", rules=True)
-def runs(io: Io, unfinished: bool = option(False, "runs that were stopped, or are being written")) -> int:
+@cli.command(app, "runs", rules=True)
+def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that were stopped, or are being written")) -> int:
     """the runs of the store"""
-
-    return io.show(_unfinished(io.opened())) if unfinished else list_entries(io, RUN, "run")
-
-
-def _unfinished(store: Store) -> list[dict[str, Any]]:
     from engine.store.unfinished import unfinished_runs
 
+    if not unfinished:
+        return list_entries(io, RUN, "run")
     keys = ("run_id", "samples_done", "samples", "state")
-    return [{key: getattr(run, key) for key in keys} for run in unfinished_runs(store.home)]
+    return io.show([{key: getattr(run, key) for key in keys} for run in unfinished_runs(io.opened().home)])
 
 
-@command(app, "annotate", rules=True)
+@cli.command(app, "annotate", rules=True)
 def annotate(
-    io: Io,
-    run_id: str = words(..., "RUN"),
+    io: cli.Io,
+    run_id: str = cli.words(..., "RUN"),
     tag: list[str] = typer.Option(default_factory=list, show_default=False, help="add this tag; may be repeated"),
     untag: list[str] = typer.Option(default_factory=list, show_default=False, help="take it away; may be repeated"),
-    label: str | None = option(None, ""),
-    notes: str | None = option(None, ""),
+    label: str | None = cli.option(None),
+    notes: str | None = cli.option(None),
 ) -> int:
     """give a run a label, notes or tags of your own"""
-
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not values and not tag and not untag:
         raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
-    to = io.opened()
-    own = to.own(run_id).id
-    to.tag([own], add=tag, take=untag)
-    return show_entries(io, RUN, [to.annotate(own, **values)])
+    store = io.opened()
+    own = store.own(run_id).id
+    store.tag([own], add=tag, take=untag)
+    return show_entries(io, RUN, [store.annotate(own, **values)])
 
 
-@command(app, "rm")
-def remove_runs(io: Io, run_ids: list[str] = words(..., "RUN"), yes: bool = YES) -> int:
-    """remove runs, finished or not"""
-
-    return remove_entries(io, RUN, run_ids, yes=yes)
-
-
-@command(app, "verify")
-def verify(io: Io) -> int:
+@cli.command(app, "verify")
+def verify(io: cli.Io) -> int:
     """read every file of the store, and name what is damaged"""
     from engine.store.store import damaged_parts
+    from engine.store.unfinished import unfinished_runs
 
-    of, rows = io.opened(to_read=True), list[dict[str, Any]]()
+    store = io.opened(to_read=True)
 
-    def add(state: str, kind: Kind, id_: str | None, where: str, what: str | None) -> None:
-        run_id = id_ if kind is RUN else None  # null for entries of other kinds
-        rows.append({"state": state, "kind": kind.folder, "id": id_, "run_id": run_id, "where": where, "what": what})
-
-    def read(kind: Kind) -> None:
-        found, unsound = of.found(kind), set[str | None]()
-        for damage in found.damages:
-            of_entry = (one for one in found.entries if damage.where.startswith(f"{one.files.where}/{one.folder}/"))
-            unsound.add(id_ := next((entry.id for entry in of_entry), None))
-            add("damaged", kind, id_, damage.where, damage.what)
-        for entry in found.entries:
-            damages = damaged_parts(entry)
-            for damage in damages:
-                add("damaged", kind, entry.id, damage.where, damage.what)
-            if not damages and entry.id not in unsound:
-                add("whole", kind, entry.id, entry.files.where, None)
-
-    def being_written(kind: Kind) -> None:
-        for run in _unfinished(of):
-            done, samples = run["samples_done"], run["samples"] or "?"
-            what = ("" if done is None else f"{done} of {samples} samples; ") + run["state"]
-            add("unfinished", kind, run["run_id"], of.home.where, what)
-
-    for work, kind in [*((read, kind) for kind in KINDS), (being_written, RUN)]:
+    def states(kind: Kind) -> Iterator[tuple[str, str | None, str, str | None]]:
         try:
-            work(kind)
+            found, unsound = store.found(kind), set[str | None]()
+            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in found.entries}
+            for damage in [*found.damages, *(part for entry in found.entries for part in damaged_parts(entry))]:
+                unsound.add(id_ := folders.get(damage.where.rpartition("/")[0]))
+                yield "damaged", id_, damage.where, damage.what
+            for entry in found.entries:
+                if entry.id not in unsound:
+                    yield "whole", entry.id, entry.files.where, None
+            for run in unfinished_runs(store.home) if kind is RUN else ():
+                done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
+                yield "unfinished", run.run_id, store.home.where, done + run.state
         except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            add("damaged", kind, None, of.home.where, error.what)
+            yield "damaged", None, store.home.where, error.what
+
+    rows = [
+        {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+        | {"run_id": id_ if kind is RUN else None}
+        for kind in KINDS
+        for state, id_, where, what in states(kind)
+    ]
     if io.is_json:
-        emit_json(rows)
+        cli.emit_json(rows)
     else:
-        whole = Counter(row["kind"] for row in rows if row["state"] == "whole")
-        io.show({"whole": whole})
+        io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
+            where = row["run_id"] if row["state"] == "unfinished" else row["where"]
             if row["state"] != "whole":
-                where = row["run_id"] if row["state"] == "unfinished" else row["where"]
-                write(one_line(f"{row['state']}: {where}: {row['what']}"))
+                cli.write(one_line(f"{row['state']}: {where}: {row['what']}"))
     if damaged := sum(row["state"] == "damaged" for row in rows):
-        note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
+        cli.note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
     return 2 if damaged else 0
 
 
-# --- SQL --------------------------------------------------------------------------------------------------------------
-
-
-@command(app, "sql")
+@cli.command(app, "sql")
 def sql(
-    io: Io,
-    sql: str | None = words(None, "SELECT", "the statement; - reads standard input"),
-    columns: bool = option(False, "the tables and their columns"),
-    rows: int = option(10_000, "at most", of=whole(1_000_000)),
-    seconds: float = option(60.0, "at most", of=finite(86_400, above=0)),
+    io: cli.Io,
+    sql: str | None = cli.words(None, "SELECT", "the statement; - reads standard input"),
+    columns: bool = cli.option(False, "the tables and their columns"),
+    rows: int = cli.option(10_000, "at most", of=cli.whole(1_000_000)),
+    seconds: float = cli.option(60.0, "at most", of=cli.finite(86_400, above=0)),
 ) -> int:
-    """one SELECT over the stored runs
-
-    Over the store's tables (see --columns), in DuckDB's SQL. Nothing is written.
-    """
-    import json
-
+    """one SELECT over the store's tables (see --columns), in DuckDB's SQL; nothing is written"""
     from engine.store.sql.child import Limits
 
     if columns:
@@ -316,97 +259,86 @@ def sql(
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
-    text, limits = read_text("-") if sql == "-" else sql, Limits(rows=rows, seconds=seconds)
-    with io.opened(to_read=True).console(limits) as console:
+    text = cli.read_text("-") if sql == "-" else sql
+    with io.opened(to_read=True).console(Limits(rows=rows, seconds=seconds)) as console:
         answer = console.query(text)
+    table = answer.table
     if io.is_json:  # row by row: many rows are more than memory holds at once
-        for place, row in enumerate(rows_of(answer.table)):
+        for place, row in enumerate(rows_of(table)):
             sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
-        sys.stdout.write("]\n" if answer.table.num_rows else "[]\n")
+        sys.stdout.write("]\n" if table.num_rows else "[]\n")
     else:
 
         def cells() -> Iterable[list[str]]:
-            for row in rows_of(answer.table):
-                yield ["" if value is None else cell(str(value), 60) for value in row.values()]
+            for row in rows_of(table):
+                yield ["" if value is None else cli.cell(str(value), 60) for value in row.values()]
 
-        for line in table_lines(answer.table.column_names, cells):
-            write(line)
+        for line in cli.table_lines(table.column_names, cells):
+            cli.write(line)
     if answer.left_out:
-        note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
+        cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
-        note(f"cut off after {answer.table.num_rows:,} rows; --rows gives more")
+        cli.note(f"cut off after {table.num_rows:,} rows; --rows gives more")
     return 0
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@command(app, "import", rules=True)
+@cli.command(app, "import", rules=True)
 def import_files(
-    io: Io,
-    progress: Progress,
+    io: cli.Io,
+    progress: cli.Progress,
     files: list[str] = FILES,
     label: str | None = LABEL,
-    tokenizer: str | None = option(None, "qwen3, llama3 or a folder; overrides the files"),
+    tokenizer: str | None = cli.option(None, "qwen3, llama3 or a folder; overrides the files"),
 ) -> int:
-    """report files (JSON, also as .gz) and generations (pickles) into the store
+    """report files (JSON, also as .gz) and generations (pickles) into the store, each as a run
 
-    Each file becomes a run. A report's texts are checked again, its own figures kept. Of generations, a pickle
-    {smiles: [Mol, ...]}, the conformers are kept; it is read in a process of its own that runs nothing of it.
+    A report's texts are checked again, its own figures kept. Of generations, a pickle {smiles: [Mol, ...]}, the
+    conformers are kept; nothing of it is run.
     """
     from engine.store.generations import import_generations, is_pickle
     from engine.store.reports.importing import AlreadyThere, import_report
 
-    to = io.opened()
+    store = io.opened()
 
-    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
         if is_pickle(path):
-            found = import_generations(to, path, label=label, progress=lambda done: seen(done, 0.0), warn=note)
+            found = import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)
         else:
 
-            def of_report(done: int, samples: int) -> None:
+            def progress(done: int, samples: int) -> None:
                 seen(done, done / max(samples, 1), samples=samples)
 
-            found = import_report(to, path, label=label, tokenizer=tokenizer, progress=of_report)
+            found = import_report(store, path, label=label, tokenizer=tokenizer, progress=progress)
         yield (found.entry, False) if isinstance(found, AlreadyThere) else (found, True)
 
     return read_files(io, progress, RUN, expand(files), read)
 
 
-FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}
-"""With the ending of a file that is not named."""
+FORMS = {"report": "json", "generations.pickle": "generations.pickle", "sdf": "sdf"}  # endings of files
 
 
-@command(app, "export")
+@cli.command(app, "export")
 def export(
-    io: Io,
-    names: list[str] | None = words(None, "NAME", "RUN, then FILE (default: RUN and the form)"),
-    form: list[str] | None = option(None, f"{', '.join(FORMS)} (report)", "--as", metavar="FORM..."),
-    sdf: str | None = option(None, "the same as --as sdf FILE", metavar="FILE"),
+    io: cli.Io,
+    names: list[str] | None = cli.words(None, "NAME", "RUN, then FILE (default: RUN and the form)"),
+    form: list[str] | None = cli.option(None, f"{', '.join(FORMS)} (report)", "--as", metavar="FORM..."),
+    sdf: str | None = cli.option(None, "the same as --as sdf FILE", metavar="FILE"),
     reader: ReaderName = READER,
-    force: bool = option(False, "overwrite an existing file"),
+    force: bool = cli.option(False, "overwrite an existing file"),
 ) -> int:
-    """a run as a report file, generations or SDF
-
-    A run of the store in the report format (compressed if the file's name ends in .gz), or its conformers: as the
-    group's evaluation reads them (generations.pickle), or as SDF.
-    """
+    """a run as a report file (compressed if its name ends in .gz), or its conformers as generations.pickle or SDF"""
     from engine.inspection.conformer_files import write_conformers
-    from engine.store.entries import without_samples
     from engine.store.reports.exporting import export_report
 
-    chosen, *more = form or [""]  # --as takes a FILE or RUN that stands behind its FORM
-    names = [*(names or []), *more]
-    if chosen and chosen not in FORMS:
+    chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM
+    names = [*(names or []), *more, *([sdf] if sdf else [])]
+    if chosen not in FORMS:
         raise DriftscopeError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
-    if not 1 <= len(names) <= 2:
-        raise DriftscopeError(f"a run and at most one file are needed, not {len(names)} names", "Give RUN and FILE")
-    if sdf and (names[1:] or chosen not in ("", "sdf")):
-        raise DriftscopeError(f"{chosen or 'a report'} goes to FILE or conformers to --sdf", "Give one of the two")
-    of = io.opened()
-    entry = of.entry(names[0])
-    chosen = "sdf" if sdf else chosen or "report"
-    path = path_of(sdf or (names[1] if len(names) > 1 else f"{entry.id}.{FORMS[chosen]}"))
+    if not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
+        raise DriftscopeError("a run goes to one file, in one form", "Give RUN and FILE, or --sdf FILE")
+    store = io.opened()
+    entry = store.entry(names[0])
+    path = cli.path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not path.is_file():
         raise DriftscopeError(f"{path} is no plain file", "Give another name")
     if path.exists() and not force:
@@ -414,55 +346,50 @@ def export(
     row = entry_row(entry) | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
-            fix = "Give --as generations.pickle or --as sdf"
-            raise DriftscopeError(f"{entry.id} has conformers and no texts", fix)
+            raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
         export_report(entry, path)
     else:
-        if not of.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
+        if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
             raise without_samples(entry, "export")
-        written = write_conformers(of, entry.id, path, reader, is_pickle=chosen != "sdf")
-        row |= {"conformers": written, "reader": reader}
+        row["conformers"] = write_conformers(store, entry.id, path, reader, is_pickle=chosen != "sdf")
+        row["reader"] = reader
     return io.show([row], "file samples conformers reader")
 
 
-# --- references -------------------------------------------------------------------------------------------------------
-
-
 @references_app.callback(invoke_without_command=True)
-@flat
-def references(io: Io, ctx: typer.Context) -> int:
+@cli.flat
+def references(io: cli.Io, ctx: typer.Context) -> int:
     return 0 if ctx.invoked_subcommand is not None else list_entries(io, REFERENCES, "references add")
 
 
-SET_NAME = option(..., "the set's name, such as geom-drugs")
+SET_NAME = cli.option(..., "the set's name, such as geom-drugs")
 
 
-@command(references_app, "add")
+@cli.command(references_app, "add")
 def add_references(
-    io: Io, file: str = words(..., "FILE", "a file, or a folder of files of one form"), label: str = SET_NAME
+    io: cli.Io, file: str = cli.words(..., "FILE", "a file, or a folder of files of one form"), label: str = SET_NAME
 ) -> int:
     """read reference conformers
 
-    Pickles of references ({smiles: {'confs': [Mol, ...]}}), GEOM's own files, or {smiles: [Mol, ...]}, read in a
-    process of their own that runs nothing of them; SDF with a record per conformer; Parquet with the columns smiles and
-    xyz (x, y, z of each atom of the SMILES, in its order). Hydrogens are removed; conformers with equal bytes are kept
-    once; one whose graph is not its molecule's is named and left out.
+    Pickles ({smiles: {'confs': [Mol, ...]}}, GEOM's own files, {smiles: [Mol, ...]}), of which nothing is run; SDF with
+    a record per conformer; Parquet with smiles and xyz (of each atom of the SMILES, in its order). Hydrogens are
+    removed, equal conformers kept once; one whose graph is not its molecule's is named and left out.
     """
     from engine.chem.reference_files import reference_source
 
-    source = reference_source(path_of(file))
+    source = reference_source(cli.path_of(file))
     return _write_references(io, label, source.conformers(), form=source.form, source=source.name)
 
 
-@command(references_app, "make")
+@cli.command(references_app, "make")
 def make_references(
-    io: Io,
+    io: cli.Io,
     label: str = SET_NAME,
-    smiles: list[str] | None = words(None, "SMILES"),
-    smiles_file: str | None = option(None, "one SMILES per line", metavar="FILE"),
-    per_molecule: int = option(10, "conformers", of=whole(1_000), metavar="K"),
-    seed: int = option(0, "", of=whole(2**31 - 1, 0), metavar="N"),
-    mmff: bool = option(False, "relax each with MMFF94"),
+    smiles: list[str] | None = cli.words(None, "SMILES"),
+    smiles_file: str | None = cli.option(None, "one SMILES per line", metavar="FILE"),
+    per_molecule: int = cli.option(10, "conformers", of=cli.whole(1_000), metavar="K"),
+    seed: int = cli.option(0, of=cli.whole(2**31 - 1, 0), metavar="N"),
+    mmff: bool = cli.option(False, "relax each with MMFF94"),
 ) -> int:
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
@@ -473,11 +400,11 @@ def make_references(
     return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
 
 
-def _write_references(io: Io, label: str, conformers: Any, **described: str) -> int:
+def _write_references(io: cli.Io, label: str, conformers: Any, **described: str) -> int:
     from engine.store.references import omissions, write_references
 
     store = io.opened()
-    with StatusLine(is_quiet=io.is_json) as line:
+    with cli.StatusLine(is_quiet=io.is_json) as line:
         entry = write_references(
             store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
         )
@@ -486,103 +413,64 @@ def _write_references(io: Io, label: str, conformers: Any, **described: str) -> 
         left_out.setdefault((row["key"] or "", row["reason"]), []).append(row["source"])
     for (key, reason), sources in list(left_out.items())[:10]:  # the first of each reason, with how many there are
         others = f" and {len(sources) - 1:,} more" if len(sources) > 1 else ""
-        note(f"left out: {sources[0]}{others}: {shown(key, 120)}: {reason}")
+        cli.note(f"left out: {sources[0]}{others}: {shown(key, 120)}: {reason}")
     if len(left_out) > 10:
-        note(f"left out: {len(left_out) - 10:,} more molecules and reasons, in the table reference_omissions")
+        cli.note(f"left out: {len(left_out) - 10:,} more molecules and reasons, in the table reference_omissions")
     return show_entries(io, REFERENCES, [entry])
 
 
-@command(references_app, "rm")
-def remove_references(io: Io, names: list[str] = words(..., "NAME"), yes: bool = YES) -> int:
-    """remove reference sets"""
-
-    return remove_entries(io, REFERENCES, names, yes=yes)
+COVERED = cli.whole(10**12)
 
 
-# --- traces and logs --------------------------------------------------------------------------------------------------
-
-
-def covers(what: str) -> Any:
-    return option(None, f"{what} that the trace covers", of=whole(10**12), metavar="N")
-
-
-@command(traces_app, "add")
+@cli.command(traces_app, "add")
 def add_traces(
-    io: Io,
-    progress: Progress,
-    files: list[str] = words(..., "FILE", "Chrome's JSON, plain or .gz, or a table"),
-    run_of: str | None = option(None, "the run that the traces belong to", "--run", metavar="RUN"),
-    label: str = option("", ""),
-    events: bool = option(False, "keep every event, as the table trace_events"),
-    keep: bool = option(False, "keep the file in the store, too"),
-    tokens: int | None = covers("tokens"),
-    samples: int | None = covers("samples"),
-    passes: int | None = covers("forward passes"),
+    io: cli.Io,
+    progress: cli.Progress,
+    files: list[str] = cli.words(..., "FILE", "Chrome's JSON, plain or .gz, or a table"),
+    run_of: str | None = cli.option(None, "the run that the traces belong to", "--run", metavar="RUN"),
+    label: str = cli.option(""),
+    events: bool = cli.option(False, "keep every event, as the table trace_events"),
+    keep: bool = cli.option(False, "keep the file in the store, too"),
+    tokens: int | None = cli.option(None, "tokens that the trace covers", of=COVERED, metavar="N"),
+    samples: int | None = cli.option(None, "samples that the trace covers", of=COVERED, metavar="N"),
+    passes: int | None = cli.option(None, "forward passes that the trace covers", of=COVERED, metavar="N"),
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
     from engine.profile.ingest import TraceMetadata, add_trace
 
-    to = io.opened()
+    store = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
-    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
-        entry = add_trace(to, path, metadata, with_events=events, keep_file=keep, say=seen)
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
+        entry = add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)
         for warning in (entry.row.get("warnings") or "").splitlines():
-            note(f"{path.name}: {warning}")
+            cli.note(f"{path.name}: {warning}")
         yield entry, True
 
-    return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
+    return read_files(io, progress, TRACE, [cli.path_of(file) for file in files], read)
 
 
-@command(logs_app, "add")
+@cli.command(logs_app, "add")
 def add_logs(
-    io: Io,
-    progress: Progress,
+    io: cli.Io,
+    progress: cli.Progress,
     files: list[str] = FILES,
-    engine: str | None = option(None, "overrides the entries"),
-    model: str | None = option(None, "overrides the entries"),
-    precision: str | None = option(None, "such as Q4_K_M; overrides the entries"),
+    engine: str | None = cli.option(None, "overrides the entries"),
+    model: str | None = cli.option(None, "overrides the entries"),
+    precision: str | None = cli.option(None, "such as Q4_K_M; overrides the entries"),
     label: str | None = LABEL,
 ) -> int:
     """read log files, gz or not, into the store"""
     from engine.logits.ingest import LogNames, add_file
 
-    to, names = io.opened(), LogNames(engine, model, precision, label)
+    store, names = io.opened(), LogNames(engine, model, precision, label)
 
-    def read(path: Path, seen: Seen) -> Iterable[tuple[Entry, bool]]:
-        logs = add_file(to, path, names, seen)
+    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
+        logs = add_file(store, path, names, seen)
         seen(sum(log.row["entries"] for log, _ in logs), 1.0)
         for log, is_new in logs:
             if log.row.get("left_out") or log.row.get("is_cut"):
-                note(f"{log.id}: {log.row.get('notes') or ''}")
+                cli.note(f"{log.id}: {log.row.get('notes') or ''}")
             yield log, is_new
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)
-
-
-@command(traces_app, "list")
-def list_traces(io: Io) -> int:
-    """the traces of the store"""
-
-    return list_entries(io, TRACE, "trace add")
-
-
-@command(logs_app, "list")
-def list_logs(io: Io) -> int:
-    """the logs of the store"""
-
-    return list_entries(io, LOGIT_LOG, "logits add")
-
-
-@command(traces_app, "rm")
-def remove_traces(io: Io, trace_ids: list[str] = words(..., "TRACE"), yes: bool = YES) -> int:
-    """remove traces"""
-
-    return remove_entries(io, TRACE, trace_ids, yes=yes)
-
-
-@command(logs_app, "rm")
-def remove_logs(io: Io, log_ids: list[str] = words(..., "LOG"), yes: bool = YES) -> int:
-    """remove logs"""
-
-    return remove_entries(io, LOGIT_LOG, log_ids, yes=yes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -64,6 +63,9 @@ def test_matrices_alone(tmp_path: Path) -> None:
     )  # fmt: skip
     assert run_json("evaluate", "--matrices", str(file), "--missing", "zero")["cov_r"] == pytest.approx(1 / 6)
     assert run_json("evaluate", "--matrices", "-", stdin=file.read_bytes()) == found
+    file.write_text('{"a": [[null]]}')  # no NaN where no molecule has a figure
+    found = run_json("evaluate", "--matrices", str(file))
+    assert (found["cov_r"], found["mat_r_ang"], found["mat_r_ang_median"]) == (0.0, None, None)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,3 @@ def test_matrices_of_another_form_are_one_line(content: str, problem: str, tmp_p
 )  # fmt: skip
 def test_mistakes_are_one_line(words: list[str], problem: str, store: Store) -> None:
     assert problem in run("evaluate", *words).error
-
-
-def test_a_document_is_plain_json(tmp_path: Path) -> None:
-    """No NaN where no molecule has a figure."""
-    file = tmp_path / "matrices.json"
-    file.write_text('{"a": [[null]]}')
-    found = json.loads(run("evaluate", "--matrices", str(file), "--json").out, parse_constant=pytest.fail)
-    assert (found["cov_r"], found["mat_r_ang"], found["mat_r_ang_median"]) == (0.0, None, None)

@@ -30,13 +30,8 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path: Path, *, has_right_sums: 
         (file,) = (entry for entry in document["tables"].values() if entry["file"] == part.name)
         file |= {"bytes": part.stat().st_size, "sha256": hashlib.sha256(part.read_bytes()).hexdigest()}
         sheet.write_text(json.dumps(document))
-    result = run(
-        "sql",
-        "SELECT DISTINCT run_id, max(smiles) > '' AS has FROM samples GROUP BY 1",
-        "--json",
-        "--store",
-        str(store.home.where),
-    )
+    select = "SELECT DISTINCT run_id, max(smiles) > '' AS has FROM samples GROUP BY 1"
+    result = run("sql", select, "--json", "--store", str(store.home.where))
     assert (result.code, json.loads(result.out)) == (0, [{"run_id": WITH_JUNK, "has": True}])
     if has_right_sums:  # else the listing leaves the whole run out, and names it
         assert f"left out are damaged files of {EXACT}; `verify` names them" in result.err
@@ -49,13 +44,8 @@ def test_a_limit_is_a_time(seconds: str) -> None:
 
 def test_an_error_inside_duckdb_is_one_line() -> None:
     """In a process of its own: pytest takes the log that would go to the terminal."""
-    command = [
-        sys.executable,
-        "-m",
-        "engine",
-        "sql",
-        "SELECT reservoir_quantile(i, 0.5, 2000000000) FROM range(9) t(i)",
-    ]
+    select = "SELECT reservoir_quantile(i, 0.5, 2000000000) FROM range(9) t(i)"
+    command = [sys.executable, "-m", "engine", "sql", select]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert "failed inside DuckDB" in result.stderr
