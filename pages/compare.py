@@ -9,7 +9,6 @@ from engine.questions import PAGES, models_of, question_of
 from engine.store.entries import model_name
 from engine.store.store import Store
 from pages._compare import manage, sql
-from pages._compare.runs import RUNS
 from pages._kit.card import cards
 from pages._shared.choices import complain, one_of
 from pages._shared.components.charts_ready import charts_ready
@@ -72,7 +71,7 @@ page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):
-        ids = [entry.id for entry in RUNS.show(store.found())]
+        ids = [entry.id for entry in manage.PICKER.show(store.found())]
 show_open(SECTIONS, store, ids)
 charts_ready()
 put_shown(page="compare", runs=ids)

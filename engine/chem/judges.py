@@ -77,10 +77,6 @@ class JudgePool:
         while len(self._pool) < (self.workers if processes is None else processes):
             self._pool.append(_JudgeProcess(self.settings))
 
-    @property
-    def pids(self) -> list[int]:
-        return [process.process.pid for process in self._pool]
-
     def add(self, task: JudgeTask) -> None:
         self.waiting.append(task)
         self._advance(wait_s=0.0)

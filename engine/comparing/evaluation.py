@@ -21,17 +21,10 @@ import numpy as np
 
 from engine.comparing.measures import has_samples
 from engine.comparing.paired import samples_of
-from engine.comparing.rmsd_matrices import (
-    References,
-    baseline_job,
-    given_references,
-    read_matrix,
-    texts_job,
-)
+from engine.comparing.rmsd_matrices import References, baseline_job, given_references, read_matrix, texts_job
 from engine.errors import RunError
 from engine.figures.coverage_metrics import (
     DRUG_LIKE_ANG,
-    Array,
     MatrixFigures,
     MissingRule,
     SetFigures,
@@ -81,11 +74,6 @@ class Side:
     samples: int = 0
     incomplete: int = 0  # molecules of which not every symmetry was tried: their RMSDs are upper bounds
 
-    def add(self, rmsd_ang: Array, threshold_ang: float, *, is_complete: bool) -> None:
-        self.molecules.append(figures_of(rmsd_ang, threshold_ang))
-        self.samples += rmsd_ang.shape[1]
-        self.incomplete += not is_complete
-
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
@@ -130,7 +118,9 @@ def evaluate_run(
                 kept.append(done)
                 references += len(matrices[0])
                 for side, matrix, job in zip(sides, matrices, made, strict=True):
-                    side.add(matrix, request.threshold_ang, is_complete=job.meta["complete"])
+                    side.molecules.append(figures_of(matrix, request.threshold_ang))
+                    side.samples += matrix.shape[1]
+                    side.incomplete += not job.meta["complete"]
             done += 1
             progress(done + len(without), len(molecules))
     run = sides[0]
@@ -144,17 +134,16 @@ def evaluate_run(
         others = [other for own, other in pairs if own is not None or request.rule == "zero"]
         baseline = over_molecules(others, request.rule)
     judged = len(run.molecules)
-    not_asked = 0 if request.references is None else request.references.molecule_count - judged
-    missing = 0
-    if CONFORMERS.name in entry.sheet["tables"]:  # a pickle has no place for a molecule of which nothing was generated
-        missing, not_asked = not_asked, 0
+    rest = 0 if request.references is None else request.references.molecule_count - judged
+    # A pickle has no place for a molecule of which nothing was generated.
+    missing = rest if CONFORMERS.name in entry.sheet["tables"] else 0
     return Evaluation(
         entry=entry,
         request=request,
         asked=len(asked),
         references=references,
         without_references=len(molecules) - judged,
-        not_asked=not_asked,
+        not_asked=rest - missing,
         smiles=tuple(np.array([s for s in molecules if s not in set(without)], dtype=object)[kept]),
         run=run,
         figures=over_molecules([*run.molecules, *[None] * missing], request.rule),

@@ -45,7 +45,8 @@ WITH of_blocks AS (
 )
 SELECT sample_id, smiles, coalesce(generation, 0) AS generation,
        (row_number() OVER (PARTITION BY smiles, generation ORDER BY sample_id) - 1)::INT AS repeat,
-       drift::DOUBLE AS drift, {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
+       drift::DOUBLE AS drift, blocks::DOUBLE AS blocks, heavy_atoms::DOUBLE AS heavy_atoms,
+       {", ".join(f"({m.sample})::DOUBLE AS {m.name}" for m in SAMPLED)},
        {", ".join(f"coalesce({over}, 0)::DOUBLE AS {name}" for over, name in WEIGHTS.items())}
 FROM timed LEFT JOIN of_blocks USING (sample_id) ORDER BY sample_id
 """
@@ -60,7 +61,7 @@ class RunSamples:
     smiles: pa.Array
     generation: Rows
     repeat: Rows
-    columns: dict[str, Array]  # by name of a measure, and the sum of drift; NaN where not known
+    columns: dict[str, Array]  # by name of a measure, sum of drift, blocks and heavy atoms; NaN where not known
     weights: dict[str, Array]  # by ``over`` of a measure
 
     def __len__(self) -> int:
@@ -114,7 +115,7 @@ def samples_of(store: Store, entry: Entry) -> RunSamples:
     return RunSamples(
         run_id=entry.id,
         smiles=table["smiles"].combine_chunks(),
-        columns={name: _known(table[name]) for name in ("drift", *NAMES)},
+        columns={name: _known(table[name]) for name in ("drift", "blocks", "heavy_atoms", *NAMES)},
         weights={over: _known(table[name]) for over, name in WEIGHTS.items()},
         **whole,
     )
@@ -129,24 +130,16 @@ def _known(column: pa.ChunkedArray) -> Array:
 @computed_once(MOST_PAIRS)
 def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
     """Both runs sample by sample; of one without samples nothing, and why."""
-    without = [
-        f"{entry.id} is reported: a text states its figures, and there are no samples to draw from."
-        if entry.row["origin"] == "reported"
-        else f"{entry.id} has no samples."
-        for entry in (control, test)
-        if not has_samples(entry)
-    ]
+    reported = "is reported: a text states its figures, and there are no samples to draw from"
+    without = [f"{e.id} {reported if e.row['origin'] == 'reported' else 'has no samples'}."
+               for e in (control, test) if not has_samples(e)]  # fmt: skip
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
-    return compared(samples_of(store, control), samples_of(store, test), seed)
-
-
-def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns:
-    """Two runs whose samples are at hand."""
-    rows, partners, of_control, of_test = pairs_of(control, test)
-    shared, molecule = np.unique(of_control[rows], return_inverse=True)
-    runs = ((control, of_control, rows), (test, of_test, partners))
+    one, other = samples_of(store, control), samples_of(store, test)
+    rows, partners, of_one, of_other = pairs_of(one, other)
+    shared, molecule = np.unique(of_one[rows], return_inverse=True)
+    runs = ((one, of_one, rows), (other, of_other, partners))
     is_paired = len(shared) > 0
     sides: list[Sums] = []  # [molecules, measures]
     if is_paired:
@@ -162,23 +155,13 @@ def compared(control: RunSamples, test: RunSamples, seed: int = 0) -> PairedRuns
         for run, number, _ in runs:
             codes, own = np.unique(number, return_inverse=True)
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
-    one, other = sides
-    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(one, other, seed)
-    return PairedRuns(
-        control=control.run_id,
-        test=test.run_id,
-        shared=len(rows),
-        shared_molecules=len(shared),
-        control_alone=len(control) - len(rows),
-        test_alone=len(test) - len(rows),
-        measures=tuple(
-            _compared(
-                name, one.only(place), other.only(place), (drawn[0][:, place], drawn[1][:, place]), len(shared) > 0
-            )
-            for place, name in enumerate(NAMES)
-        ),
-        reason="",
-    )
+    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(sides[0], sides[1], seed)
+    measures = []
+    for place, name in enumerate(NAMES):
+        first, second = (side.only(place) for side in sides)
+        measures.append(_compared(name, first, second, (drawn[0][:, place], drawn[1][:, place]), is_paired))
+    alone = len(one) - len(rows), len(other) - len(rows)
+    return PairedRuns(control.id, test.id, len(rows), len(shared), *alone, tuple(measures), "")
 
 
 def pairs_of(control: RunSamples, test: RunSamples) -> tuple[Rows, Rows, Rows, Rows]:

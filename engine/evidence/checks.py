@@ -175,11 +175,10 @@ def references(claim: Claim, rows: Rows) -> Finding:
         found.append(drift_figure(given["figure"], summary, summary))
         told.append(f"{said(found[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
     measured = min(found, key=lambda figure: held_against(claim, figure) != "reproduced")
-    about = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
-    reason = f"{about}, {given['figure']}: {', '.join(told)}{beside(claim)}."
-    query = (
-        f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, {given['placeholder']!r})"
-    )
+    reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
+    reason += f", {given['figure']}: {', '.join(told)}{beside(claim)}."
+    query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, "
+    query += f"{given['placeholder']!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 

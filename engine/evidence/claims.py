@@ -59,13 +59,13 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @functools.cache
 def load_claims() -> tuple[Claim, ...]:
     """All claims in the order of their reports."""
-    return tuple(claim for report in REPORTS for claim in claims_of(report))
-
-
-def claims_of(report: str) -> list[Claim]:
-    return read_toml(FOLDER / f"{report}.toml", "file of claims", lambda document: [
-        msgspec.convert({**row, "id": f"{report}-{row['id']}", "report": report}, Claim) for row in document["claim"]
-    ])  # fmt: skip
+    return tuple(
+        msgspec.structs.replace(claim, id=f"{report}-{claim.id}", report=report)
+        for report in REPORTS
+        for claim in read_toml(FOLDER / f"{report}.toml", "file of claims", lambda document: msgspec.convert(
+            document["claim"], list[Claim]
+        ))
+    )  # fmt: skip
 
 
 def said(value: float) -> str:

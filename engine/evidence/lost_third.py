@@ -64,8 +64,8 @@ class LostThird(msgspec.Struct):
 
 
 def load_usable(places: Sequence[Files]) -> tuple[list[dict[str, Any]], list[FileFormatError]]:
-    """By model, and what is wrong with those that are damaged; where two places have one of the same model, the first
-    place's."""
+    """Those with a fall first, and what is wrong with those that are damaged; where two places have one of the same
+    model, the first place's."""
     found: dict[str, dict[str, Any]] = {}
     damaged = []
     for files in places:
@@ -81,7 +81,7 @@ def load_usable(places: Sequence[Files]) -> tuple[list[dict[str, Any]], list[Fil
                 where, reason = shown(files.path(f"{FOLDER}/{name}"), 200), one_line(str(error)[:MOST_REASON])
                 what = f"{where} is no result of `lost-third`: {reason}"
                 damaged.append(FileFormatError(what, "Remove it, or write it again"))
-    return [found[model] for model in sorted(found)], damaged
+    return sorted(found.values(), key=lambda document: (not document["fall"], document["model"])), damaged
 
 
 def figures(part: Any, path: str) -> Iterator[tuple[str, float]]:

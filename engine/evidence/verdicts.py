@@ -96,9 +96,7 @@ def save(judgement: Judgement, path: Path = FILE) -> None:
     document = msgspec.to_builtins(judgement)
     lines = ",\n".join(json.dumps(verdict, ensure_ascii=False) for verdict in document.pop("verdicts"))
     head = json.dumps(document, indent=1, ensure_ascii=False).removesuffix("\n}")
-    aside = path.with_suffix(".tmp")
-    aside.write_text(f'{head},\n "verdicts": [\n{lines}\n]}}\n', encoding="utf-8")
-    aside.replace(path)
+    LocalFiles(path.parent).write(path.name, f'{head},\n "verdicts": [\n{lines}\n]}}\n'.encode())
 
 
 def load(path: Path = FILE) -> Judgement:

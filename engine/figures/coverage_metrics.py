@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MissingRule: TypeAlias = Literal["skip", "zero"]
-MISSING_RULES: tuple[MissingRule, ...] = get_args(MissingRule)
 
 THRESHOLDS_ANG = tuple(step / 20 for step in range(1, 61))
 """Of curves: 0.05 to 3.00, each the float that its decimals stand for, since "strictly less" depends on it."""

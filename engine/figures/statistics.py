@@ -268,19 +268,6 @@ def rank_correlation(one: Array, other: Array, held: Array | None = None) -> Cor
     return Correlation(plain, None if math.isnan(found[1]) else adjusted, samples)
 
 
-def spearman(one: Array, other: Array) -> float:
-    """NaN where one of the two is the same throughout."""
-    return _pearson(ranks(one), ranks(other))
-
-
-def spearman_interval(rho: float, count: int) -> Interval:
-    """By Fisher's transform with Bonett and Wright's error, for pairs that are independent of each other."""
-    if abs(rho) >= 1:
-        return Interval(rho, rho, rho)
-    middle, half = math.atanh(rho), Z_95 * math.sqrt((1 + rho * rho / 2) / (count - 3))
-    return Interval(rho, math.tanh(middle - half), math.tanh(middle + half))
-
-
 def ranks(values: Array) -> Array:
     """From 1; those that are equal share the mean of their ranks."""
     return _ranks(np.unique(values, return_inverse=True)[1])

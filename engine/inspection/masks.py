@@ -44,7 +44,6 @@ class MaskSize:
     smiles: str
     atoms: int
     cells: int  # of its program: positions, where they are fixed
-    forced_cells: int  # one token may come
     free_cells: int  # the model chooses: FREE positions, where they are fixed
     positions: Positions
     forbidden_least: int  # entries masked at one free position
@@ -175,7 +174,6 @@ def _counter(automaton: Automaton) -> Callable[[Molecule, Program], MaskSize]:
             smiles=molecule.smiles,
             atoms=molecule.atoms,
             cells=len(program),
-            forced_cells=int((~is_free).sum()),
             free_cells=int(is_free.sum()),
             positions="open" if any(stays) else "at most" if any(jumps) else "fixed",
             forbidden_least=min(least, default=0),

@@ -30,7 +30,17 @@ from engine.decode.presets import PRESETS
 from engine.errors import DriftscopeError
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient
-from engine.figures.words import angstrom, counted, duration, listed, percent, seconds, times, with_interval
+from engine.figures.words import (
+    angstrom,
+    capitalised,
+    counted,
+    duration,
+    listed,
+    percent,
+    seconds,
+    times,
+    with_interval,
+)
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import FORMER, LPS, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
@@ -46,14 +56,6 @@ ANY = "Setting with most LPs measured"
 SAME_TIME, SURE, LIKELY, NOTABLE = 1.1, 0.95, 0.8, 0.05
 
 
-def settings(store: Store, entries: Sequence[Entry]) -> list[str]:
-    return [ANY, *dict.fromkeys(map(setting_words, settings_of(entries)))]
-
-
-def candidates(store: Store, entries: Sequence[Entry]) -> list[str]:
-    return list(dict.fromkeys([*LPS, *(entry.row["lp"] for entry in entries if entry.row.get("lp"))]))
-
-
 OPTIONS = (
     Option("advice_want", None, "Wanted", ("Usable", "Clean", "Passed"), help="Usable: clean and right in 3D; clean "
            f"where not all are judged. Clean: {RULE_HELP['clean']}. Passed: {RULE_HELP['passed']}."),
@@ -61,8 +63,12 @@ OPTIONS = (
     Option("advice_molecules", 10_000, "Molecules to write", bounds=(1, 1_000_000_000), help="For times in the table"),
     Option("advice_probe", 64, "Molecules per probe", bounds=(4, 2_000), help="With fewer than 35, a 90 % rate cannot "
            "be confirmed"),
-    Option("advice_setting", ANY, "Setting", settings, help="Sampling, batch, backend and device: never mixed"),
-    Option("advice_lps", CANDIDATES, "LPs to choose from", candidates, is_many=True),
+    Option("advice_setting", ANY, "Setting",
+           lambda _, entries: [ANY, *dict.fromkeys(map(setting_words, settings_of(entries)))],
+           help="Sampling, batch, backend and device: never mixed"),
+    Option("advice_lps", CANDIDATES, "LPs to choose from",
+           lambda _, entries: list(dict.fromkeys([*LPS, *(e.row["lp"] for e in entries if e.row.get("lp"))])),
+           is_many=True),
 )  # fmt: skip
 COLUMNS = {
     "lp": Column("LP", is_pinned=True),
@@ -80,15 +86,17 @@ CHARTS = (
     Chart("points", "cost", "lp", "costs", colour="standing", low="low", high="high", log="x",
           hover=("lp", "standing", "cost", "low", "high")),
 )  # fmt: skip
-TABLES = ("each LP",)
+TABLES = ("main",)
+RATES = {"usable": "usable_rate", "clean": "clean_rate", "decodes": "decodes_rate", "passed": "pass_rate"}
+SHARES = {"cut": "cut_share", "letters": "letters_share", "not numeric": "nonnumeric_share"}
 QUOTIENTS = {  # one sum over another; times first
-    **{f"seconds_a_{what}": ("seconds", what) for what in ("answers", "usable", "clean", "passed")},
-    **{f"{what}_rate": (what, "answers") for what in ("usable", "clean", "passed")},
-    **{f"{what}_share": (what, "blocks") for what in ("letters", "nonnumeric", "cut")},
+    "seconds_a_sample": ("seconds", "answers"),
+    **{f"seconds_a_{what}": ("seconds", what) for what in ("usable", "clean", "passed")},
+    **{RATES[what]: (what, "answers") for what in ("usable", "clean", "passed")},
+    **{name: (name.removesuffix("_share"), "blocks") for name in SHARES.values()},
     "rmsd_ang": ("rmsd", "rmsd_known"),
 }
 COUNTS = ("answers", "passed", "clean", "decodes", "judged", "usable")
-IN_JSON = {"seconds_a_answers": "seconds_a_sample", "passed_rate": "pass_rate"}
 Row = dict[str, Any]
 """Of an LP, by the keys of ``advise --json``; an Interval stays one."""
 
@@ -136,9 +144,8 @@ def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, 
     for entry in entries:
         row, lp = entry.row, str(entry.row.get("lp"))
         # The LP's own placeholder, descriptors and guard, as the advised one would run.
-        name, placeholder, record = split_cleanup(lp)[0], row.get("placeholder") or "", stored_lp(
-            split_cleanup(lp)[0], is_former=not row.get("descriptors")
-        )  # fmt: skip
+        name, placeholder = split_cleanup(lp)[0], row.get("placeholder") or ""
+        record = stored_lp(name, is_former=not row.get("descriptors"))
         is_placed = name == "adaptive-placeholder" or placeholder in ("", record.placeholder or placeholder)
         is_written = record.descriptors in (None, row.get("descriptors")) and not record.name.startswith(FORMER)
         if is_placed and is_written and not guard_words(row.get("guard")):
@@ -169,21 +176,19 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
     shared: list[str] = []
     known: dict[str, tuple[dict[str, int], dict[str, Array]]] = {}
     for lp in sorted(runs, key=lambda lp: lp != "none"):
-        entry, run = runs[lp][0], samples_of(store, runs[lp][0])
-        sql = "SELECT blocks, heavy_atoms FROM samples WHERE run_id = $run ORDER BY sample_id"
-        more = store.table(sql, {"run": entry.id}, of=[entry.id])
-        blocks, atoms = (more[name].to_numpy().astype(np.float64) for name in ("blocks", "heavy_atoms"))
-        names, of, clock = run.smiles.dictionary_encode(), run.columns, np.mean([e.row["wall_s"] for e in runs[lp]])
-        is_counted = np.isfinite(of["junk_letters_share"]) & np.isfinite(of["cut_share"]) & np.isfinite(blocks)
+        run, walls = samples_of(store, runs[lp][0]), [entry.row["wall_s"] for entry in runs[lp]]
+        names, of = run.smiles.dictionary_encode(), run.columns
+        by_block = {"blocks": "blocks", "letters": "junk_letters_share", "nonnumeric": "junk_nonnumeric_share",
+                    "cut": "cut_share"}  # fmt: skip
+        is_counted = np.isfinite([of[name] for name in by_block.values()]).all(axis=0)
         figures = {
             "answers": np.ones(len(run)), "passed": of["pass_rate"], "clean": of["clean_rate"],
             "decodes": of["decodes_rate"],  # NaN of runs from before there was this rule
             "judged": np.isfinite(of["usable_rate"]), "usable": np.nan_to_num(of["usable_rate"]),
-            "seconds": clock / entry.row["wall_s"] * of["wall_s_a_sample"], "blocks": np.where(is_counted, blocks, 0),
-            "letters": np.where(is_counted, of["junk_letters_share"], 0),
-            "nonnumeric": np.where(is_counted, of["junk_nonnumeric_share"], 0),
-            "cut": np.where(is_counted, of["cut_share"], 0), "rmsd": np.nan_to_num(of["rmsd_ang"]),
-            "rmsd_known": np.isfinite(of["rmsd_ang"]), "heavy_atoms": np.nan_to_num(atoms),
+            "seconds": np.mean(walls) / walls[0] * of["wall_s_a_sample"],
+            "rmsd": np.nan_to_num(of["rmsd_ang"]), "rmsd_known": np.isfinite(of["rmsd_ang"]),
+            "heavy_atoms": np.nan_to_num(of["heavy_atoms"]),
+            **{name: np.where(is_counted, of[column], 0) for name, column in by_block.items()},
         }  # fmt: skip
         molecule = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         sums = {name: np.bincount(molecule, column).astype(np.float64) for name, column in figures.items()}
@@ -195,20 +200,6 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
             shared, known[lp] = both, (places, sums)
     rows = {lp: [known[lp][0][smiles] for smiles in shared] for lp in runs if lp in known}
     return shared, {lp: {name: sums[rows[lp]] for name, sums in known[lp][1].items()} for lp in rows}
-
-
-def draws_of(sums: Mapping[str, Mapping[str, Array]], runs: Mapping[str, Sequence[Entry]]) -> Array:
-    """[draws, LPs, QUOTIENTS]: the same molecules are drawn for all; runs of the same work draw their clock as well."""
-    pairs = [(of_lp[part], of_lp[whole]) for of_lp in sums.values() for part, whole in QUOTIENTS.values()]
-    parts, wholes = (np.stack([pair[side] for pair in pairs], axis=1) for side in (0, 1))
-    both = Sums(parts, wholes, wholes)
-    drawn = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
-    for place, lp in enumerate(sums):
-        walls = np.array([entry.row["wall_s"] for entry in runs[lp]])
-        if len(walls) > 1:
-            again = np.random.default_rng(place + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
-            drawn[:, place, :4] *= (walls[again].mean(axis=1) / walls.mean())[:, None]
-    return drawn
 
 
 def ratio(one: Row, to: Row, name: str, units: int) -> Interval | None:
@@ -226,32 +217,39 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
     ``drawn`` of a row has its draws, which no one prints.
     """
     smiles, sums = sums_of(store, runs)
-    drawn = draws_of(sums, runs) if len(smiles) >= LEAST_MOLECULES and sums else None
+    drawn = None  # [draws, LPs, QUOTIENTS]: the same molecules for all
+    if len(smiles) >= LEAST_MOLECULES and sums:
+        pairs = [(of_lp[part], of_lp[whole]) for of_lp in sums.values() for part, whole in QUOTIENTS.values()]
+        parts, wholes = (np.stack(side, axis=1) for side in zip(*pairs, strict=True))
+        both = Sums(parts, wholes, wholes)
+        drawn = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
     rows: list[Row] = []
     for place, (lp, of_lp) in enumerate(sums.items()):
-        entry, walls = runs[lp][0], [run.row["wall_s"] for run in runs[lp]]
+        entry, walls = runs[lp][0], np.array([run.row["wall_s"] for run in runs[lp]])
         counts = {name: float(of_lp[name].sum()) for name in COUNTS}
         row: Row = {name: None if math.isnan(count) else round(count) for name, count in counts.items()}
         row |= {"lp": lp, "run_id": entry.id, "repeats": len(walls) - 1, "drawn": {}, "time_ratio": None}
-        row |= {"clock_spread": max(walls) / min(walls) if len(walls) > 1 else None, "rmsd_ratio": None}
+        row |= {"clock_spread": float(walls.max() / walls.min()) if len(walls) > 1 else None, "rmsd_ratio": None}
+        if drawn is not None and len(walls) > 1:  # runs of the same work draw their clock as well
+            again = np.random.default_rng(place + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
+            drawn[:, place, :4] *= (walls[again].mean(axis=1) / walls.mean())[:, None]
         for number, (name, (part, whole)) in enumerate(QUOTIENTS.items()):
-            value, weight, key = float(of_lp[part].sum()), float(of_lp[whole].sum()), IN_JSON.get(name, name)
+            value, weight = float(of_lp[part].sum()), float(of_lp[whole].sum())
             if drawn is not None:
-                row["drawn"][key] = drawn[:, place, number]
-            draws = row["drawn"].get(key) if value else None  # of nothing every draw has nothing: no certainty
-            row[key] = interval(value / weight, draws, len(smiles)) if weight else None
+                row["drawn"][name] = drawn[:, place, number]
+            draws = row["drawn"].get(name) if value else None  # of nothing every draw has nothing: no certainty
+            row[name] = interval(value / weight, draws, len(smiles)) if weight else None
             if not weight and part == "seconds":
-                row[key] = Interval(math.inf) if drawn is None else Interval(math.inf, math.inf, math.inf)
-        for name in ("passed", "clean", "decodes", "usable"):
+                row[name] = Interval(math.inf) if drawn is None else Interval(math.inf, math.inf, math.inf)
+        for name, key in RATES.items():
             hits, answers = row[name], row["answers"]
-            rate = None if hits is None else Interval(quotient(hits, answers) or 0.0, *statistics.wilson(hits, answers))
-            row[IN_JSON.get(f"{name}_rate", f"{name}_rate")] = rate
+            row[key] = None if hits is None else Interval(hits / answers, *statistics.wilson(hits, answers))
         if row["judged"] < row["answers"]:
             row |= dict.fromkeys(("usable", "usable_rate", "seconds_a_usable"))
         thrown, tokens, of = entry.row.get("thrown_tokens"), entry.row.get("tokens"), entry.row
         row["thrown_share"] = None if thrown is None or tokens is None else quotient(thrown, thrown + tokens)
         row["unverified_share"] = quotient(of.get("unverified_blocks"), of.get("blocks"))
-        row["rmsd_answers"], row["rmsd_to"] = round(float(of_lp["rmsd_known"].sum())), ""
+        row["rmsd_answers"] = round(float(of_lp["rmsd_known"].sum()))
         row["rmsd_to"] = rmsd_references(entry) if of.get("rmsd_samples") else ""
         cost, why_not = (None, "") if lp == "none" else known_cost(store, entry)
         row["lp_cost"] = why_not if cost is None else cost.short_words(lp)
@@ -271,7 +269,7 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
 
 def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
     """The verdict by the rule in this module's second paragraph. ``named`` are the rows that are advised, in order."""
-    cost, rate = f"seconds_a_{want}", IN_JSON.get(f"{want}_rate", f"{want}_rate")
+    cost, rate = f"seconds_a_{want}", RATES[want]
     for row in rows:
         low, high = row[rate].low, row[rate].high
         row |= {"cost": row[cost], "rate": row[rate], "wins": None, "over_least": None}
@@ -290,7 +288,7 @@ def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
     for row in rows:
         to = best or of_all
         row["over_least"] = None if to is None or row is to else ratio(row, to, cost, units)
-    found: Row = {"verdict": "none fits", "lp": None, "ties": [], "cheapest": None, "sureness": None, "named": []}
+    found: Row = {"verdict": "none fits", "lp": None, "ties": [], "sureness": None, "named": []}
     found["cheapest"] = None if of_all is None else of_all["lp"]
     if len(rows) < 2 or units < LEAST_MOLECULES:
         found["verdict"] = "too little"
@@ -328,20 +326,18 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
     if not named:
         return f"No LP gives a {want} answer."
     first, (name, *more) = named[0], ["no LP" if row["lp"] == "none" else row["lp"] for row in named]
+    told, base = "", next((row["cost"].value for row in rows if row["lp"] == "none"), math.inf)
+    for row, of in list(zip(named, [name, *more], strict=True))[: 1 if decision["lp"] else 2]:
+        answers = f"{row[want]} of {row['answers']} answers {'pass' if want == 'passed' else f'are {want}'}"
+        told += f" {capitalised(of)}: {answers}, {with_interval(row['rate'], percent)}, at "
+        told += f"{cost_words(row['cost'])} per {want} conformer"
+        if row["lp"] != "none" and math.isfinite(base):
+            apart = row["cost"].value / base
+            told += f", {f'{times(1 / apart)} less than' if apart < 1 else f'{times(apart)} that'} without an LP"
+        told += "."
     better = "clean" if first["usable"] is None else "usable"
     if first[better] < min(first[want], least * first["answers"]):
         name += f", though only {first[better]} of its {first['answers']} answers are {better}"
-    told = ""
-    for row in named[: 1 if decision["lp"] else 2]:
-        told += f" {'No LP' if row['lp'] == 'none' else row['lp'].capitalize()}: {row[want]} of {row['answers']} "
-        told += f"answers {'pass' if want == 'passed' else f'are {want}'}, {with_interval(row['rate'], percent)}, at "
-        told += f"{cost_words(row['cost'])} per {want} conformer"
-        base = next((other["cost"].value for other in rows if other["lp"] == "none"), math.inf)
-        if row["lp"] != "none" and math.isfinite(base):
-            apart = row["cost"].value / base
-            told += f", {times(1 / apart)} less than" if apart < 1 else f", {times(apart)} that"
-            told += " without an LP"
-        told += "."
     if decision["lp"]:
         tied = f", or {listed(more, 'or')}: they cost the same within noise" if more else ""
         chance = "every bootstrap draw" if sure == 1 else f"{percent(sure)} of bootstrap draws"
@@ -389,11 +385,13 @@ def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
 
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
     """``python -m engine run --model demo-qwen:final --lp truncating --sample-size 64 --device cpu``"""
-    given = {"sampling": "qwen3", "batch_size": 32, "backend": "fast", "device": "", "most_tokens": None}
-    for name, usual in given.items():
-        value = setting[name].partition(" ")[0] if name == "device" else setting[name]
-        if value not in (None, "", usual) and (name != "sampling" or value in PRESETS):
-            words = [*words, {"most_tokens": "--max-new-tokens"}.get(name, f"--{name.replace('_', '-')}"), str(value)]
+    sampling, device = setting["sampling"], setting["device"].partition(" ")[0]
+    for option, value, usual in (
+        ("--sampling", sampling if sampling in PRESETS else None, "qwen3"), ("--batch-size", setting["batch_size"], 32),
+        ("--backend", setting["backend"], "fast"), ("--device", device, None),
+        ("--max-new-tokens", setting["most_tokens"], None),
+    ):  # fmt: skip
+        words = words if value in (None, "", usual) else [*words, option, str(value)]
     is_known = any(entry.name == model for entry in load_registry().entries)
     which = ["--model", model] if is_known else ["--model-path", "FOLDER"]
     return shlex.join(["python", "-m", "engine", words[0], *which, *words[1:]])
@@ -405,7 +403,7 @@ def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     """``entries`` are measured runs of one model, the newest first. ``advice`` is what ``advise --json`` prints."""
     model, least, molecules = model_name(entries[0].row), options["advice_least"], options["advice_molecules"]
-    lps, all_settings = tuple(dict.fromkeys(full_name(lp) for lp in options["advice_lps"])), settings_of(entries)
+    lps, all_settings = tuple(dict.fromkeys(map(full_name, options["advice_lps"]))), settings_of(entries)
     setting = next((s for s in all_settings if setting_words(s) == options["advice_setting"]), all_settings[0])
     runs, left_out = runs_by_lp([entry for entry in entries if setting_of(entry) == setting], lps)
     rows, units, sizes = rows_of(store, runs)
@@ -454,39 +452,31 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "left_out": left_out,
     }  # fmt: skip
     costs = [{"lp": row["lp"], "standing": row["standing"], "cost": row["cost"].value, "low": row["cost"].low,
-              "high": row["cost"].high} for row in rows]  # fmt: skip
-    main = [{n: asdict(v) if isinstance(v, Interval) else v for n, v in row.items()} for row in advice["lps"]]
+              "high": row["cost"].high} for row in rows if math.isfinite(row["cost"].value)]  # fmt: skip
+    values = {name: json.dumps(value, default=in_json) for name, value in advice.items()}
     return {
-        "main": rows_table(main, ["lp", "run_id"]),
-        "each LP": rows_table([shown_row(row, want) for row in rows], ["lp"]),
+        "main": rows_table([shown_row(row, want) for row in rows], ["lp"]),
         "commands": rows_table([{"command": command} for command in advice["commands"]]),
-        "costs": rows_table([row for row in costs if math.isfinite(row["cost"])]),
-        "advice": rows_table([{"key": name, "value": json.dumps(plain(value))} for name, value in advice.items()]),
-    }  # fmt: skip
+        "costs": rows_table(costs),
+        "advice": rows_table([{"key": name, "value": value} for name, value in values.items()]),
+    }
 
 
-def plain(value: Any) -> Any:
-    """As JSON: an interval is ``{value, low, high}``, infinite where there is no wanted answer."""
-    if isinstance(value, Interval | dict):
-        parts = asdict(value) if isinstance(value, Interval) else value
-        return {name: plain(part) for name, part in parts.items()}
-    if isinstance(value, list):
-        return [plain(part) for part in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
+def in_json(interval: Interval) -> Row:
+    """``{value, low, high}``, infinite where there is no wanted answer."""
+    return {name: "inf" if end is not None and math.isinf(end) else end for name, end in asdict(interval).items()}
 
 
 def shown_row(row: Row, want: str) -> Row:
     """As a reader sees it: what decides comes first."""
-    keys = {"usable": "usable_rate", "clean": "clean_rate", "decodes": "decodes_rate", "passed": "pass_rate"}
-    rates = {words: with_interval(row[key], percent) for words, key in keys.items()}
-    shares = {"cut": "cut_share", "letters": "letters_share", "not numeric": "nonnumeric_share"}
+    rates = {words: with_interval(row[key], percent) for words, key in RATES.items()}
     return {
         "lp": row["lp"], "standing": row["standing"], want: rates[want],
         f"per {want} conformer": cost_words(row["cost"]), "vs best": with_interval(row["over_least"], times),
         f"for {row['expected']['molecules']:,}": duration(row["expected"]["seconds"]),
         f"{want} of them": round(row["expected"]["usable"]), "cheapest in": row["wins"], **rates,
         "per sample": cost_words(row["seconds_a_sample"]),
-        **{words: with_interval(row[key], percent) for words, key in shares.items()},
+        **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
         "thrown away": row["thrown_share"], "RMSD": with_interval(row["rmsd_ang"], angstrom),
     }  # fmt: skip
 

@@ -53,10 +53,7 @@ COLUMNS = {
     "low": Column("COV-R from", "%", "95 % bootstrap interval over molecules"),
     "high": Column("COV-R to", "%"),
     "difference": Column("COV-R, test less control", "%", "Over the molecules that both have, with its interval"),
-    **{
-        name: Column(is_hidden=True)
-        for name in ("difference_low", "difference_high", "without_references", "incomplete")
-    },
+    **dict.fromkeys(("difference_low", "difference_high", "without_references", "incomplete"), Column(is_hidden=True)),
     "threshold": Column("threshold", "Å"),
     "share": Column("covered", "%"),
     "samples": Column("conformers"),

@@ -90,25 +90,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     known = {row["measure"] for row in rows if row["value"] is not None}
     rows = [row for row in rows if row["measure"] in known]
     chosen = [row for row in rows if row["figure"] == options["table_detail"] and row.get("ratio") is not None]
+    runs = [
+        {"run": e.id, "name": names[e.id], "model": model_words(e), "origin": e.row["origin"],
+         "made": e.row.get("created_at"), "label": e.row.get("label"),
+         "open": f"run={e.id}" if has_samples(e) else None} for e in entries
+    ]  # fmt: skip
     return {
         "main": rows_table(rows, ["run", "name", "measure", "value", "ratio", "mark"]),
         "ratios": rows_table(chosen),
         "side by side": rows_table(wide([r for r in rows if options["table_all"] or BY_NAME[r["measure"]].is_main])),
         "set-up": rows_table(set_up(entries, names)),
-        "runs": rows_table(
-            [
-                {
-                    "run": e.id,
-                    "name": names[e.id],
-                    "model": model_words(e),
-                    "origin": e.row["origin"],
-                    "made": e.row.get("created_at"),
-                    "label": e.row.get("label"),
-                    "open": f"run={e.id}" if has_samples(e) else None,
-                }
-                for e in entries
-            ]
-        ),
+        "runs": rows_table(runs),
         "notes": rows_table([{"note": note} for note in notes(store, entries, names)], ["note"]),
     }
 
@@ -316,9 +308,8 @@ def against_words(run: str, control: str, name: str, rows: dict[tuple[str, str],
     elif pace["mark"] in ("noise", "same", "doubtful"):
         words = f"is about as fast as {name} ({times(ratio)} the time per sample, {MARKS[pace['mark']]})"
     else:
-        ends = (
-            () if low is None or high is None or not low else sorted((1 / low, 1 / high)) if ratio < 1 else (low, high)
-        )
+        ends = [low, high] if low and high else []
+        ends = sorted(1 / end for end in ends) if ratio < 1 else ends
         words = f"is {times(1 / ratio)} faster" if ratio < 1 else f"takes {times(ratio)} the time"
         words += f" per sample than {name}" if ratio < 1 else f" of {name} per sample"
         words += f" (95 % CI {span(*ends)})" if ends else " (no interval)"

@@ -60,11 +60,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         ]  # fmt: skip
         rows += of_run
         run: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "why": found.reason}
-        run |= {
-            "left_out": found.left_out,
-            "batch": entry.row.get("batch_size") or BATCH,
-            "is_open": any(r["positions"] == "open" for r in of_run),
-        }
+        run |= {"left_out": found.left_out, "batch": entry.row.get("batch_size") or BATCH}
+        run["is_open"] = any(row["positions"] == "open" for row in of_run)
         run["dense_gb"] = None if (size := found.dense_bytes(run["batch"])) is None else size / 1e9
         for column in ("masked", "free_positions"):
             known = [row[column] for row in of_run if row[column] is not None]
@@ -77,11 +74,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     is_drawn, of = ("legal_most", runs) if shown == LEGAL else ("masked", rows)
     drawn = [row for row in of if row.get(is_drawn) is not None]
     columns = ["name", "masked", "free_positions", "dense_gb", "is_open", "why", "left_out", "batch"]
-    return {
-        "main": rows_table(rows, ["run", "name", "smiles"]),
-        shown: rows_table(drawn),
-        "runs": rows_table(runs, columns),
-    }
+    return {"main": rows_table(rows, ["run", "name", "smiles"]), shown: rows_table(drawn),
+            "runs": rows_table(runs, columns)}  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -81,11 +81,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         spot["count"] += 1
         spot["size"] = min(8 + 3 * math.log2(spot["count"]), 26)
     picked = next((row for row in rows if row["pair"] == options["pair"]), None)
-    shown = (
-        rows
-        if picked is None
-        else [r for r in rows if (r["control"], r["test"]) == (picked["control"], picked["test"])]
-    )
+    point = None if picked is None else (picked["control"], picked["test"])
+    shown = [row for row in rows if point in (None, (row["control"], row["test"]))]
     paired = compare_entries(store, control, test)
     compared = paired.measure(name)
     ratio = None if compared.ratio is None else compared.ratio.value
@@ -95,9 +92,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                "below": int((right[known] < left[known]).sum()), "alone": paired.control_alone + paired.test_alone,
                "control_mean": compared.control, "test_mean": compared.test, "reason": compared.reason,
                "mark": mark_of(measure, ratio, compared)}  # fmt: skip
-    if (gap := compared.difference) is not None:
-        form = points if measure.unit == "%" else signed
-        overall["difference"] = with_interval(gap, form)
+    if compared.difference is not None:
+        overall["difference"] = with_interval(compared.difference, points if measure.unit == "%" else signed)
     return {"main": rows_table(shown, ["smiles", "control", "test"]), "points": rows_table(list(spots.values())),
             "overall": rows_table([overall])}  # fmt: skip
 
@@ -118,8 +114,7 @@ def answer(tables: Tables, options: Options) -> str:
     same = row["pairs"] - row["above"] - row["below"]
     words += f"Of {row['pairs']:,} pairs, {row['above']:,} are higher in {row['test']}, {row['below']:,} higher in "
     words += f"{row['control']}, {same:,} are equal."
-    notes = [f"Not drawn, unknown on one side: {row['shared'] - row['pairs']:,} pairs."] * (
-        row["shared"] > row["pairs"]
-    )
+    unknown = row["shared"] - row["pairs"]
+    notes = [f"Not drawn, unknown on one side: {unknown:,} pairs."] if unknown else []
     notes += [f"Without a partner: {row['alone']:,} answers."] if row["alone"] else []
     return answer_text([words], notes)

@@ -23,20 +23,17 @@ from engine.store.store import Store
 SIGNS = dict(zip(VERDICTS, "✓✗≠∼?", strict=True))
 
 
-def subjects(store: Store, entries: Sequence[Entry]) -> dict[str | None, str]:
-    return {None: "anything", **{name: name for name in sorted({claim.subject for claim in load_claims()})}}
-
-
 TITLE = "Which claims of the reports hold?"
 OF = Of("run", least=0, most=0)
 OPTIONS = (
     Option("report", (), "Report", REPORTS, is_many=True),
     Option("verdict", (), "Verdict", VERDICTS, is_many=True),
     Option("find", "", "Contains"),
-    Option("about", None, "About", subjects),
+    Option("about", None, "About",
+           lambda *_: {None: "anything"} | {name: name for name in sorted({claim.subject for claim in load_claims()})}),
     Option("figure", False, "Only with a figure"),
     Option("claim", None, is_picked=True),
-)
+)  # fmt: skip
 COLUMNS = {
     "claim_id": Column("claim", picks="claim"),
     "statement": Column(help="In our words"),

@@ -9,9 +9,7 @@ group does. For your own checkpoint: `make lost-third MODEL=alias`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from engine.errors import RunError
 from engine.evidence.claims import load_claims
@@ -47,6 +45,10 @@ CHARTS = (
     Chart("lines", "threshold", "covered", "curves", colour="lane", hover=("lane", "threshold", "covered")),
 )  # fmt: skip
 TABLES = ("main", "lanes")
+OPTIONS = (
+    Option("lost_third_model", None, "Model of the lanes",
+           lambda store, _: [document["model"] for document in load_usable(store.places)[0]]),
+)  # fmt: skip
 CAUSES = {
     "failed parses": "because answers no longer parse",
     "placeholder and cut": "because the placeholder cuts numbers",
@@ -54,25 +56,12 @@ CAUSES = {
 }
 
 
-def documents_of(store: Store) -> tuple[list[dict[str, Any]], list[str]]:
-    """Those with a fall first; and what is wrong with others."""
-    usable, damaged = load_usable(store.places)
-    return sorted(usable, key=lambda document: not document["fall"]), [str(error) for error in damaged[:5]]
-
-
-def models(store: Store, entries: Sequence[Entry]) -> list[str]:
-    return [document["model"] for document in documents_of(store)[0]]
-
-
-OPTIONS = (Option("lost_third_model", None, "Model of the lanes", models),)
-
-
-def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:
-    return hash(json.dumps(documents_of(store)))
+def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
+    return str(load_usable(store.places))
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    documents, damaged = documents_of(store)
+    documents, damaged = load_usable(store.places)
     if not documents:
         what = "no result of `lost-third` is here yet"
         raise RunError(what, "`make lost-third MODEL=demo-qwen` writes one in about two hours")
@@ -105,7 +94,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
         "lanes": rows_table(lanes, ["lane"]),
         "curves": rows_table(curves),
-        "damaged": rows_table([{"what": words} for words in damaged], ["what"]),
+        "damaged": rows_table([{"what": str(error)} for error in damaged[:5]], ["what"]),
     }
 
 

@@ -58,7 +58,6 @@ class ReferenceSet:
         self.name = entry.id
         self.label = str(entry.row.get("label") or entry.id)
         self.molecule_count: int = entry.row["molecules"]
-        self.conformer_count: int = entry.row["conformers"]
         self.content: str = entry.row["content"]
 
     def molecules(self) -> list[str]:

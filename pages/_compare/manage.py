@@ -1,4 +1,4 @@
-"""The Compare page's work on the store: start runs, import files, resume, rename, tag, export and delete runs.
+"""The Compare page's choice of runs, and its work on the store: start, import, resume, rename, tag, export and delete.
 
 What takes long is a command in a process of its own, in a queue that all users of this server share.
 """
@@ -12,14 +12,17 @@ from functools import partial
 
 import streamlit as st
 
+from engine.comparing.measures import has_samples, run_names
 from engine.decode.plan import BACKENDS, Plan
 from engine.lp_records import lp_choices
-from engine.store.entries import Entry
+from engine.store.entries import Entry, is_profiled
 from engine.store.reference_schema import REFERENCES
 from engine.store.reports.exporting import export_report
 from engine.store.schema import RUN, SAMPLES
 from engine.store.store import Store
+from pages._kit.picker import Picker, run_cells, run_columns
 from pages._shared.choices import one_of
+from pages._shared.links import MOST_TESTS
 from pages._shared.managing import entries, tasks
 from pages._shared.managing.entries import Managed
 from pages._shared.managing.start_form import StartForm, show_import
@@ -34,6 +37,41 @@ ABOUT_FILES = (
     "Report files in the JSON format of the reports’ runner, also as `.gz`. Texts are checked again; the files’ own "
     "figures are kept as reported. The same file is imported once, whatever its name."
 )
+
+MOST_DEFAULT = 7
+EMPTY = """
+Three ways to get a first run:
+
+- Start runs below, under *Manage*, or from a terminal:
+  `.venv/bin/python -m engine run --model demo-qwen --lp none --lp group-v2.1 --lp exact`
+- Generate a molecule on the **Live generation** page and press *Save to store*.
+- Import the reports' files: `.venv/bin/python -m engine import 'outputs/smoke/*.json.gz'`
+"""
+
+
+def default_choice(entries: Sequence[Entry]) -> list[Entry]:
+    """The newest run without an LP, and of the same model and size the newest under each LP, oldest first.
+
+    Runs beside which a profiler ran are left out where there are others, since their times say little. Where there is
+    no such control: the newest run with samples, alone.
+    """
+    with_samples = [entry for entry in reversed(entries) if has_samples(entry)]
+    newest = [entry for entry in with_samples if not is_profiled(entry)] or with_samples
+    same = ("model_alias", "model_step", "model_family", "molecules", "samples", "origin")
+    for control in newest:
+        by_lp: dict[str, Entry] = {}
+        for entry in newest if control.row.get("lp") == "none" else ():
+            is_alike = all(entry.row.get(name) == control.row.get(name) for name in same)
+            if is_alike and (lp := entry.row.get("lp")) not in (None, "none"):
+                by_lp.setdefault(str(lp), entry)
+        if by_lp:
+            return [control, *list(reversed(by_lp.values()))[:MOST_DEFAULT]]
+    return newest[:1]
+
+
+PICKER = Picker(
+    RUN, "run", "control", "test", 1 + MOST_TESTS, run_cells, run_columns(), default_choice, run_names, EMPTY
+)  # fmt: skip
 
 
 def show(store: Store, ids: Sequence[str]) -> None:
@@ -86,11 +124,11 @@ START = StartForm(
 
 
 def _of_one(_: Store, entry: Entry) -> None:
-    has_samples = SAMPLES.name in entry.parts
-    about = "All texts, in the reports’ file format (.json.gz)" if has_samples else "This run has no samples to export"
+    is_whole = SAMPLES.name in entry.parts
+    about = "All texts, in the reports’ file format (.json.gz)" if is_whole else "This run has no samples to export"
     file_button(
         "Export", partial(report_bytes, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
-        disabled=not has_samples, help=about, type="secondary",
+        disabled=not is_whole, help=about, type="secondary",
     )  # fmt: skip
 
 

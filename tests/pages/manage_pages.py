@@ -17,7 +17,7 @@ from engine.runner.progress_file import PartProgress
 RUNS_PAGE = """
 from engine.store.store import Store
 from pages._compare import manage
-from pages._compare.runs import RUNS as PICKER
+from pages._compare.manage import PICKER
 from engine.store.schema import RUN as KIND
 """
 TRACES = """

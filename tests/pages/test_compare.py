@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.store import Store
-from pages._compare.runs import RUNS, default_choice
+from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, sql_address
@@ -55,7 +55,7 @@ def table(app: AppTest) -> pd.DataFrame:
 def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[list[str], list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
     monkeypatch.setattr(st, "session_state", {})
-    found, complaints = RUNS.read(store.found())
+    found, complaints = PICKER.read(store.found())
     return [entry.id for entry in found], complaints
 
 
@@ -137,8 +137,8 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert inspector_address("one", 3) == "drift?run=one&sample=3"
     found, complaints = chosen(monkeypatch, DEMO_STORE, control=NONE, test=[EXACT, EXACT, NONE])
     assert (found, complaints) == ([NONE, EXACT], [])
-    RUNS.put([EXACT, NONE, EXACT])
-    assert [entry.id for entry in RUNS.read(DEMO_STORE.found())[0]] == [EXACT, NONE]
+    PICKER.put([EXACT, NONE, EXACT])
+    assert [entry.id for entry in PICKER.read(DEMO_STORE.found())[0]] == [EXACT, NONE]
 
 
 def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours(tmp_path:
     store = store_at(tmp_path)
     for number in range(30):
         write_run(store, f"run-{number:02}", [sample_row(0)], model_alias="same", lp="exact")
-    names = RUNS.names(store.found().entries)
+    names = PICKER.names(store.found().entries)
     assert len({*names.values()}) == 30
     hues = re.findall("background:(#[0-9a-f]+)", legend(names))
     assert len(hues) == 30 and hues[0] not in hues[1:] and len(set(hues)) == 8

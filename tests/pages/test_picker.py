@@ -8,7 +8,7 @@ import pytest
 import streamlit as st
 
 from engine.store.entries import StoreListing
-from pages._compare.runs import RUNS
+from pages._compare.manage import PICKER
 from pages._drift.runs import inspected_picker
 from pages._kit.picker import Picker, run_columns
 from pages._logits.logs import LOGS
@@ -57,8 +57,8 @@ def named(params: Params, picker: Picker) -> list[str]:
 def test_ticking_keeps_places_and_what_a_filter_hides(
     monkeypatch: pytest.MonkeyPatch, rows: list[int], expected: list[str]
 ) -> None:
-    params = ticked(monkeypatch, RUNS, ["c", "b", "a"], ("b", "h", "a"), rows)
-    assert named(params, RUNS) == expected
+    params = ticked(monkeypatch, PICKER, ["c", "b", "a"], ("b", "h", "a"), rows)
+    assert named(params, PICKER) == expected
 
 
 @pytest.mark.parametrize("picker", [LOGS, TRACES], ids=["logs", "traces"])
@@ -114,7 +114,7 @@ def test_what_matters_of_a_run_is_in_sight_at_1000_pixels() -> None:
 
 
 def test_the_most_that_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    params = ticked(monkeypatch, RUNS, [str(number) for number in range(100)], (), list(range(100)))
+    params = ticked(monkeypatch, PICKER, [str(number) for number in range(100)], (), list(range(100)))
     assert len(params["test"]) == MOST_TESTS and params["test"][-1] == "99"
 
 
@@ -122,7 +122,7 @@ def test_its_own_selection_heard_again_changes_nothing(monkeypatch: pytest.Monke
     assert ticked(monkeypatch, LOGS, ["a", "b"], ("a", "b"), [0, 1]) == {}
 
 
-@pytest.mark.parametrize("picker", [RUNS, LOGS, TRACES], ids=["runs", "logs", "traces"])
+@pytest.mark.parametrize("picker", [PICKER, LOGS, TRACES], ids=["runs", "logs", "traces"])
 def test_what_a_page_opened_with_stays_as_long_as_it_is_there(picker: Picker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "query_params", Params())
     session: dict[str, Any] = {}

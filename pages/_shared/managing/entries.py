@@ -68,8 +68,11 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     if not entries and not begun:
         st.info(f"The store holds no {noun} yet.", icon=":material/inbox:")
         return
-    # The moment of an unfinished run is still text.
-    rows = {id_: _row(managed, {**run.row, "created_at": None}, id_, _state(run)) for id_, run in begun.items()}
+    rows = {}
+    for id_, run in begun.items():
+        of = "?" if run.samples is None else f"{run.samples:,}"
+        state = run.state + ("" if run.samples_done is None else f": {run.samples_done:,} of {of} samples")
+        rows[id_] = _row(managed, {**run.row, "created_at": None}, id_, state)  # the moment is still text
     for id_, entry in entries.items():
         rows[id_] = _row(managed, entry.row, id_, "" if entry.files is store.home else "read-only")
     own_ids = [id_ for id_, entry in entries.items() if entry.files is store.home]
@@ -125,12 +128,6 @@ def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict
     cells = {name: row.get(name) for name in managed.columns}
     cells = {name: visible_text(value)[:400] if isinstance(value, str) else value for name, value in cells.items()}
     return {managed.noun: id_, "state": state, **cells, "tags": [visible_text(tag) for tag in row.get("tags") or ()]}
-
-
-def _state(run: Unfinished) -> str:
-    if run.samples_done is None:
-        return run.state
-    return f"{run.state}: {run.samples_done:,} of {'?' if run.samples is None else f'{run.samples:,}'} samples"
 
 
 def _resume(runs: Sequence[Unfinished]) -> None:

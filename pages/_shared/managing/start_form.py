@@ -49,9 +49,6 @@ class Molecules:
     count: int | None = None
     problem: str = ""  # why nothing can be started, as Markdown
 
-    def __str__(self) -> str:
-        return "all molecules of the file" if self.count is None else counted(self.count, "molecule")
-
 
 @dataclass(frozen=True, slots=True)
 class StartForm:
@@ -121,8 +118,10 @@ class StartForm:
             words += [] if value == default else [option, str(value)]
         words += [f"--label={label}"] if label else []
         words += molecules.positional
-        total = f": {runs * molecules.count * each:,} samples in all" if molecules.count is not None else ""
-        effect = f"**{counted(runs, 'run')}** of {molecules}{f' × {each} samples' if each > 1 else ''}{total}."
+        of, total = "all molecules of the file", ""
+        if molecules.count is not None:
+            of, total = counted(molecules.count, "molecule"), f": {runs * molecules.count * each:,} samples in all"
+        effect = f"**{counted(runs, 'run')}** of {of}{f' × {each} samples' if each > 1 else ''}{total}."
         with st.container(horizontal=True, vertical_alignment="center", key="start"):
             is_pressed = st.button(self.button, type="primary", icon=":material/play_arrow:", key=self.key)
             st.markdown(effect, width="stretch")
@@ -148,10 +147,9 @@ def _choices(
 
 def sampling_words(sampling: Sampling) -> list[str]:
     """A preset's name, or the first one with what is otherwise."""
-    name = sampling_name(sampling)
+    name, usual = sampling_name(sampling), PRESETS["qwen3"]
     if name in PRESETS:
         return ["--sampling", name]
-    usual = PRESETS["qwen3"]
     changed = [name for name in FILTERS if getattr(sampling, name) != getattr(usual, name)]
     return ["--sampling", "qwen3", *(f"--{name.replace('_', '-')}={getattr(sampling, name):g}" for name in changed)]
 

@@ -74,7 +74,17 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
                 st.code(task.command, language=None, wrap_lines=True)
                 st.code("\n".join(seen.log), language=None, wrap_lines=True)
-            _buttons(store, task, seen, found)
+            if seen.has_ended:
+                _links(store, task, found)
+                st.button(
+                    "Clear", key=f"clear-{task.number}", type="tertiary", icon=":material/close:",
+                    help="Its results stay", on_click=task_queue().forget, args=(task,),
+                )  # fmt: skip
+            else:
+                st.button(
+                    "Stop", key=f"stop-{task.number}", icon=":material/stop:", disabled=seen.state == "stopping",
+                    on_click=task.stop, help="What is saved or imported stays, and runs can be resumed",
+                )  # fmt: skip
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escape_markdown(progress_words(seen)))
         if seen.error:
@@ -85,21 +95,6 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
         for log in [log for log in found.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
             st.caption(f":material/warning: {escape_markdown(log.id + ': ' + str(log.row.get('notes')))}")
-
-
-def _buttons(store: Store, task: Task, seen: TaskSnapshot, found: Brought) -> None:
-    number, is_stopping = task.number, seen.state == "stopping"
-    if seen.has_ended:
-        _links(store, task, found)
-        st.button(
-            "Clear", key=f"clear-{number}", type="tertiary", icon=":material/close:", help="Its results stay",
-            on_click=task_queue().forget, args=(task,),
-        )  # fmt: skip
-        return
-    st.button(
-        "Stop", key=f"stop-{number}", icon=":material/stop:", disabled=is_stopping, on_click=task.stop,
-        help="What is saved or imported stays, and runs can be resumed",
-    )  # fmt: skip
 
 
 def _standing(seen: TaskSnapshot, found: Brought) -> str:

@@ -197,7 +197,7 @@ def test_columns_by_hand(store: Store) -> None:
     ]
     write_run(store, "one", samples, blocks, wall_s=0.8)
     found = {name: values.tolist() for name, values in samples_of(store, store.entry("one")).columns.items()}
-    assert found.keys() == {"drift", *NAMES}
+    assert found.keys() == {"drift", "blocks", "heavy_atoms", *NAMES}
     assert {name: values[0] for name, values in found.items() if name != "rmsd_ang"} == {
         "wall_s_a_sample": pytest.approx(0.2),  # a quarter, as of all decode_s
         "tokens_a_sample": 10,
@@ -210,6 +210,8 @@ def test_columns_by_hand(store: Store) -> None:
         "strain_kcal": 2.5,
         "strain_kcal_per_atom": 0.5,
         "strain_moved_ang": 0.25,
+        "blocks": 3,
+        "heavy_atoms": 5,
         "junk_letters_share": 1,
         "junk_nonnumeric_share": 2,
         "cut_share": 1,
@@ -221,7 +223,7 @@ def test_columns_by_hand(store: Store) -> None:
     }
     known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
     assert known == {
-        *("wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
+        *("blocks", "wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
         *("junk_letters_share", "junk_nonnumeric_share", "cut_share"),
     }
     assert (found["junk_letters_share"][1], found["pass_rate"][1]) == (0, 0)

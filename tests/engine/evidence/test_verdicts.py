@@ -121,4 +121,4 @@ def test_a_damaged_file_of_claims_is_named(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "000.toml").write_text(text)
     monkeypatch.setattr(claims, "FOLDER", tmp_path)
     with pytest.raises(FileFormatError, match="000"):
-        claims.claims_of("000")
+        claims.load_claims.__wrapped__()

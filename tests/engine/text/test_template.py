@@ -85,7 +85,6 @@ def check_against_characters(template: Template, tokenizer: TextTokenizer) -> No
     assert template.free + template.copy == template.tokens == len(tokens)
     assert template.free == sum(free_per_block)
     assert template.blocks == len(free_per_block) == len(template.block_spans)
-    assert 0 <= template.boundary <= template.copy
 
 
 @pytest.mark.soak
@@ -113,7 +112,6 @@ def test_the_known_skeleton(name: str, free: int) -> None:
     template = build_template("[C]<>=[O]<>", load_tokenizer(name))
     assert (template.tokens, template.free, template.copy) == (free + 7, free, 7)
     assert template.free_per_block.tolist() == [free // 2, free // 2]
-    assert template.boundary == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -125,7 +123,7 @@ def test_the_signs_of_a_placeholder(name: str) -> None:
     assert minus_x == plain + 1  # the sign of x is a token of its own
     assert minus_y == plain  # that of y is part of the comma
     merged = build_template("[Ca++]<>", tokenizer, "-0.0,0.0,0.0")  # but for '++]', which takes '<-'
-    assert (merged.free, merged.boundary) == (plain, 1)
+    assert merged.free == plain
     assert [merged.role(position) for position in range(5)].count("BOUNDARY") == 1
 
 
