@@ -185,9 +185,9 @@ def possible_names(trace_id: str) -> list[str]:
 
 def trace_file(entry: Entry) -> tuple[str, int] | None:
     """The name and bytes of a kept file; None where there is none, or it is gone."""
-    sizes = entry.files.sizes(FILES)
-    names = [name for name in possible_names(entry.id) if name.removeprefix(f"{FILES}/") in sizes]
-    return (names[0], sizes[names[0].removeprefix(f"{FILES}/")]) if names else None
+    name = str(entry.row.get("file") or "")
+    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
+    return None if size is None else (name, size)
 
 
 def new_trace_id(name: str) -> str:
