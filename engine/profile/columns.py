@@ -105,11 +105,8 @@ def _whole(number: Mixed) -> int | None:
     """A correlation: a whole number, also as text; else none."""
     if isinstance(number, int) and 0 <= number < 2**63:
         return number
-    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 19:
-        return int(number)
-    if isinstance(number, float) and number.is_integer() and 0 <= number < 2**53:
-        return int(number)
-    return None
+    text = _label(number) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _label(value: Mixed) -> str | None:

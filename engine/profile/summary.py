@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from engine.errors import FileFormatError
+from engine.errors import FileFormatError, shown
 from engine.profile.families import SIDES, Families, short_name
 from engine.store.columns import Table
 from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -136,6 +136,8 @@ def event_table() -> Iterator[duckdb.DuckDBPyConnection]:
             yield db
         except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
             raise FileFormatError("times of this trace add up to over 292 years", "Record it again") from error
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+            raise FileFormatError(f"the trace does not fit: {shown(error, 200)}", f"Free room in {folder}") from error
 
 
 class Summary:
@@ -161,10 +163,9 @@ class Summary:
         self.db.execute(OPS, {"short": SHORT_NS})
         span = max(self.last - self.zero, 1)
         width = -(-span // BINS)  # the last bin may reach beyond the end
-        binned = {"zero": self.zero, "width": width, "until": span}
         tables = [
             self._table(TRACE_OPS, "FROM summed ORDER BY op"),
-            self._table(TRACE_TIMELINE, TIMELINE, **binned),
+            self._table(TRACE_TIMELINE, TIMELINE, zero=self.zero, width=width, until=span),
             self._table(TRACE_MARKS, MARKS, zero=self.zero, most=MOST_MARKS),
         ]
         work = {"work": "device" if "device" in self.sides else "host"}
@@ -201,9 +202,8 @@ class Summary:
                     found.append((stack[-1][1], start, min(until, stack[-1][0])))
                 stack.append((until, kind))
             if found:
-                self.db.register(
-                    "found", pa.table([*map(pa.array, zip(*found, strict=True))], ["kind", "start", "until"])
-                )
+                columns = [*map(pa.array, zip(*found, strict=True))]
+                self.db.register("found", pa.table(columns, ["kind", "start", "until"]))
                 self.db.execute("INSERT INTO holes FROM found")
 
     def _table(self, table: Table, sql: str, **asked: Any) -> tuple[Table, pa.Table]:
