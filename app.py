@@ -4,6 +4,7 @@ Streamlit loads this file twice: once as the server's ``app``, and as ``__main__
 """
 
 import atexit
+import logging
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,6 +47,8 @@ def _show() -> None:
 def _warm() -> None:
     from pages._shared.warming import warm  # imports what the server can start without
 
+    # Cached functions are called without a session here, and each call would be warned of in the terminal.
+    logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").setLevel(logging.ERROR)
     for _ in warm():
         if _ENDING.is_set():
             return

@@ -44,7 +44,7 @@ MOST_ADDRESS = 8_000  # characters of a statement, which stands in the address
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
 SQL, SAVED = "sql", "saved:"
-TEXT, FILLED, OPEN, NAME = "sql_text", "sql_filled", "sql_open", "sql_name"
+FIELD, FILLED, OPEN, NAME = "sql_field", "sql_filled", "sql_open", "sql_name"
 ASKED, RUNNING = "sql_asked", "sql_running"
 HELP = (
     "`$control`, `$tests` and `$runs` stand for the compared runs: `run_id = $control`, `run_id IN $tests`. "
@@ -70,9 +70,9 @@ def show(store: Store, ids: Sequence[str]) -> None:
             wrong = StoreError(f"there is no saved query {shown(key)}", nearest(key, list(queries)))
         text = query.sql if query else ""
     put_shown(sql=text, saved=query.key if query else None)
-    if TEXT not in st.session_state or st.session_state.get(FILLED) != text:  # a link, Back, or a query was opened
-        st.session_state[TEXT] = st.session_state[FILLED] = text
-    _form(store, queries, query)
+    if st.session_state.get(FILLED) != text:  # a link, Back, or a query was opened: a new field, that begins with it
+        st.session_state[FILLED], st.session_state[FIELD] = text, f"sql_text_{time.monotonic_ns()}"
+    _form(store, queries, query, text)
     if wrong or (wrong := st.session_state.pop("sql_wrong", None)):
         st.error(error_markdown(wrong), icon=":material/error:")
     if query and query.about:
@@ -94,7 +94,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
                 _progress(running)
 
 
-def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> None:
+def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text: str) -> None:
     """The query's name, the statement, and what is done with it."""
     st.session_state[OPEN] = query.key if query else None
 
@@ -105,12 +105,12 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             for name in ("sql_chart", "sql_x", "sql_y", "sql_colour"):
                 st.query_params.pop(name, None)
         st.query_params[SQL] = SAVED + query.key if query else text
-        st.session_state.pop(FILLED, None)  # the field is filled anew: a browser that draws the form again had it empty
         _drop()
 
     def run() -> None:
-        text = st.session_state[TEXT]
-        put(text, next((query for query in queries.values() if query.sql == text), None))
+        sql = st.session_state[st.session_state[FIELD]]
+        put(sql, next((query for query in queries.values() if query.sql == sql), None))
+        st.session_state[FILLED] = sql  # the field has it: it stays, with its cursor
 
     def opened() -> None:
         query = queries.get(st.session_state[OPEN] or "")
@@ -123,7 +123,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
             st.session_state["sql_wrong"] = error
 
     def save() -> None:
-        query = save_query(store.home, st.session_state[NAME], st.session_state[TEXT])
+        query = save_query(store.home, st.session_state[NAME], st.session_state[st.session_state[FIELD]])
         put(query.sql, query)
         st.session_state[NAME] = ""
 
@@ -140,11 +140,11 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None) -> No
         "Open a query", list(queries), None, title, key=OPEN, on_change=opened,
         placeholder="A report's table, an example, or one of yours",
     )  # fmt: skip
-    st.html("<style>.st-key-sql_text textarea { font-family: var(--st-code-font, monospace) }</style>")
+    st.html("<style>[class*='st-key-sql_text'] textarea { font-family: var(--st-code-font, monospace) }</style>")
     with st.form("sql_form", border=False):
         st.text_area(
-            "SQL statement", key=TEXT, height=190, help=HELP, placeholder="SELECT lp, wall_s FROM runs",
-            max_chars=MOST_ADDRESS,
+            "SQL statement", text, 190, MOST_ADDRESS, st.session_state[FIELD], HELP,
+            placeholder="SELECT lp, wall_s FROM runs",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="bottom", key="sql-buttons"):
             st.form_submit_button("Run", type="primary", icon=":material/play_arrow:", key="sql_run", on_click=run)

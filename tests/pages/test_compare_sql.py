@@ -73,14 +73,14 @@ def query(app: AppTest, name: str) -> str:
 @pytest.mark.parametrize("sql", ["SELECT 1 AS one", f"saved:{ready_queries()[0].key}"])
 def test_a_link_fills_in_and_starts_nothing(place: Path, sql: str) -> None:
     app = linked(sql=sql)
-    assert str(app.text_area(key="sql_text").value).startswith("SELECT") and not processes_of()
+    assert str(app.text_area[0].value).startswith("SELECT") and not processes_of()
     assert len(press(app, "sql_run").dataframe) and query(app, "sql") == sql
 
 
 def test_another_link_waits_and_what_was_run_here_comes_back(place: Path) -> None:
     app = ran(sql="SELECT 1 AS one")
     app.query_params["sql"] = "SELECT 2 AS two"
-    assert app.run().text_area(key="sql_text").value == "SELECT 2 AS two" and "Press *Run*" in words(app)
+    assert app.run().text_area[0].value == "SELECT 2 AS two" and "Press *Run*" in words(app)
     app.query_params["sql"] = "SELECT 1 AS one"
     assert list(rows(app.run())["one"]) == [1]
 
@@ -169,7 +169,7 @@ def test_ones_own_queries_are_saved_replaced_and_deleted(place: Path) -> None:
     files = store_at(place).home
     app = linked(sql="SELECT 1 AS one")
     for sql in ("SELECT 1 AS one", "SELECT 2 AS two"):
-        app.text_area(key="sql_text").set_value(sql)
+        app.text_area[0].set_value(sql)
         app.text_input(key="sql_name").set_value("first *one*")
         press(app, "sql_save")
         assert [(own.title, own.sql) for own in own_queries(files)] == [("first *one*", sql)]

@@ -105,7 +105,7 @@ class Batches:
         return cast(dict[str, object], self._random.bit_generator.state)
 
     def restore(self, state: dict[str, object]) -> None:
-        self._random.bit_generator.state = state
+        self._random.bit_generator.state = state or self._random.bit_generator.state  # a shipped model has none
 
     def _groups(self, order: NDArray[np.int64], lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Longest first, as many as fill a batch; less than half a batch at the end is not used, if it is not all."""

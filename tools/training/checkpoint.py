@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.errors import FileFormatError
+from engine.models.layout import LIVE_IDS
 from engine.user_files import parsed_json
 
 STATE = "state"
@@ -38,11 +39,12 @@ def save(path: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], dt
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights in float32, and the state."""
+    """Weights in float32, and the state; also of a shipped model, whose state is what ships of it."""
     try:
         with safe_open(path, framework="pt") as file:
-            state = parsed_json((file.metadata() or {})[STATE])
-            return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
+            about = file.metadata() or {}
+            state = parsed_json(about.get(STATE) or about["about"])
+            return {name: file.get_tensor(name).float() for name in {*file.keys()} - {LIVE_IDS}}, state
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FileFormatError(
             f"{path} is no checkpoint that can be read ({error})", "Remove it to begin anew, or bring a whole one"

@@ -59,9 +59,7 @@ def shipped_from(path: Path, packed: Path) -> Shipped:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = ToolParser(prog="python -m tools.training.ship", description="Write a checkpoint's shipped form.")
-    parser.add_argument(
-        "--checkpoint", required=True, type=Path, help="a training's checkpoint or one of its snapshots"
-    )
+    parser.add_argument("--checkpoint", required=True, type=Path, help="a training's checkpoint, or a snapshot of it")
     parser.add_argument(
         "--data", type=Path, default=cache_folder() / "packed", help="the packed corpus it was trained on"
     )

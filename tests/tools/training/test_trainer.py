@@ -19,6 +19,7 @@ from engine.errors import DriftscopeError, FileFormatError
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.models.shapes import ModelShape
+from engine.models.shipped import pack
 from engine.text.tokenizer_build import folder_of
 from tests.cli import Result
 from tests.cli import run as run_in_process
@@ -44,6 +45,7 @@ import sys
 from dataclasses import replace
 from tools.training.train import main
 from engine.models.shapes import ModelShape
+from engine.models.shipped import pack
 from tools.training.recipes import RECIPES, LossWeights, Stage
 RECIPES["demo-qwen"] = replace(RECIPES["demo-qwen"], shape={SMALL!r}, stages={STAGES!r})
 """
@@ -70,7 +72,10 @@ def training(packed: Path, folder: Path, alias: str = "demo-qwen", **options: ob
 
 def test_a_training_goes_on_from_another_recipes_checkpoint(small_packed: Path, tmp_path: Path) -> None:
     before = training(small_packed, tmp_path / "a", texts=60).run()
-    start = tmp_path / "a" / CHECKPOINT
+    start, shipped = tmp_path / "a" / CHECKPOINT, tmp_path / "shipped.safetensors"
+    shipped.write_bytes(pack(ship.shipped_from(start, small_packed)))
+    of_shipped = training(small_packed, tmp_path / "c", "demo-qwen-fixed", start=shipped)
+    assert (of_shipped.state.texts, of_shipped.state.alias) == (before.texts, "demo-qwen-fixed")
     after = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start).run()
     assert (after.alias, before.alias) == ("demo-qwen-fixed", "demo-qwen")
     assert before.texts < after.texts < 2 * before.texts + 100
