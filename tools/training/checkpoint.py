@@ -18,7 +18,6 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from engine.errors import FileFormatError
-from engine.models.layout import LIVE_IDS
 from engine.user_files import parsed_json
 
 STATE = "state"
@@ -44,7 +43,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}
             state = parsed_json(about.get(STATE) or about["about"])
-            return {name: file.get_tensor(name).float() for name in {*file.keys()} - {LIVE_IDS}}, state
+            return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FileFormatError(
             f"{path} is no checkpoint that can be read ({error})", "Remove it to begin anew, or bring a whole one"

@@ -21,6 +21,7 @@ import torch
 
 from engine.errors import DriftscopeError
 from engine.models.devices import pick_device
+from engine.models.layout import LIVE_IDS, ROWS, TAIL_ROW
 from tools.terminal import processor
 from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch
@@ -32,12 +33,8 @@ from tools.training.recipes import Recipe
 log = logging.getLogger(__name__)
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
-CHECKPOINT = "checkpoint.safetensors"
-LOG = "log.jsonl"
-SNAPSHOTS = "snapshots"
-CLIP = 1.0
-LOG_STEPS = 25
-SAVE_S = 120.0
+CHECKPOINT, LOG, SNAPSHOTS = "checkpoint.safetensors", "log.jsonl", "snapshots"
+CLIP, LOG_STEPS, SAVE_S = 1.0, 25, 120.0
 WARM_STEPS = 40
 """Steps after every start in which the learning rate rises: the optimiser's moments begin anew."""
 
@@ -184,6 +181,9 @@ class Training:
 
     def _take_up(self, path: Path) -> None:
         weights, state = checkpoint.load(path)
+        if (ids := weights.pop(LIVE_IDS, None)) is not None:  # of a shipped model: rows that it lacks begin as its tail
+            rows = dict(zip(ids.int().tolist(), weights[ROWS], strict=True))
+            weights[ROWS] = torch.stack([rows.get(id_, weights[TAIL_ROW]) for id_ in self.live.ids.tolist()])
         self.state = TrainingState(**state)
         if path == self.options.start:
             self.state.alias, self.state.recipe = self.recipe.alias, repr(self.recipe)

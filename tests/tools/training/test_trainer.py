@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from engine.errors import DriftscopeError, FileFormatError
+from engine.models.layout import ROWS
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.models.shapes import ModelShape
@@ -72,9 +73,12 @@ def training(packed: Path, folder: Path, alias: str = "demo-qwen", **options: ob
 
 def test_a_training_goes_on_from_another_recipes_checkpoint(small_packed: Path, tmp_path: Path) -> None:
     before = training(small_packed, tmp_path / "a", texts=60).run()
-    start, shipped = tmp_path / "a" / CHECKPOINT, tmp_path / "shipped.safetensors"
-    shipped.write_bytes(pack(ship.shipped_from(start, small_packed)))
-    of_shipped = training(small_packed, tmp_path / "c", "demo-qwen-fixed", start=shipped)
+    start, file = tmp_path / "a" / CHECKPOINT, tmp_path / "shipped.safetensors"
+    shipped = ship.shipped_from(start, small_packed)
+    file.write_bytes(pack(replace(shipped, live_ids=shipped.live_ids[1:], live_rows=shipped.live_rows[1:])))
+    of_shipped = training(small_packed, tmp_path / "c", "demo-qwen-fixed", start=file)
+    assert torch.equal(of_shipped.network.rows[0], of_shipped.network.tail_row), "a row that the model lacks"
+    assert torch.allclose(of_shipped.network.rows[1:], checkpoint.load(start)[0][ROWS][1:], atol=1e-3)
     assert (of_shipped.state.texts, of_shipped.state.alias) == (before.texts, "demo-qwen-fixed")
     after = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start).run()
     assert (after.alias, before.alias) == ("demo-qwen-fixed", "demo-qwen")
