@@ -22,7 +22,7 @@ from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRA
 
 BINS, MOST_GAPS, MOST_MARKS, SHORT_NS = 4096, 1_000, 100_000, 50_000
 EVENTS_A_GROUP, LOOP_ROWS = 1_000_000, 100_000
-SETTINGS = {"memory_limit": "300MB", "threads": "2"}
+SETTINGS = {"memory_limit": "300MB", "threads": "1"}
 TIMED = """
 CREATE VIEW timed AS
 SELECT e.rowid AS row, o.* EXCLUDE (op), thread, start, start + greatest(dur, 0) AS until, dur, correlation
