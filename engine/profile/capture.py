@@ -23,6 +23,7 @@ from engine.store.provenance import versions
 
 STEPS = 64
 MOST_STEPS = 10_000
+COUNTS = ("tokens", "forced_tokens", "forward_passes")
 SECONDS = ("prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s")
 
 
@@ -48,8 +49,8 @@ class Capture:
         self.captured: TraceMetadata | None = None
         self.written: list[CapturedToken] = []
         self._profile: Any = None
-        self._is_over = False
-        self._began, self._ended = Counters(), Counters()
+        self._began = Counters()
+        self._ended: Counters | None = None
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
         self._cut = self._finished = 0  # samples: of some only a part lies in the window
@@ -61,14 +62,32 @@ class Capture:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._stop(self._ended)
-        if error is None and self._profile is not None:
-            self._export()
-        self._profile = None
+        self._stop(self._began)
+        profile, self._profile = self._profile, None  # it holds all events
+        if error is not None or self._ended is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            plain = self.path.with_name(f"{self.path.name}.plain.json")
+            profile.export_chrome_trace(str(plain))
+            write_gzip(plain, self.path)
+            plain.unlink()
+        except (OSError, RuntimeError) as error:
+            raise RunError(f"{shown(self.path, 200)} cannot be written: {error}", "Choose another place") from error
+        of = {name: getattr(self._ended, name) - getattr(self._began, name) for name in (*SECONDS, *COUNTS)}
+        self.captured = TraceMetadata(
+            origin="measured",
+            samples=None if self._cut else self._finished,
+            **{name: of[name] for name in COUNTS},
+            counted_by="engine",
+            counters={name: round(of[name], 6) for name in SECONDS},
+            versions=versions(),
+            steps=self._steps,
+        )
 
     def watch(self, events: Events, counters: Counters) -> Events:
         """The same events. The profiler starts and stops between them."""
-        if self._is_over:
+        if self._ended is not None:
             yield from events
             return
         try:
@@ -93,7 +112,7 @@ class Capture:
             self._open.discard(event.sample)
             self._finished += self._is_running
         is_before = self._profile is None or passes <= self._began.forward_passes
-        if is_before or (self._is_over and passes > self._ended.forward_passes):
+        if is_before or (self._ended is not None and passes > self._ended.forward_passes):
             return
         if passes > self._pass:
             self._pass, self._steps = passes, self._steps + 1
@@ -102,7 +121,7 @@ class Capture:
 
     @property
     def _is_running(self) -> bool:
-        return self._profile is not None and not self._is_over
+        return self._profile is not None and self._ended is None
 
     def _start(self, counters: Counters) -> None:
         """Imports torch late: it takes seconds, and is loaded already where something is generated."""
@@ -120,30 +139,6 @@ class Capture:
         self._profile.start()
 
     def _stop(self, counters: Counters) -> None:
-        if not self._is_running:
-            return
-        self._is_over = True
-        self._ended, self._cut = replace(counters), self._cut + len(self._open)
-        self._profile.stop()
-
-    def _export(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            plain = self.path.with_name(f"{self.path.name}.plain.json")
-            self._profile.export_chrome_trace(str(plain))
-            write_gzip(plain, self.path)
-            plain.unlink()
-        except (OSError, RuntimeError) as error:
-            raise RunError(f"{shown(self.path, 200)} cannot be written: {error}", "Choose another place") from error
-        began, ended = self._began, self._ended
-        self.captured = TraceMetadata(
-            origin="measured",
-            samples=None if self._cut else self._finished,
-            tokens=ended.tokens - began.tokens,
-            forced_tokens=ended.forced_tokens - began.forced_tokens,
-            forward_passes=ended.forward_passes - began.forward_passes,
-            counted_by="engine",
-            counters={name: round(getattr(ended, name) - getattr(began, name), 6) for name in SECONDS},
-            versions=versions(),
-            steps=self._steps,
-        )
+        if self._is_running:
+            self._ended, self._cut = replace(counters), self._cut + len(self._open)
+            self._profile.stop()

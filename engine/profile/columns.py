@@ -1,7 +1,7 @@
-"""The events of a trace as columns of numbers, in memory while a file is read.
+"""The events of a trace as rows of numbers, in a database of their own while a file is read.
 
-Names, streams and devices are stored once, as an *operation*; an event is 32 bytes. Times are whole nanoseconds from
-the trace's own zero. An event with an implausible time keeps its duration only: it is in every sum, and in no timeline.
+Names, streams and devices are stored once, as an *operation*. Times are whole nanoseconds. An event with an implausible
+time keeps its duration only: it is in every sum, and in no timeline.
 """
 
 from __future__ import annotations
@@ -9,47 +9,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
+import duckdb
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from engine.errors import FileFormatError
 from engine.profile.events import AnyEvent, Mixed
 
-Ints = npt.NDArray[np.int64]
-NOWHERE = int(np.iinfo(np.int64).min)
-"""The time of an event that has none."""
-NONE = -1
 MOST_NS = 2.0**62
 MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobytes until it is stored
 TIMED, KINDS = "X", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
-
-
-class Operation(NamedTuple):
-    """What makes events one operation."""
-
-    category: str
-    name: str
-    stream: str | None
-    device: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class EventColumns:
-    """All events with a duration, in the order of the file."""
-
-    operations: Sequence[Operation]
-    op: npt.NDArray[np.int32]
-    thread: npt.NDArray[np.int32]
-    start_ns: Ints
-    dur_ns: Ints
-    correlation: Ints
-
-    def __len__(self) -> int:
-        return len(self.op)
 
 
 class Numbering(dict[Any, int]):
@@ -60,13 +33,15 @@ class Numbering(dict[Any, int]):
         return number
 
 
-@dataclass(slots=True)
 class EventCollector:
-    # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
-    counts: Counter[str] = field(default_factory=Counter)
-    _operations: Numbering = field(default_factory=Numbering)
-    _threads: Numbering = field(default_factory=Numbering)
-    _parts: list[tuple[npt.NDArray[Any], ...]] = field(default_factory=list)
+    """Fills ``events`` of a database, and in the end ``ops``."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self.db = db
+        # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
+        self.counts: Counter[str] = Counter()
+        self._operations, self._threads = Numbering(), Numbering()
+        db.execute("CREATE TABLE events (op INTEGER, thread INTEGER, start BIGINT, dur BIGINT, correlation BIGINT)")
 
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
@@ -74,43 +49,34 @@ class EventCollector:
             if kind != TIMED:
                 self.counts[KINDS.get(kind, "other")] += number
         timed = [event for event in events if event.ph == TIMED]
-        if not timed:
-            return 0
-        dur_ns = _nanoseconds([event.dur for event in timed])
-        start_ns = _nanoseconds([event.ts for event in timed])
-        is_unknown = dur_ns == NOWHERE
-        self.counts["no_duration"] += int(is_unknown.sum())
-        dur_ns[is_unknown] = 0
-        self.counts["negative"] += int((dur_ns < 0).sum())
-        self.counts["no_time"] += int((start_ns == NOWHERE).sum())
+        start, dur = _nanoseconds([event.ts for event in timed]), _nanoseconds([event.dur for event in timed])
+        negative = pc.sum(pc.less(dur, 0)).as_py() or 0
+        self.counts.update(no_duration=dur.null_count, no_time=start.null_count, negative=negative)
         operations, threads = self._operations, self._threads
         if len(operations) > MOST_OPERATIONS:
             what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
             raise FileFormatError(what, "Record names without numbers in them")
-        self._parts.append((
-            np.array([operations[_key(event)] for event in timed], np.int32),
-            np.array([threads[event.pid, event.tid] for event in timed], np.int32),
-            start_ns,
-            dur_ns,
-            np.array([NONE if event.args is None else _whole(event.args.correlation) for event in timed], np.int64),
-        ))  # fmt: skip
+        correlations = [None if event.args is None else _whole(event.args.correlation) for event in timed]
+        columns = {
+            "op": pa.array([operations[_key(event)] for event in timed], pa.int32()),
+            "thread": pa.array([threads[event.pid, event.tid] for event in timed], pa.int32()),
+            "start": start,
+            "dur": pc.fill_null(dur, 0),
+            "correlation": pa.array(correlations, pa.int64()),
+        }
+        self.db.register("batch", pa.table(columns))
+        self.db.execute("INSERT INTO events FROM batch")
         return len(timed)
 
-    def columns(self) -> EventColumns:
-        """All events. The collector is empty then: memory is freed column by column."""
-        parts, self._parts = self._parts, []
-        columns: list[Any] = [list(column) for column in zip(*parts, strict=True)]
-        del parts
-        for number, pieces in enumerate(columns):
-            columns[number] = np.concatenate(pieces)
-        merged = Numbering()  # ``7``, ``7.0`` and ``"7"`` are one stream
-        numbers = np.array(
-            [merged[Operation(category, name, _label(stream), _label(device))]
-             for category, name, stream, device in self._operations], np.int32,
-        )  # fmt: skip
-        if not columns:
-            return EventColumns([], *(np.empty(0, kind) for kind in (np.int32, np.int32, *[np.int64] * 3)))
-        return EventColumns(list(merged), numbers[columns[0]], *columns[1:])
+    def finish(self) -> None:
+        """``kind`` numbers what is one operation: ``7``, ``7.0`` and ``"7"`` are one stream."""
+        kinds, rows = Numbering(), []
+        for (category, name, *places), op in self._operations.items():
+            stream, device = map(_label, places)
+            row = {"category": category, "name": name, "stream": stream, "device": device}
+            rows.append({"op": op, "kind": kinds[tuple(row.values())], **row})
+        self.db.register("batch", pa.Table.from_pylist(rows))
+        self.db.execute("CREATE TABLE ops AS FROM batch")
 
 
 def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
@@ -118,33 +84,29 @@ def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
     return (event.cat, event.name, None, None) if args is None else (event.cat, event.name, args.stream, args.device)
 
 
-def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> Ints:
-    """Whole nanoseconds, rounded; NOWHERE where there is no time, or an implausible one."""
+def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> pa.Array:
+    """Whole nanoseconds, rounded; null where there is no time, or an implausible one."""
     if any(isinstance(one, Decimal) for one in times_us):
-        return np.array([_exact(one) for one in times_us], np.int64)
+        return pa.array([_exact(one) for one in times_us], pa.int64())
     values = np.array([math.nan if one is None else one for one in times_us], np.float64)
     is_known = np.abs(values) < MOST_NS / 1000  # NaN is not
     known = np.where(is_known, values, 0)
     whole = np.floor(known)  # apart, since a product would be rounded once more
-    found = whole.astype(np.int64) * 1000 + np.rint((known - whole) * 1000).astype(np.int64)
-    return np.where(is_known, found, NOWHERE)
+    return pa.array(whole.astype(np.int64) * 1000 + np.rint((known - whole) * 1000).astype(np.int64), mask=~is_known)
 
 
-def _exact(time_us: float | Decimal | None) -> int:
+def _exact(time_us: float | Decimal | None) -> int | None:
     if time_us is None or not Decimal(time_us).is_finite() or not -MOST_NS / 1000 < time_us < MOST_NS / 1000:
-        return NOWHERE
+        return None
     return round(time_us * 1000)
 
 
-def _whole(number: Mixed) -> int:
+def _whole(number: Mixed) -> int | None:
     """A correlation: a whole number, also as text; else none."""
     if isinstance(number, int) and 0 <= number < 2**63:
         return number
-    if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 19:
-        return int(number)
-    if isinstance(number, float) and number.is_integer() and 0 <= number < 2**53:
-        return int(number)
-    return NONE
+    text = _label(number) or ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _label(value: Mixed) -> str | None:

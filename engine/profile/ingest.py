@@ -1,8 +1,8 @@
 """A trace's file made into an entry of the store: streamed, summed, joined, and never held whole.
 
 Chrome traces of torch.profiler, plain or gz, and tables made of one (``engine.profile.tables``). Oddities of a file
-that could be handled are stored as warnings; what would make a sum wrong is an error. Memory grows by about 40 bytes
-per event with a duration: 7 million events take half a gigabyte, the process included.
+that could be handled are stored as warnings; what would make a sum wrong is an error. Memory is bounded: 7 million
+events take half a gigabyte, the process included, and longer traces spill to disk.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from engine.decode.phases import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.words import counted
-from engine.profile.columns import EventCollector, EventColumns
+from engine.profile.columns import EventCollector
 from engine.profile.events import TraceFile
 from engine.profile.families import load_families
-from engine.profile.summary import Summariser
+from engine.profile.summary import Summary, event_table
 from engine.profile.tables import looks_like_a_table, read_table
 from engine.store.entries import Entry
 from engine.store.schema import RUN
@@ -69,9 +71,11 @@ class TraceMetadata:
         return row | {"versions": self.versions or None, **counts} | ({"counted_by": self.counted_by} if counts else {})
 
 
-def read_trace(path: Path, say: Progress = lambda *_: None) -> tuple[EventColumns, Counter[str], TraceFile]:
-    """All events with a duration."""
-    collector, events = EventCollector(), 0
+def read_trace(
+    db: duckdb.DuckDBPyConnection, path: Path, say: Progress = lambda *_: None
+) -> tuple[Counter[str], TraceFile]:
+    """All events with a duration, into the database."""
+    collector, events = EventCollector(db), 0
     with open_file(path) as file:
         trace = TraceFile(path, file)
         for batch in trace.events():
@@ -79,7 +83,8 @@ def read_trace(path: Path, say: Progress = lambda *_: None) -> tuple[EventColumn
             say(events, trace.share)
     if not events:
         raise FileFormatError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
-    return collector.columns(), collector.counts, trace
+    collector.finish()
+    return collector.counts, trace
 
 
 def add_trace(
@@ -107,59 +112,60 @@ def add_trace(
     if looks_like_a_table(path):
         table, figures = read_table(path, trace_id, families)
         return write_entry(store.home, TRACE, trace_id, row | figures, [table])
-    columns, counts, file = read_trace(path, say)
-    summariser = Summariser(columns, families)
-    figures, tables, order = summariser.summary(trace_id)
-    odd = {
-        "with only a begin or an end: left out": counts["pair"],
-        "without a readable duration: calls of no time": counts["no_duration"],
-        "with a negative duration: in the sums as it is": counts["negative"],
-        "without a readable time: in the sums, not in the timeline": counts["no_time"],
-        "in invalid JSON: read leniently": file.lenient,
-    }
-    warnings = [f"{counted(count, 'event')} {what}" for what, count in odd.items() if count]
-    # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.
-    if not {"device", "host"} & set(summariser.sides):
-        warnings.append("no work is in it: neither kernels nor operators")
-    elif "device" not in summariser.sides and any(
-        one.category.casefold().startswith(OF_DEVICES) for one in summariser.operations
-    ):
-        warnings.append("no work of a device is in it: its figures are of operators on the CPU")
-    if metadata.written:  # what the steps wrote, where each step has its mark
-        marks = tables.get(TRACE_MARKS.name)
-        marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
-        if marked == metadata.steps:
-            steps = [{"trace_id": trace_id, **step} for step in metadata.written]
-            tables = {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(steps)}
-        else:
-            warnings.append(f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out")
-    devices = file.head.get("deviceProperties")
-    named = [one.get("name") for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
-    kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
-    device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
-    events = summariser.events(trace_id, order) if with_events else iter(())
-    row |= figures | {
-        "form": "events",
-        "device": device.encode("utf-8", "replace").decode() or None,
-        "is_complete": True,
-        "flows": counts["flow"],
-        "others": counts["other"],
-        "warnings": "\n".join(warnings) or None,
-    }
-    if keep_file:
-        with path.open("rb") as source:
-            row["file"] = possible_names(trace_id)[source.read(2) == b"\x1f\x8b"]
-            source.seek(0)
-            with store.home.writing(row["file"]) as target:
-                shutil.copyfileobj(source, target, 1024 * 1024)
-    try:
-        groups = chain([tables], ({TRACE_EVENTS.name: some} for some in events))
-        return write_entry(store.home, TRACE, trace_id, row, groups)
-    except BaseException:
+    with event_table() as db:
+        counts, file = read_trace(db, path, say)
+        summariser = Summary(db, trace_id, families)
+        figures, tables = summariser.summary()
+        odd = {
+            "with only a begin or an end: left out": counts["pair"],
+            "without a readable duration: calls of no time": counts["no_duration"],
+            "with a negative duration: in the sums as it is": counts["negative"],
+            "without a readable time: in the sums, not in the timeline": counts["no_time"],
+            "in invalid JSON: read leniently": file.lenient,
+        }
+        warnings = [f"{counted(count, 'event')} {what}" for what, count in odd.items() if count]
+        # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.
+        if not {"device", "host"} & set(summariser.sides):
+            warnings.append("no work is in it: neither kernels nor operators")
+        elif "device" not in summariser.sides and any(
+            one["category"].casefold().startswith(OF_DEVICES) for one in summariser.operations
+        ):
+            warnings.append("no work of a device is in it: its figures are of operators on the CPU")
+        if metadata.written:  # what the steps wrote, where each step has its mark
+            marks = tables.get(TRACE_MARKS.name)
+            marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
+            if marked == metadata.steps:
+                steps = [{"trace_id": trace_id, **step} for step in metadata.written]
+                tables = {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(steps)}
+            else:
+                warnings.append(f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out")
+        devices = file.head.get("deviceProperties")
+        named = [one.get("name") for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
+        kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
+        device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
+        events = summariser.events() if with_events else iter(())
+        row |= figures | {
+            "form": "events",
+            "device": device.encode("utf-8", "replace").decode() or None,
+            "is_complete": True,
+            "flows": counts["flow"],
+            "others": counts["other"],
+            "warnings": "\n".join(warnings) or None,
+        }
         if keep_file:
-            with contextlib.suppress(DriftscopeError):
-                store.home.remove(row["file"])
-        raise
+            with path.open("rb") as source:
+                row["file"] = possible_names(trace_id)[source.read(2) == b"\x1f\x8b"]
+                source.seek(0)
+                with store.home.writing(row["file"]) as target:
+                    shutil.copyfileobj(source, target, 1024 * 1024)
+        try:
+            groups = chain([tables], ({TRACE_EVENTS.name: some} for some in events))
+            return write_entry(store.home, TRACE, trace_id, row, groups)
+        except BaseException:
+            if keep_file:
+                with contextlib.suppress(DriftscopeError):
+                    store.home.remove(row["file"])
+            raise
 
 
 def remove_trace(store: Store, id_: str) -> str:
@@ -179,9 +185,9 @@ def possible_names(trace_id: str) -> list[str]:
 
 def trace_file(entry: Entry) -> tuple[str, int] | None:
     """The name and bytes of a kept file; None where there is none, or it is gone."""
-    sizes = entry.files.sizes(FILES)
-    names = [name for name in possible_names(entry.id) if name.removeprefix(f"{FILES}/") in sizes]
-    return (names[0], sizes[names[0].removeprefix(f"{FILES}/")]) if names else None
+    name = str(entry.row.get("file") or "")
+    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
+    return None if size is None else (name, size)
 
 
 def new_trace_id(name: str) -> str:

@@ -27,13 +27,11 @@ _BLOCKS = "SELECT * FROM blocks WHERE sample_id IN (SELECT unnest($ids)) ORDER B
 
 def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
     """Rows of ``trace_steps`` without the trace_id; without an alignment only what was written."""
-    known = {
-        sample: {row.pos: _known(row, alignment) for row in alignment.rows if row.pos is not None}
-        for sample, alignment in alignments.items()
-    }
+    known = {(sample, row.pos): _known(row, of) for sample, of in alignments.items() for row in of.rows}
     end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
     return [
-        one._asdict() | (known[one.sample_id].get(one.pos, end) if one.sample_id in known else {}) for one in written
+        one._asdict() | (known.get((one.sample_id, one.pos), end) if one.sample_id in alignments else {})
+        for one in written
     ]
 
 

@@ -1,4 +1,4 @@
-"""Traces of the store as questions read them: one row of sums per family, and what to know before any figure.
+"""Traces of the store as questions read them: sums per family, passes, and what to know before any figure.
 
 Work is what devices did, or where a trace has no device, what operators did without those inside them. What a trace
 does not know is None, never 0. Ratios are test over control; a trace alone is its own test.
@@ -10,6 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from engine.decode.phases import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
 from engine.store.entries import Entry, entry_names
@@ -24,6 +28,17 @@ SQL = """
 SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
        sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
 FROM trace_ops GROUP BY ALL ORDER BY trace_id, side, family
+"""
+OUTSIDE = "outside the passes"
+PHASES = ("template", "prefill", "forward", "constraint", "sample", "other", OUTSIDE)
+NAMES = {f"{PREFIX}decode": "forward"} | {f"{PREFIX}{name}": name for name in PHASES[:5]}
+# Late in a long trace, a float may not tell a mark's end from its start: such a mark takes no time. What plain
+# `generate` does between its marks is inside of a decode that is outside of the pass, so passes come first.
+MARKS = """
+SELECT name, start_us, dur_us FROM trace_marks
+WHERE family = $family AND start_us + dur_us > start_us AND list_contains($names, name)
+    AND thread IN (SELECT thread FROM trace_marks WHERE family = $family AND name = $step)
+ORDER BY name <> $step, start_us, dur_us DESC
 """
 
 
@@ -118,6 +133,32 @@ def incomparable(control: Trace, test: Trace) -> str:
         reported = control.name if test.is_whole else test.name
         return f"Not comparable as a whole: {reported} is a report's, which names some operations only."
     return ""
+
+
+class Passes(NamedTuple):
+    """The passes of a captured generation. Time is cut into pieces, each of the innermost mark that covers it."""
+
+    marks: Sequence[Mapping[str, Any]]  # one for each pass: start_us, dur_us
+    bounds_us: npt.NDArray[np.float64]  # [pieces + 1]
+    phase: npt.NDArray[np.int64]  # [pieces], of PHASES; what no mark covers inside of a pass is other
+    us: npt.NDArray[np.float64]  # [passes + 1, PHASES], the last row is what is outside of all
+
+
+def passes_of(store: Store, entry: Entry, family: str = "annotation") -> Passes:
+    """``family`` gpu_annotation: as a device has the marks. The host's are the time to launch work of a device."""
+    asked = {"family": family, "names": [STEP, *NAMES], "step": STEP}
+    marks = store.table(MARKS, asked, of=[entry.id]).to_pylist()
+    ends = np.array([(row["start_us"], row["start_us"] + row["dur_us"]) for row in marks]).reshape(-1, 2).round(3)
+    bounds = np.unique(ends)
+    phase, number = (np.full(max(0, len(bounds) - 1), none) for none in (PHASES.index(OUTSIDE), -1))
+    for place, (row, (first, last)) in enumerate(zip(marks, np.searchsorted(bounds, ends), strict=True)):
+        phase[first:last] = PHASES.index(NAMES.get(row["name"], "other"))
+        if row["name"] == STEP:
+            number[first:last] = place
+    steps = [row for row in marks if row["name"] == STEP]
+    us = np.zeros((len(steps) + 1, len(PHASES)))
+    np.add.at(us, (number, phase), np.diff(bounds))
+    return Passes(steps, bounds, phase, us)
 
 
 def cautions(control: Trace, test: Trace) -> Iterator[str]:

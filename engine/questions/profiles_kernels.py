@@ -84,9 +84,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows: list[dict[str, Any]] = []
     for found in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
         one, other = (Totals(found.pop(f"calls_{s}"), found.pop(f"us_{s}")) for s in ("control", "test"))
-        change = "gone" if not other.calls else "added" if not one.calls else "grown"
-        if one.calls and other.calls:
-            change = "same" if one.calls == other.calls else "grown" if other.calls > one.calls else "shrunk"
+        moved = "grown" if other.calls > one.calls else "shrunk" if other.calls < one.calls else "same"
+        change = "gone" if not other.calls else "added" if not one.calls else moved
         rows.append({**found, "change": change, **pair_row(one, other, {})})
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
     column = "calls" if options["by"] == "calls" else "total_us"

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from engine.figures.words import listed, microseconds, number, percent
-from engine.profile.phases import mean_us, steps_of
+from engine.profile.traces import PHASES, passes_of
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
@@ -37,6 +39,11 @@ CHARTS = (
     Chart("bars", "ms", "state", "by_state", colour="phase", split="name", hover=("state", "phase", "ms", "passes")),
 )
 TABLES = ("states",)
+WRITTEN = """
+SELECT step, CASE WHEN bool_or(mark = 'junk') THEN 'junk' WHEN bool_or(mark = 'cut') THEN 'cut'
+                  WHEN bool_or(mark IS NULL) THEN 'unknown' ELSE 'normal' END AS state
+FROM trace_steps GROUP BY step
+"""
 LEAST_AFTER = 0.001  # of a trace: most end with their last pass
 ROUNDING_US = 1.0
 
@@ -48,26 +55,37 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     by_state: list[dict[str, Any]] = []
     runs, names = {entry.id: entry.row for entry in store.found().entries}, entry_names(entries)
     for entry in entries:
-        (steps, template_us, why), name = steps_of(store, entry), names[entry.id]
-        around.append({"name": name, "why": why})
-        if not steps:
+        passes, name = passes_of(store, entry), names[entry.id]
+        if not (count := len(passes.marks)):
+            why = "it has no marks of passes: it was not captured here, or by a backend without separate passes"
+            around.append({"name": name, "why": why})
             continue
-        means, before, until = mean_us(steps), steps[0].start_us, steps[-1].start_us + steps[-1].dur_us
-        in_passes = sum(step.dur_us for step in steps)
+        written = {row["step"]: row["state"] for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
+        state = np.array([written.get(step, "unknown") for step in range(count)])
+
+        def means(chosen: Any, us: Any = passes.us[:count]) -> dict[str, float]:
+            return {phase: mean for phase, mean in zip(PHASES, us[chosen].mean(axis=0).tolist(), strict=True) if mean}
+
+        first, last = passes.marks[0], passes.marks[-1]
+        before, until = first["start_us"], last["start_us"] + last["dur_us"]
+        in_passes, whole = sum(mark["dur_us"] for mark in passes.marks), means(state != "")
+        templates = passes.us[:, PHASES.index("template")].sum().item() or None
         has_lp = (runs.get(str(entry.row.get("run_id"))) or {}).get("lp") != "none"
-        has_marks = template_us is not None or "constraint" in means
-        around[-1] |= {"in_passes": in_passes, "before": before, "between": until - before - in_passes,
-                       "after": (entry.row.get("span_us") or 0.0) - until, "templates": template_us,
-                       "is_without_lp": has_marks and not has_lp}  # fmt: skip
-        whole = sum(means.values())
-        rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / whole if whole else None,
-                  "passes": len(steps)} for phase, us in means.items()]  # fmt: skip
-        for state, words in STATES.items():
-            if chosen := [step for step in steps if step.state == state]:
-                row = {"name": name, "state": words, "passes": len(chosen)}
-                means = mean_us(chosen)
-                states.append(row | {"of": len(steps), "mean_us": sum(means.values())})
-                by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in means.items()]
+        around.append({
+            "name": name,
+            "why": "which tokens of its passes are junk is not known" if (state == "unknown").all() else "",
+            "in_passes": in_passes, "before": before, "between": until - before - in_passes,
+            "after": (entry.row.get("span_us") or 0.0) - until, "templates": templates,
+            "is_without_lp": (templates is not None or "constraint" in whole) and not has_lp,
+        })  # fmt: skip
+        rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / sum(whole.values()),
+                  "passes": count} for phase, us in whole.items()]  # fmt: skip
+        for key, words in STATES.items():
+            if (state == key).any():
+                some = means(state == key)
+                row = {"name": name, "state": words, "passes": int((state == key).sum())}
+                states.append(row | {"of": count, "mean_us": sum(some.values())})
+                by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in some.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
     columns = ["name", "why", "in_passes", "before", "between", "after", "templates", "is_without_lp"]
     return {

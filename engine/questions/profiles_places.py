@@ -13,10 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from engine.decode.phases import STEP
 from engine.figures.words import listed, microseconds, number, signed_microseconds
-from engine.profile.phases import NAMES, OTHER, marks_of
-from engine.profile.traces import WINDOW
+from engine.profile.traces import OUTSIDE, PHASES, WINDOW, passes_of
 from engine.questions.question import Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
@@ -24,14 +22,13 @@ from engine.store.store import Store
 TITLE = "In which part of a pass?"
 OF = Of("trace", least=1, most=2)
 OPTIONS = ()
-OUTSIDE = "outside the passes"
 PLACES = {
     "forward": "the forward pass itself",
     "prefill": "the pass over the prompts",
     "constraint": "the LP",
     "sample": "drawing tokens",
     "template": "making templates",
-    OTHER: "the rest of the pass",
+    "other": "the rest of the pass",
     OUTSIDE: OUTSIDE,
 }
 COLUMNS = {
@@ -77,34 +74,27 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     """Work per step by place and family; empty where the trace has no marks of steps or no time."""
     bins = store.table(BINS, of=[entry.id])
     sides = store.table("SELECT DISTINCT side FROM trace_timeline", of=[entry.id])["side"].to_pylist()
-    marks = marks_of(store, entry, "gpu_annotation" if "device" in sides else "annotation")
-    spans = [row for row in marks if row["name"] == STEP]
-    if not spans or not bins.num_rows:
+    passes = passes_of(store, entry, "gpu_annotation" if "device" in sides else "annotation")
+    if not passes.marks or not bins.num_rows:
         return {}
     width = float(bins["width_us"][0].as_py())
     bin_of = bins["bin"].to_numpy()
     span_us = entry.row.get("span_us") or 0.0
     edges = np.arange(max(int(bin_of.max()) + 1, int(np.ceil(span_us / width))) + 1) * width  # [bins + 1]
     edges[-1] = max(span_us, edges[-2] + width / 1e3)
-    # Segments between all ends of marks; where marks lie inside of one another, the one that begins last counts.
-    bounds = np.unique([end for row in marks for end in (row["start_us"], row["start_us"] + row["dur_us"])])
-    places = np.full(len(bounds) - 1, OUTSIDE, dtype=object)
-    for row in (*spans, *(row for row in marks if row["name"] != STEP)):
-        first, last = np.searchsorted(bounds, [row["start_us"], row["start_us"] + row["dur_us"]])
-        places[first:last] = NAMES.get(row["name"], OTHER)
-    shares = {}  # [bins] by place: of each bin's time
-    for place in sorted(set(places) - {OUTSIDE}):
-        passed = np.concatenate([[0.0], np.cumsum(np.where(places == place, np.diff(bounds), 0.0))])
-        shares[place] = np.diff(np.interp(edges, bounds, passed)) / np.diff(edges)
-    shares[OUTSIDE] = np.clip(1 - sum(shares.values()), 0.0, 1.0)
-    families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
-    found = {}
+    us = np.where(passes.phase[:, None] == np.arange(len(PHASES)), np.diff(passes.bounds_us)[:, None], 0.0)
+    passed = np.vstack([np.zeros(len(PHASES)), np.cumsum(us, axis=0)])  # [pieces + 1, PHASES]
+    shares = [np.diff(np.interp(edges, passes.bounds_us, some)) / np.diff(edges) for some in passed.T[:-1]]
+    of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
+    families, busy_us, found = (
+        np.array(bins["family"].to_pylist()),
+        bins["busy_us"].to_numpy(),
+        dict[tuple[str, str], float](),
+    )
     for family in dict.fromkeys(families.tolist()):
         mine = families == family
-        for place, share in shares.items():
-            time_us = float(busy_us[mine] @ share[bin_of[mine]]) / len(spans)
-            if time_us > 1e-9:  # else what rounding left
-                found[place, family] = time_us
+        times = (of_bins[:, bin_of[mine]] @ busy_us[mine] / len(passes.marks)).tolist()
+        found |= {(place, family): us for place, us in zip(PHASES, times, strict=True) if us > 1e-9}  # else rounding
     return found
 
 

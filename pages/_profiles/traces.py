@@ -31,18 +31,17 @@ Three ways to get a first trace:
 - Import a file of torch's profiler: `.venv/bin/python -m engine trace add trace.json.gz`
 - Import or record one below, under *Traces*.
 """
-Runs = Mapping[str, Mapping[str, Any]]
-"""Rows of runs by their ids, to which traces may belong."""
 
 
-def trace_picker(runs: Runs) -> Picker:
+def trace_picker(runs: Mapping[str, Mapping[str, Any]]) -> Picker:
+    """``runs``: rows of those to which traces may belong, by id."""
     default = partial(default_choice, runs=runs)
     return Picker(
         TRACE, "trace", "control", "test", 2, partial(_cells, runs=runs), _columns(), default, entry_names, EMPTY
     )
 
 
-def _cells(entry: Entry, runs: Runs) -> dict[str, Any]:
+def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     row = entry.row
     model, lp = model_and_lp(entry, runs)
     run_id, busy, idle = str(row.get("run_id") or ""), row.get("busy_us"), row.get("idle_us")
@@ -83,13 +82,13 @@ def _columns() -> dict[str, Any]:
     }
 
 
-def model_and_lp(entry: Entry, runs: Runs) -> tuple[str, str]:
+def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
     """Of the run that a trace belongs to; empty where the store does not have it."""
     run = runs.get(str(entry.row.get("run_id")), {})
     return model_name(run), str(run.get("lp") or "")
 
 
-def default_choice(entries: Sequence[Entry], runs: Runs) -> list[Entry]:
+def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
     """The newest captured trace of a run without an LP, and beside it the newest of the same model under one.
 
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
@@ -136,14 +135,13 @@ def _import_options(store: Store) -> list[str]:
         format_func=lambda id_: f"{id_} · {visible_text(run_title(runs[id_]))[:90]}",
     )  # fmt: skip
     words = [f"--run={run}"] if run else []
-    flags = []
     with st.container(horizontal=True, key="trace-options"):
         for name, text, help_ in (
             ("keep", "Keep the file", "With the store’s entries, so that it can be downloaded for Perfetto"),
             ("events", "Keep every event", "For single events in the timeline and in SQL; about 10 bytes per event"),
         ):
             if st.checkbox(text, key=f"trace_{name}", bind="query-params", help=help_):
-                flags.append(f"--{name}")
+                words.append(f"--{name}")
     with st.expander("What it covers", icon=":material/straighten:"):
         st.caption("For figures per token, per sample and per pass. A trace that belongs to a run takes the run’s.")
         spots = zip(st.columns(3), ("tokens", "samples", "passes"), strict=True)
@@ -153,7 +151,7 @@ def _import_options(store: Store) -> list[str]:
                 text, 1, MOST_COUNT, None, key=f"trace_{name}", bind="query-params", placeholder="not known"
             )
             words += [] if count is None else [f"--{name}", str(int(count))]
-    return words + flags
+    return words
 
 
 def _window() -> tuple[list[str], str]:

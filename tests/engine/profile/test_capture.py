@@ -14,10 +14,10 @@ from engine.decode.phases import phase
 from engine.decode.steps import Counters, Step, Stop
 from engine.errors import RunError
 from engine.profile.capture import Capture
-from engine.profile.ingest import read_trace
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.cli import run, run_json
+from tests.engine.profile.test_reading import read
 from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "60", "--seed", "3")
@@ -57,7 +57,7 @@ def test_a_run_keeps_its_trace(place: Path) -> None:
     assert 0 < trace["forced_tokens"] < trace["tokens"]
     assert set(json.loads(trace["counters"])) == {"prefill_s", "forward_s", "constraint_s", "sampling_s", "decode_s"}
     kept = place / trace["file"]
-    assert kept.is_file() and len(read_trace(kept)[0]) == trace["events"]
+    assert kept.is_file() and len(read(kept).rows) == trace["events"]
     families = {one["family"] for one in Store.open().rows("SELECT family FROM trace_ops WHERE side = 'host'")}
     assert {"gemm", "attention", "index"} <= families
 

@@ -12,12 +12,12 @@ import pytest
 from engine.errors import FileFormatError
 from engine.profile import columns
 from engine.profile import events as reader
-from engine.profile.ingest import add_trace, read_trace
+from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
-from tests.engine.profile.test_reading import one
+from tests.engine.profile.test_reading import one, read
 
 
 def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
@@ -52,15 +52,15 @@ def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
 )
 def test_what_is_no_trace_is_named(tmp_path: Path, content: bytes, word: str) -> None:
     with pytest.raises(FileFormatError, match=word) as raised:
-        read_trace(file_of(tmp_path, content))
+        read(file_of(tmp_path, content))
     assert "\n" not in str(raised.value)
     with pytest.raises(FileFormatError):
-        read_trace(file_of(tmp_path, gzip.compress(content), "t.json.gz"))
+        read(file_of(tmp_path, gzip.compress(content), "t.json.gz"))
 
 
 def test_a_file_that_is_not_there() -> None:
     with pytest.raises(FileFormatError, match="cannot be read: No such file"):
-        read_trace(Path("/nowhere/at/all.json"))
+        read(Path("/nowhere/at/all.json"))
 
 
 @pytest.mark.parametrize("opener", ["isal", "gzip"])
@@ -79,18 +79,18 @@ def test_gzip_that_is_cut_or_damaged(
     else:
         content[place] ^= 0x55
     with pytest.raises(FileFormatError, match=word):
-        read_trace(file_of(tmp_path, bytes(content), "t.json.gz"))
+        read(file_of(tmp_path, bytes(content), "t.json.gz"))
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("inflate")]
 
 
 def test_several_gzip_streams_in_a_row_are_one_text(tmp_path: Path) -> None:
     text = json.dumps([one()] * 3).encode()
     path = file_of(tmp_path, gzip.compress(text[:20]) + gzip.compress(text[20:]), "t.json.gz")
-    assert len(read_trace(path)[0]) == 3
+    assert len(read(path).rows) == 3
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
-    assert len(read_trace(file_of(tmp_path, b"\xef\xbb\xbf" + json.dumps([one()]).encode()))[0]) == 1
+    assert len(read(file_of(tmp_path, b"\xef\xbb\xbf" + json.dumps([one()]).encode())).rows) == 1
 
 
 def test_what_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,18 +98,18 @@ def test_what_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(columns, "MOST_OPERATIONS", 3)
     with pytest.raises(FileFormatError, match="an event of over"):
-        read_trace(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
+        read(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
     with pytest.raises(FileFormatError, match="no array of traceEvents"):
-        read_trace(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
+        read(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
     with pytest.raises(FileFormatError, match="over 3 operations"):
-        read_trace(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(99)]).encode()))
+        read(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(99)]).encode()))
 
 
 def test_deep_nesting_does_not_break_it(tmp_path: Path) -> None:
     deep = "[" * 5_000 + "]" * 5_000
     content = f'[{{"ph": "X", "dur": 1, "args": {{"a": {deep}}}}}]'.encode()
     with pytest.raises(FileFormatError, match="does not read"):
-        read_trace(file_of(tmp_path, content))
+        read(file_of(tmp_path, content))
 
 
 def test_durations_that_no_number_holds_are_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store, damaged_parts
 from engine.store.trace_schema import TRACE
+from tests.engine.profile.made_events import event
 from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
 
 
@@ -34,10 +35,6 @@ def trace_of(tmp_path: Path, events: list[dict[str, Any]], **around: Any) -> Pat
     path = tmp_path / "t.json"
     path.write_text(json.dumps({**around, "traceEvents": events}))
     return path
-
-
-def event(category: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1, "args": args}
 
 
 LAUNCH = event("cuda_runtime", "cudaLaunchKernel", 100, 4, correlation=1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from engine.profile.phases import PHASES, StepPhases, mean_us, steps_of
+from engine.profile.traces import PHASES, passes_of
+from engine.questions import ask
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -24,24 +26,21 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
 
 
-def captured(*words: str) -> list[StepPhases]:
+def captured(*words: str) -> list[dict[str, Any]]:
+    """Rows of passes by what they wrote. The phases of each add up, and each pass wrote something."""
     result = run(*words, *ASKED, "--profile")
     assert result.code == 0, result.err
     store = Store.open()
-    steps, _, why = steps_of(store, store.found(TRACE).entries[-1])
-    assert why == ""
-    return steps
-
-
-def check(steps: list[StepPhases], passes: int) -> None:
-    """Phases add up, and each step wrote something."""
-    assert len(steps) == passes
-    for step in steps:
-        assert set(step.phases_us) <= set(PHASES) and min(step.phases_us.values()) > 0
-        assert sum(step.phases_us.values()) == pytest.approx(step.dur_us)
-        assert {"forward", "constraint"} <= set(step.phases_us) and step.state != "unknown"
-    ends = [step.start_us + step.dur_us for step in steps]
-    assert all(end <= later.start_us for end, later in zip(ends[:-1], steps[1:], strict=True))
+    entry = store.found(TRACE).entries[-1]
+    found = passes_of(store, entry)
+    assert len(found.marks) == entry.row["forward_passes"] == len(found.us) - 1
+    assert found.us[:-1].sum(axis=1) == pytest.approx([mark["dur_us"] for mark in found.marks])
+    assert (found.us[:-1, [PHASES.index("forward"), PHASES.index("constraint")]] > 0).all()
+    ends = [mark["start_us"] + mark["dur_us"] for mark in found.marks]
+    assert all(end <= later["start_us"] for end, later in zip(ends, found.marks[1:], strict=False))
+    rows = ask(store, "profiles_phases", [entry.id]).tables["states"].to_pylist()
+    assert sum(row["passes"] for row in rows) == len(found.marks)
+    return rows
 
 
 @pytest.mark.usefixtures("place")
@@ -49,9 +48,9 @@ def check(steps: list[StepPhases], passes: int) -> None:
 def test_what_each_step_of_a_run_wrote(backend: str) -> None:
     """The tokens are the run's own, and junk is where its blocks say so."""
     words = ("--lp", "group-v2.1", "--backend", backend, "--profile-steps", "1000")
-    steps, store = captured("run", *MOLECULES, *words), Store.open()
+    states, store = captured("run", *MOLECULES, *words), Store.open()
     (row,) = store.rows("SELECT forward_passes FROM runs")
-    check(steps, row["forward_passes"])
+    assert row["forward_passes"] == states[0]["of"]
     written = store.rows("SELECT * FROM trace_steps ORDER BY sample_id, pos")
     for sample in store.rows("SELECT * FROM samples"):
         own = [token for token in written if token["sample_id"] == sample["sample_id"]]
@@ -60,24 +59,21 @@ def test_what_each_step_of_a_run_wrote(backend: str) -> None:
         assert [token["forced"] for token in own] == sample["forced"]
     kinds = {(row["sample_id"], row["block"]): set(row["kinds"]) for row in store.rows("SELECT * FROM blocks")}
     marked = [token for token in written if token["mark"]]
-    assert any(token["mark"] == "junk" for token in marked)
     for token in marked:
         assert set(token["kinds"]) == kinds[token["sample_id"], token["block"]]
         assert set(token["kinds"]) & (JUNK if token["mark"] == "junk" else {"cut"})
-    junk = [step for step in steps if step.state == "junk"]
-    assert {step.step for step in junk} == {token["step"] for token in marked if token["mark"] == "junk"}
-    assert sum(mean_us(junk).values()) == pytest.approx(sum(step.dur_us for step in junk) / len(junk))
+    junk = {token["step"] for token in marked if token["mark"] == "junk"}
+    assert next(row["passes"] for row in states if row["state"] == "with junk") == len(junk) > 0
 
 
 @pytest.mark.usefixtures("place")
 def test_a_window_in_the_middle() -> None:
-    found = captured("run", *MOLECULES, "--lp", "exact", "--profile-skip", "3", "--profile-steps", "4")
-    check(found, 4)
+    (row,) = captured("run", *MOLECULES, "--lp", "exact", "--profile-skip", "3", "--profile-steps", "4")
     store = Store.open()
     samples = {row["sample_id"]: row["token_ids"] for row in store.rows("SELECT * FROM samples")}
     written = store.rows("SELECT * FROM trace_steps ORDER BY step")
     assert all(samples[token["sample_id"]][token["pos"]] == token["token_id"] for token in written)
-    assert min(token["pos"] for token in written) > 0 and {step.state for step in found} == {"normal"}
+    assert min(token["pos"] for token in written) > 0 and row["state"] == "without junk"
 
 
 @pytest.mark.usefixtures("place")
@@ -85,7 +81,7 @@ def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> No
     assert run("run", *MOLECULES, *ASKED, "--lp", "group-v2.1").code == 0
     (row,) = Store.open().rows("SELECT run_id FROM runs")
     words = ("generate", *MOLECULES[:2], "--lp", "group-v2.1", "--profile-steps", "9", "--profile-sums")
-    check(captured(*words, "--profile-run", row["run_id"]), 9)
+    captured(*words, "--profile-run", row["run_id"])
     (trace,) = Store.open().rows("SELECT run_id, file, counted_by FROM traces")
     assert trace == {"run_id": row["run_id"], "file": None, "counted_by": "engine"}
     other = run(*words, *ASKED[:-1], "4", "--profile", "--profile-run", row["run_id"])

@@ -110,7 +110,7 @@ def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
         ["", "1", "1", "1"],
         ["a", "-1", "1", "1"],
         ["a"],
-        ["a", "1e99999", "1", "1"],
+        ["a", "1e99999999", "1", "1"],  # the bug: int() of it has a hundred million digits
         ["a", "1e30", "1", "1"],
         ["a", "1", "1e13", "1"],
         ["a", "1", "-5", "1"],
@@ -143,18 +143,14 @@ def test_lines_beyond_the_limit_are_not_read(tmp_path: Path, monkeypatch: pytest
         tables._rows(written(tmp_path, [LINES[0]] * 3 + [["x"]]))
 
 
-def test_a_number_is_compared_before_it_is_written_out() -> None:
-    """int() of 1e99999999 has a hundred million digits: 28 bytes took the tasks' queue."""
-    assert not tables._is_row(["gemm", "1e99999", "1", "1"])
-
-
 def test_a_head_alone_is_no_table(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="a header and no line"):
+    with pytest.raises(FileFormatError, match="has no line of an operation"):
         add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD]))
 
 
-@pytest.mark.parametrize("text", ["", "hello", "a,b,c,d\n", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1", "#a,1,1,1\n"])
-def test_other_files_are_no_tables(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1", "#a,1,1,1\n", "hello", "a,b,c,d\n"])
+def test_other_files_are_no_trace(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.txt"
     path.write_text(text)
-    assert not looks_like_a_table(path)
+    with pytest.raises(FileFormatError, match="is no trace"):
+        add_trace(Store(LocalFiles(tmp_path / "store")), path)
