@@ -19,7 +19,7 @@ from engine.logits.entries import EntryBatch
 from engine.logits.rules import Flags, Marks, Rules, has
 
 Certainty = Literal["sure", "likely", "possible"]
-CERTAINTY_LABELS: dict[Certainty, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
+CERTAINTY_LABELS: dict[str, str] = {"sure": "certain", "likely": "likely", "possible": "possible"}
 RULES = {
     # cause: its title; what it means and what tells it apart. `findings_of` has the conditions, in this order.
     "padding": ("vocabulary padding, rows without a token", "The row's last positions have no token; not damage."),

@@ -24,7 +24,7 @@ from pages._compare.manage import report_bytes
 from tests.cli import parsed
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
-from tests.engine.profile.test_ingest import event
+from tests.engine.profile.made_events import event
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun, store_at, written
 from tests.pages.drift_stores import OVERRIDE, add_hostile, with_demo

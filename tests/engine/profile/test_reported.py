@@ -15,7 +15,8 @@ from engine.store.files import LocalFiles
 from engine.store.reported import publish_traces
 from engine.store.store import Store
 from tests.engine.profile.made_traces import write_trace
-from tests.engine.profile.test_ingest import event, trace_of
+from tests.engine.profile.made_events import event
+from tests.engine.profile.test_ingest import trace_of
 
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 
