@@ -112,13 +112,11 @@ def drift(
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
     found = drift_summary(texts, by, placeholder)
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
-    document |= cli.picked(found, "blocks exact junk_prone cut mean_drift tokens_per_atom")
-    document["histogram"] = {str(drift): count for drift, count in found.histogram.items()}
+    document |= cli.picked(found, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
     if fit:
         weights = {"junk_weight": junk_weight, "cut_weight": cut_weight}
         fitted = fit_placeholder(texts, by, **{name: weight for name, weight in weights.items() if weight is not None})
-        document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight")
-        document["fitted"]["costs"] = {str(free): cost for free, cost in fitted.costs.items()}
+        document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
     return out.show(document)
 
 
@@ -137,12 +135,8 @@ def _file_texts(path: str, form: NumberFormat) -> list[str]:
         try:
             decode(as_decimals(texts[-1], form))
         except EnrichedError as error:
-            if len(texts) == 1 and path != "-":  # perhaps another kind of file: nothing of it is quoted
-                other = other_form(texts[0])
-                what = "does not begin with enriched text" if other is None else f"is {OTHER_WORDS[other]}"
-                raise DriftscopeError(f"{shown(path)} {what}", "Write one molecule per line") from error
-            why = str(error) if path == "-" else unquoted(error)
-            raise DriftscopeError(f"line {number} of {shown(path)}: {why}") from error
+            why = str(error) if path == "-" else unquoted(error)  # perhaps another kind of file
+            raise DriftscopeError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
     if not texts:
         raise DriftscopeError(f"{shown(path)} has no enriched text", "Write one molecule per line")
     return texts
