@@ -1,7 +1,4 @@
-"""``models``, ``generate`` and ``prepare``: models, molecules written live under any LP, the app's parts.
-
-The options of a model and of a plan are also those of ``run``.
-"""
+"""``models``, ``generate`` and ``prepare``: models, molecules written live under any LP, the app's parts."""
 
 from __future__ import annotations
 
@@ -132,12 +129,10 @@ class Profiling:
     )
     profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.whole(10_000))
 
-    def check(self, io: cli.Io, *, parts: int = 1, run: str | None = None) -> None:
+    def check(self, io: cli.Io, run: str | None = None) -> None:
         """Before hours of work."""
         of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
         cli.only_with("--profile", self.profile, **of_trace)
-        if self.profile_output and parts > 1:
-            raise DriftscopeError(f"--profile-output is one file, but there are {parts} runs", "Leave it out")
         if self.profile_output and not (folder := cli.path_of(self.profile_output).absolute().parent).is_dir():
             raise DriftscopeError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
         if run:
@@ -232,12 +227,11 @@ class Logging:
 
 def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
     """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
-    texts = ([cli.read_text("-")] if list(words) == ["-"] else []) + ([cli.read_text(file)] if file else [])
-    lines = [line for text in texts for line in text.splitlines()]
+    is_piped = list(words) == ["-"]
+    lines = [line for path in ("-" if is_piped else None, file) if path for line in cli.read_text(path).splitlines()]
     if len(lines) > MOST_LINES:
         raise DriftscopeError(f"over {MOST_LINES:,} lines of molecules are given", "Split them")
-    smiles = [] if list(words) == ["-"] else list(words)
-    smiles += [columns[0] for line in lines if (columns := line.split())]
+    smiles = [*(() if is_piped else words), *(line.split()[0] for line in lines if line.strip())]
     if not smiles:
         raise DriftscopeError("no molecule is given", "Give one SMILES or more, - for standard input, or --file")
     return smiles
@@ -259,9 +253,8 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
             skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
     if skipped and not molecules:
-        last = skipped[-1]["error"]
-        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
-        raise several if len(smiles) > 1 else DriftscopeError(last)
+        several = [f"none of {len(smiles):,} molecules can be read"] if len(smiles) > 1 else []
+        raise DriftscopeError(*several, skipped[-1]["error"])
     for left_out in skipped:
         cli.note(f"left out: {left_out['error']}")
     return molecules, skipped
@@ -305,15 +298,12 @@ def generate(
     reader: ReaderName = READER,
     profile_run: str | None = cli.option(None, "link the trace to this run, if it has the same tokens"),
 ) -> int:
-    """3D structures of molecules, written by a model under any LP
-
-    A model writes the 3D structure of each molecule as text, under any LP or under none.
-    """
+    """3D structures of molecules, written by a model as text, under any LP or under none"""
     if no_logit_processor and lp != "exact":
         raise DriftscopeError("--no-logit-processor is --lp none", "Give one of the two")
     entry, choice = of_model.chosen(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
-    profiled.check(io, run=profile_run)
+    profiled.check(io, profile_run)
     molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
     # Imported here: torch takes seconds.
     from engine.chem.enriched import as_decimals

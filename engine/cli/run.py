@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from engine.store.store import Store
 
 app = cli.new_app()
-DEFAULT_MOLECULES = 64
 SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
 
 
@@ -129,7 +128,7 @@ class Molecules:
             elif references is not None:
                 smiles = references.molecules()
             else:
-                smiles = load_run_set(self.sample_size or DEFAULT_MOLECULES)
+                smiles = load_run_set(self.sample_size or 64)
             molecules, _ = read_molecules(smiles[: self.sample_size])
             if self.order == "written":
                 molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
@@ -191,13 +190,15 @@ def run(
     lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
     per_reference = molecules.references and of_plan.generations == 1
     cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
-    report, said = of_run.json_report, progress.progress
-    cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=said)
+    report, trace = of_run.json_report, profiled.profile_output
+    cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=progress.progress)
     is_here = not cluster.kind and cluster.engine == "here"
     cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
+    profiled.check(io)
     parts = 1 if of_run.resume else len(models) * len(lps)
-    if report and parts > 1:
-        raise DriftscopeError(f"--json-report is one file, but there are {parts} runs", "Use `export`")
+    if (report or trace) and parts > 1:
+        name, fix = ("--json-report", "Use `export`") if report else ("--profile-output", "Leave it out")
+        raise DriftscopeError(f"{name} is one file, but there are {parts} runs", fix)
     if of_model.step and len(models) > 1:
         raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
     if of_plan.bins and any(split_cleanup(full_name(name))[0] not in ("exact", "none") for name in lps):
@@ -205,7 +206,6 @@ def run(
         raise DriftscopeError(problem, "Leave --bins or --lp out")
     if of_plan.bins and report:
         raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
-    profiled.check(io, parts=parts)
     to = io.opened()
 
     def state(staging: Any, asked: Sequence[Molecule], plan: RunPlan, loaded: Any) -> RunState:
@@ -272,37 +272,28 @@ def run(
 
 def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
     """The whole run, into the store; how far it is on the terminal and in the progress file."""
-    from engine.models.devices import threads_of
-
     row, first, id_ = state.staging.sheet["row"], state.now(), state.staging.id
-    say = partial(say, **{name: row[name] for name in ("run_id", "model_alias", "model_step", "lp")})
-
-    def figures(progress: RunProgress) -> dict[str, Any]:
-        return {name: value for name, value in asdict(progress).items() if name not in ("run_id", "notes")}
-
-    say(**figures(first), now=True)
+    say = partial(say, **{name: row[name] for name in ("model_alias", "model_step", "lp")})
+    say(**asdict(first), now=True)
     if not is_quiet:
-        loaded = getattr(state, "loaded", None)  # in this process, if it is a part of the run
-        threads = None if loaded is None else threads_of(loaded.device)
-        end = "" if threads is None else f", {counted(threads, 'thread')}"
+        end = f", {counted(row['threads'], 'thread')}" if row["threads"] else ""
         model = f"{row['model_alias']}:{row['model_step']}"
         cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
-    end = ""
     try:
         with cli.StatusLine() as line:
             for progress in state.progress():
-                say(**figures(progress))
+                say(**asdict(progress))
                 line.draw(progress_words(progress, first.work), progress.work, now=progress.done == progress.samples)
             entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
-        end = f"{what}; `python -m engine run --resume {id_}` resumes the run"
+        state.notes.append(f"{what}; `python -m engine run --resume {id_}` resumes the run")
         raise
     finally:
         state.staging.release()
-        for text in filter(None, [*state.notes, end]):
+        for text in state.notes:
             cli.note(text)
-    say(**figures(state.now()), now=True, state="done")
+    say(**asdict(state.now()), now=True, state="done")
     return entry
 
 

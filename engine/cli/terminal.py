@@ -38,7 +38,6 @@ MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
 MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
 MOST_ROWS = 200  # of a table below a record
 MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
-DRAW_S = 0.2
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
@@ -374,7 +373,7 @@ class StatusLine(contextlib.AbstractContextManager["StatusLine"]):
 
     def draw(self, text: str, done: float | None = None, *, now: bool = False) -> None:
         """At most five times a second, unless ``now``; ``done`` is from 0 to 1."""
-        if self.is_shown and (now or time.monotonic() - self._drawn_s >= DRAW_S):
+        if self.is_shown and (now or time.monotonic() - self._drawn_s >= 0.2):
             self._drawn_s = time.monotonic()
             share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%} "
             print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
