@@ -196,7 +196,7 @@ def ratio(one: Row, to: Row, name: str, units: int) -> Interval | None:
 
 
 def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row], int, list[int]]:
-    """A row an LP; how many molecules they share, and the sizes of the smallest and largest. Of few nothing is drawn."""
+    """A row an LP, how many molecules they share, and the sizes of the smallest and largest. Few: nothing is drawn."""
     # row["drawn"] has its bootstrap draws by figure, which no one prints.
     smiles, sums = sums_of(store, runs)
     drawn = None  # [draws, LPs, QUOTIENTS]: the same molecules for all
