@@ -253,8 +253,9 @@ def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list
             of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
             skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
     if skipped and not molecules:
-        several = [f"none of {len(smiles):,} molecules can be read"] if len(smiles) > 1 else []
-        raise DriftscopeError(*several, skipped[-1]["error"])
+        last = skipped[-1]["error"]
+        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
+        raise several if len(smiles) > 1 else DriftscopeError(last)
     for left_out in skipped:
         cli.note(f"left out: {left_out['error']}")
     return molecules, skipped
