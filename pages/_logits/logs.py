@@ -57,21 +57,20 @@ def _cells(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _columns() -> dict[str, Any]:
-    config = st.column_config
-    return {
-        "engine": config.TextColumn("engine", width=200),
-        "model": config.TextColumn("model", width=120),
-        "precision": config.TextColumn("precision", width=76),
-        "entries": config.NumberColumn("entries", width=72, format="localized", help="Lines with values"),
-        "values": config.NumberColumn("values", width=80, format="localized"),
-        "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
-        "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
-        "cause": config.TextColumn("likely cause", width=180),
-        "file": config.TextColumn("file", width=150),
-        "origin": origin_column(),
-        "label": config.TextColumn("label", width=120),
-    }
+TEXT, NUMBER = st.column_config.TextColumn, st.column_config.NumberColumn
+COLUMNS = {
+    "engine": TEXT("engine", width=200),
+    "model": TEXT("model", width=120),
+    "precision": TEXT("precision", width=76),
+    "entries": NUMBER("entries", width=72, format="localized", help="Lines with values"),
+    "values": NUMBER("values", width=80, format="localized"),
+    "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
+    "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
+    "cause": TEXT("likely cause", width=180),
+    "file": TEXT("file", width=150),
+    "origin": origin_column(),
+    "label": TEXT("label", width=120),
+}
 
 
 def log_names(entries: Sequence[Entry]) -> dict[str, str]:
@@ -90,7 +89,7 @@ def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 LOGS = Picker(
-    LOGIT_LOG, "log", "log", "beside", 2, _cells, _columns(), default_choice, log_names, EMPTY, ("measured", "imported")
+    LOGIT_LOG, "log", "log", "beside", 2, _cells, COLUMNS, default_choice, log_names, EMPTY, ("measured", "imported")
 )
 
 # --- work on them ----------------------------------------------------------------------------------------------------
