@@ -141,7 +141,7 @@ class _Log:
         checkpoint, source = text = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
         last, sequence = self.texts.get(text, (MOST_INDEX, -1))
         if line.token_idx is None:
-            line.token_idx, self.counted = 0 if sequence < 0 else last + 1, self.counted + 1
+            line.token_idx, self.counted = 0 if sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
         if line.token_idx <= last:
             sequence = self.checkpoints[checkpoint]
             self.checkpoints[checkpoint] += 1

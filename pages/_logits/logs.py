@@ -27,18 +27,16 @@ from pages._shared.managing.start_form import StartForm, show_import
 from pages._shared.words import visible_text
 
 EMPTY = """
-Three ways to get a first log:
+Import or record a first log below, under *Logs*, or from a terminal:
 
-- Import or record one below, under *Logs*.
-- Import files from a terminal: `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
-- Record one during a run:
-  `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
+- `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
+- `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
 """
 
 
 def _cells(entry: Entry) -> dict[str, Any]:
-    row, entries = entry.row, entry.row["entries"]
-    flagged, garbage = row.get("flagged_entries"), row.get("garbage_entries")
+    row, entries, counts = entry.row, entry.row["entries"], ("flagged_entries", "garbage_entries")
+    shares = {name: row[name] / entries for name in counts if entries and row.get(name) is not None}
     cause, certainty = row.get("cause"), str(row.get("certainty"))
     if not has_values(entry):
         words = "its values are missing or damaged"
@@ -50,8 +48,8 @@ def _cells(entry: Entry) -> dict[str, Any]:
         **{name: row.get(name) for name in ("engine", "model", "entries")},
         "precision": precision_name(row.get("precision")),
         "values": row["values_logged"],
-        "flagged": None if flagged is None or not entries else flagged / entries,
-        "report": None if garbage is None or not entries else garbage / entries,
+        "flagged": shares.get("flagged_entries"),
+        "report": shares.get("garbage_entries"),
         "cause": words,
         **{name: row.get(name) for name in ("file", "origin", "label")},
     }

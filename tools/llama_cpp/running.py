@@ -161,7 +161,7 @@ def compared(
     ids = None
     if not plan.first:  # the commonest ids are those of answers, which are generated once before
         ids = ids_to_log((writer.text(number).answer for number in range(len(molecules))), plan.values)
-    columns = [*range(min(plan.values, writer.size))] if ids is None else ids
+    columns = [*range(min(plan.values, writer.size))] if ids is None else [*ids]
     result = ParityResult(name, bytes={setting.name: path.stat().st_size for setting, path in files.items()})
     with LogFile(log_file, plan.values if ids is None else ids) as lines, ExitStack() as stack:
         weights = {setting: stack.enter_context(Weights(path)) for setting, path in files.items()}
