@@ -190,7 +190,7 @@ class Profiling:
                     shutil.copyfileobj(packed, file)
 
 
-def count_or_ids(text: str) -> int | list[int]:
+def count_or_ids(text: str) -> Any:
     """``4`` -> 4; ``17,24`` or ``17,`` -> ids."""
     if "," not in text:
         return cli.whole(1_000_000)(text)
