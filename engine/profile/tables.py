@@ -99,7 +99,8 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
             try:
                 found.append(_row(cells, places))
             except (ValueError, IndexError, ArithmeticError) as error:
-                what = f"{name}, line {number}: {shown(' '.join(cells))} is no name, count, total_ms, avg_ms"
+                line = "this" if is_first else shown(" ".join(cells))  # a file of another kind is not quoted
+                what = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
                 what += ", and the file is no trace" if is_first else ""
                 raise FileFormatError(what, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not found:

@@ -55,9 +55,9 @@ def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
     assert title == "4 runs “--two words”"
     args = parsed(handed)
     assert (args.model, args.lp) == (["demo-qwen:final", "demo-llama:early"], ["none", "exact"])
-    assert (args.smiles, args.label, args.seed, args.n) == (["CC=O", "CCO"], "--two words", 7, 2)
+    assert (args.smiles, args.label, args.seed, args.generations) == (["CC=O", "CCO"], "--two words", 7, 2)
     assert (args.backend, args.batch_size, args.keep_steps, args.rmsd) == ("hf", 8, None, 3)
-    assert (args.sampling, args.temperature, args.max_new_tokens) == ("qwen3", 0.9, 99)
+    assert (args.sampling, args.temperature, args.limit) == ("qwen3", 0.9, 99)
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
         expect_atom(seen, 1)
         expect(seen.page.locator(".molecule svg")).to_contain_text("✗")
         expect(seen.page.locator(".viewer .name")).to_contain_text("wrong in space")
-        own = seen.page.locator('.alignment .track .col.wrong[aria-label*="block 1"]').first
+        own = seen.page.locator('.alignment .track .col[aria-label*="block 1"]:has(.wrong)').first
         expect(own).to_be_attached()
         seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
         expect(seen.page.locator(".alignment .tally")).to_have_text(re.compile(r"^marked tokens: .*\d wrong"))
@@ -159,7 +159,7 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
 
 def test_blocks_that_were_drawn_anew_are_marked_and_say_why(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={GUARDED}&sample=0") as seen:
-        marked = seen.page.locator(".alignment .track .col.drawn_anew")
+        marked = seen.page.locator(".alignment .track .col:has(.redrawn)")
         expect(marked.first).to_have_attribute("aria-label", re.compile("drawn anew.*block 1 "))
         marked.first.click()
         expect_atom(seen, 1)

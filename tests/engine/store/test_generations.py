@@ -138,7 +138,7 @@ def test_the_walk_from_an_existing_evaluation(tmp_path: Path, place: str, monkey
 
 def test_it_is_no_report(imported: Any, place: str) -> None:
     error = run("export", imported["run_id"], "--store", place).error
-    assert "has conformers and no texts. Give --as generations.pickle or --as sdf" in error
+    assert "has conformers and no texts. Give --as generations.pickle or sdf" in error
     assert run("export", imported["run_id"], "a", "--sdf", "b", "--as", "sdf", "--store", place).code == 2
 
 
