@@ -185,11 +185,11 @@ class Profiling:
                     shutil.copyfileobj(packed, file)
 
 
-def count_or_ids(text: str) -> tuple[int, tuple[int, ...]]:
-    """``4`` -> (4, ()); ``17,24`` or ``17,`` -> (0, ids)."""
+def count_or_ids(text: str) -> Any:
+    """``4`` -> 4; ``17,24`` or ``17,`` -> ids."""
     if "," not in text:
-        return cli.whole(1_000_000)(text), ()
-    return 0, tuple(cli.whole(10**9, 0)(part.strip()) for part in text.split(",") if part.strip())
+        return cli.whole(1_000_000)(text)
+    return [cli.whole(10**9, 0)(part.strip()) for part in text.rstrip(", ").split(",")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +207,12 @@ class Logging:
             yield None
             return
         from engine.logits.ingest import LogNames, add_file
-        from engine.logits.recorder import LogFile, LoggedColumns
+        from engine.logits.recorder import LogFile
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
             path = cli.path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
-            with LogFile(path, LoggedColumns(*self.log_logits)) as log:
+            with LogFile(path, self.log_logits) as log:
                 yield log
             where = path if is_kept else "the log"
             checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from copy import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from io import StringIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -184,8 +184,7 @@ def show_log(io: cli.Io, log_id: str = cli.words(..., "LOG")) -> int:
     log = store.entry(log_id, LOGIT_LOG)
     if not io.is_json:
         return write_answer(store, "logits_health", [log.id])
-    late = late_read(store, log)
-    return cli.emit_json(health(store, log) | {"read_late": late and asdict(late)})
+    return cli.emit_json(health(store, log) | {"read_late": late_read(store, log)})
 
 
 @cli.command(logs_app, "parity")

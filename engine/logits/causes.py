@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -67,18 +66,6 @@ A_PAIR = 2  # halves of one address; a single pair may be a coincidence
 MOST_VALUES = 4_096  # different values that are counted; the most common are kept
 
 
-@dataclass(frozen=True, slots=True)
-class LogFinding:
-    cause: str  # of RULES
-    certainty: Certainty
-    values: int
-    entries: int  # at least so many
-    positions: tuple[int, ...]  # the first of them
-    evidence: tuple[str, ...]
-    places: int  # all positions
-    title: str
-
-
 class DamageTally:
     """Sums over a log's batches: figures of its row, and counts of what its flagged values are."""
 
@@ -94,7 +81,7 @@ class DamageTally:
 
     def add(self, batch: EntryBatch, flags: Flags) -> Marks:
         """[E] which entries are garbage by the report's rule."""
-        is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"].above)
+        is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"]["above"])
         is_garbage: Marks = np.logical_or.reduceat(is_huge, batch.starts[:-1])
         where, count = np.flatnonzero(flags), len(batch.lines)
         values, positions, codes, entries = (
@@ -126,11 +113,10 @@ class DamageTally:
         self.at = at
         named = np.array([*KINDS, ""])[kind]
         is_out = np.isin(named, ("huge", "far"))
-        for counter, own in ((self.masks, named == "mask"), (self.outliers, is_out)):
-            counter.update(values[own].tolist())
-            if len(counter) > MOST_VALUES:
-                for value, _ in counter.most_common()[MOST_VALUES // 2 :]:
-                    del counter[value]
+        self.masks.update(values[named == "mask"].tolist())
+        self.outliers.update(values[is_out].tolist())
+        if len(self.outliers) > MOST_VALUES:
+            self.outliers = Counter(dict(self.outliers.most_common(MOST_VALUES // 2)))
         self.repeated_outliers += int((is_out & is_repeated).sum())
         still = (is_repeated | is_zero | np.isneginf(values)) & ~is_constant
         widths = np.diff(batch.starts)
@@ -148,8 +134,11 @@ class DamageTally:
         return is_garbage
 
 
-def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
-    """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it."""
+def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
+    """Of a whole log, damage first; ``length`` is that of a whole row, 0 where the log does not say it.
+
+    ``entries`` has at least so many, ``positions`` the first of ``places``.
+    """
     of, rows, seen, end = dict(zip(KINDS, tally.of.tolist(), strict=False)), tally.rows, tally.at[-1], len(tally.at[-1])
     at = dict(zip(KINDS, tally.at.copy(), strict=False))
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
@@ -185,7 +174,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
         "uninitialised": (MEMORY, is_left and (is_random or is_at_places), is_random and is_at_places, False, again),
         "unknown": (MEMORY, is_left and not (is_random or is_at_places), False, False, again),
     }  # fmt: skip
-    found: list[LogFinding] = []
+    found: list[dict[str, Any]] = []
     for cause, (kinds, is_possible, is_likely, is_sure, more) in table.items():
         if not is_possible:
             continue
@@ -196,11 +185,13 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[LogFinding]:
         if cause == "padding":
             facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
         entries = (cause == "not_written" and whole) or max(of[kind] for kind in kinds)
-        first = tuple(places[: 1 if cause == "padding" else MOST_POSITIONS].tolist())
-        evidence, values = (facts, more) if more else (facts,), sum(n[kind] for kind in kinds)
-        found.append(LogFinding(cause, certainty, values, entries, first, evidence, len(places), TITLES[cause]))
+        found.append({
+            "cause": cause, "certainty": certainty, "values": sum(n[kind] for kind in kinds), "entries": entries,
+            "positions": places[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
+            "evidence": [facts, more] if more else [facts], "places": len(places), "title": TITLES[cause],
+        })  # fmt: skip
     order = [*CERTAINTY_LABELS].index
-    return sorted(found, key=lambda one: (one.cause in ON_PURPOSE, -one.values, order(one.certainty)))
+    return sorted(found, key=lambda one: (one["cause"] in ON_PURPOSE, -one["values"], order(one["certainty"])))
 
 
 def positions_in_words(positions: Iterable[int]) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.logits.entries import EntryBatch
-from engine.logits.rules import Bounds, Flags, Marks, Real, Rules, Whole, bit
+from engine.logits.rules import LOGITS, Bounds, Flags, Marks, Real, Rules, Whole, bit
 from engine.records import ValueFlag
 
 ROBUST = 1.4826  # the median absolute deviation times this is the standard deviation of a normal distribution
@@ -62,7 +62,8 @@ class Detector:
         for (checkpoint, width), entries in parts.items():
             columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
             values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
-            bounds, most = self.rules.bounds(checkpoint), self.rules.most_chance
+            bounds = self.rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
+            most = self.rules.most_chance
 
             def mark(flag: ValueFlag, where: Marks, found: Flags = found) -> None:
                 found[where] |= bit(flag)
@@ -152,16 +153,10 @@ def _again(
         usable &= is_comparable[:, place : place + count]
     where = np.flatnonzero(usable)
     flat = hashes.reshape(-1)[where]
-    ordered = np.sort(flat)  # which is much faster than to know the order
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    order = np.argsort(flat, kind="stable")
+    is_again = (np.diff(flat[order]) == 0) & (np.diff(where[order] // count) <= reach)
     again = np.zeros(places.size, dtype=np.bool_)
-    if len(twice):
-        where = where[np.isin(flat, twice)]
-        flat = hashes.reshape(-1)[where]
-        order = np.argsort(flat, kind="stable")
-        rows = where[order] // count
-        is_again = (flat[order][1:] == flat[order][:-1]) & (np.diff(rows) <= reach)
-        again[where[order[1:][is_again]]] = True
+    again[where[order[1:][is_again]]] = True
     return _widened(again.reshape(places.shape), width, bits.shape[1])
 
 

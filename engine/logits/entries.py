@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
-import math
 import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -33,7 +30,6 @@ from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
 BLOCK_BYTES, MOST_LINE_BYTES = 1 << 20, 1 << 24
-REPORT_LINES = 5_000  # between two looks at how far the file is read
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
@@ -41,29 +37,30 @@ MOST_ID = 2**20
 """More than any vocabulary: values are counted by position, which takes memory for each up to the largest."""
 _NOT_JSON = re.compile(
     r'"(?:[^"\\]++|\\.)*+"?'  # a text stays, whatever it says
-    r"|(?<![\w.])[-+]?(?:nan(?:\([^()\",]*\))?|inf(?:inity)?|1\.#[a-z]+\d*)(?![\w.])|(?<![\w.])\+(?=[\d.])",
+    r"|(?<![\w.])(-?)\+?(?:(nan(?:\([^()\",]*\))?|1\.#(?!inf)[a-z]+\d*)|(?:inf(?:inity)?|1\.#inf\d*))(?![\w.])"
+    r"|(?<![\w.])\+(?=[\d.])",
     re.IGNORECASE,
 )
-_NO_NUMBER = re.compile(r"[-+]?(?:nan.*|1\.#(?:ind|[qs]nan).*)", re.IGNORECASE | re.DOTALL)
-_TEXTS = ("checkpoint", "team", "engine", "model", "precision", "dtype", "source", "origin", "ts", "shape")
 
 
 class LogLine(msgspec.Struct, gc=False):
-    """What a line says. Other keys are ignored; without ``ids`` the values are the first of their row."""
+    """What a line says, and its place in a log. Without ``ids`` the values are the first of their row."""
 
     values: list[float]
-    checkpoint: str | None = None
-    team: str | None = None
-    engine: str | None = None
-    model: str | None = None
-    precision: str | None = None
     token_idx: int | None = None
-    dtype: str | None = None
-    shape: str | list[int] | None = None
     ids: list[int] | None = None
-    ts: str | float | None = None
-    source: str | None = None
-    origin: str | None = None
+    checkpoint: Any = None  # these are texts, or taken as such
+    team: Any = None
+    engine: Any = None
+    model: Any = None
+    precision: Any = None
+    dtype: Any = None
+    shape: Any = None
+    ts: Any = None
+    source: Any = None
+    origin: Any = None
+    line: Any = 0  # of the file
+    sequence: Any = 0
 
 
 class NoEntryError(ValueError):
@@ -99,10 +96,9 @@ def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
 def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
     """The text, all of it that stands before a break, with the share of the file."""
     with open_file(path) as file:
-        start, size = file.peek(2)[:2], max(1, path.stat().st_size)  # type: ignore[attr-defined]
-        if start in (b"\xff\xfe", b"\xfe\xff"):
-            raise FileFormatError(f"{shown(path.name)} is UTF-16", "Save it as UTF-8")
-        text: Any = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
+        size = max(1, path.stat().st_size)
+        is_packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
+        text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
         while block := text.read1(BLOCK_BYTES):
             yield block, min(1.0, file.tell() / size)
 
@@ -112,71 +108,45 @@ def read_line(line: bytes) -> LogLine:
         entry = _decoder.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         entry = _leniently(line)
-    if not entry.values:
-        raise NoEntryError("it has no values")
-    if len(entry.values) > MOST_ID:
-        raise NoEntryError(f"it has {len(entry.values):,} values, the limit is {MOST_ID:,}")
-    if (ids := entry.ids) is not None:
-        if len(ids) != len(entry.values):
-            raise NoEntryError(f"it has {len(ids)} ids for {len(entry.values)} values")
-        if len(set(ids)) < len(ids) or not all(0 <= id_ <= MOST_ID for id_ in ids):
-            raise NoEntryError(f"its ids are not different numbers from 0 to {MOST_ID:,}")
-    if entry.token_idx is not None and not 0 <= entry.token_idx <= MOST_INDEX:
-        raise NoEntryError(f"its token_idx is {shown(entry.token_idx, 20)}")
+    ids, token = entry.ids, entry.token_idx or 0
+    if not 0 < len(entry.values) <= MOST_ID or not 0 <= token <= MOST_INDEX:
+        raise NoEntryError(f"an entry has 1 to {MOST_ID:,} values, and a token_idx from 0 to {MOST_INDEX:,}")
+    if ids is not None and not len({*ids}) == len(ids) == len(entry.values) <= MOST_ID >= max(ids) >= min(ids) >= 0:
+        raise NoEntryError(f"its ids are not as many different numbers from 0 to {MOST_ID:,} as its values")
     return entry
 
 
 def _leniently(line: bytes) -> LogLine:
-    # What is no JSON number becomes a text, and a plus before a number goes.
-    plain = _NOT_JSON.sub(
-        lambda found: found[0] if found[0].startswith('"') else "" if found[0] == "+" else f'"{found[0]}"',
-        line.decode("utf-8-sig", "replace"),
-    )
     try:
-        said = parsed_json(plain)
+        said = parsed_json(_NOT_JSON.sub(_as_json, line.decode("utf-8-sig", "replace")))
     except ValueError as error:
         raise NoEntryError("it is no JSON") from error
-    if not isinstance(said, dict):
-        raise NoEntryError("it is no JSON object")
-    values = said.get("values")
-    while isinstance(values, list) and values and isinstance(values[-1], list):
-        values = values[-1]  # rows in a row: the last one is the token that was computed last
-    if not isinstance(values, list):
-        raise NoEntryError("it has no values")
-    texts = {name: said[name] for name in _TEXTS if said.get(name) is not None}
-    texts = {name: text if isinstance(text, str) else json.dumps(text) for name, text in texts.items()}
     try:
-        return msgspec.convert(said | texts | {"values": [_number(value) for value in values]}, LogLine, strict=False)
-    except msgspec.ValidationError as error:
-        raise NoEntryError(f"it is no entry: {error}") from error
+        values = said["values"]
+        while isinstance(values[-1], list):
+            values = values[-1]  # rows in a row: the last one is the token that was computed last
+        # null is what some writers make of NaN and infinities
+        said["values"] = ["nan" if value is None else str(value) for value in values]
+        return msgspec.convert(said, LogLine, strict=False)
+    except (TypeError, KeyError, IndexError, msgspec.ValidationError) as error:
+        raise NoEntryError("it is no entry with values that are numbers") from error
 
 
-def _number(value: object) -> float:
-    """A value; null is what some writers make of NaN and infinities."""
-    if value is None:
-        return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NoEntryError(f"a value is a {type(value).__name__}")
-    text = str(value).strip()
-    if _NO_NUMBER.fullmatch(text):
-        return math.nan
-    try:
-        return float(re.sub(r"1\.#inf\d*$", "inf", text, flags=re.IGNORECASE))
-    except ValueError as error:
-        raise NoEntryError(f"a value is {text[:20]!r}") from error
+def _as_json(found: re.Match[str]) -> str:
+    """What is no JSON number as a text, without a plus before a number."""
+    text, (sign, nan) = found[0], found.groups()
+    return text if text[0] == '"' else "" if text == "+" else '"nan"' if nan else f'"{sign}inf"'
 
 
-@lru_cache(4_096)
 def clean_text(value: object) -> str | None:
     """Text that every store and terminal can hold; None for an empty one."""
     return None if value is None else str(value)[:MOST_TEXT].encode("utf-8", "replace").decode() or None
 
 
-def row_length(shape: str | Sequence[int] | None) -> int | None:
-    """The last number of a shape: ``[151936]``, ``"[1,151936]"``."""
-    numbers = re.findall(r"\d+", shape[:MOST_TEXT]) if isinstance(shape, str) else shape
-    length = int(numbers[-1]) if numbers else 0
-    return length if 0 < length <= MOST_INDEX else None
+def row_length(shape: object) -> int:
+    """The last number of a shape: ``[151936]``, ``"[1,151936]"``; 0 where there is none."""
+    length = int((re.findall(r"\d+", str(shape)[:MOST_TEXT]) or [0])[-1])
+    return length if length <= MOST_INDEX else 0
 
 
 # --- as columns -----------------------------------------------------------------------------------------------------
@@ -185,36 +155,25 @@ MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
 
 
-class Placed(NamedTuple):
-    """A line and its place in a log."""
-
-    said: LogLine
-    line: int
-    token_idx: int
-    sequence: int
-    checkpoint: str
-    source: str | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryBatch:
     """E entries with N values, in the order of the file. ``starts`` [E + 1] says where an entry's values are."""
 
-    lines: Sequence[Placed]  # [E]
+    lines: Sequence[LogLine]  # [E]
     starts: Whole  # [E + 1]
     values: Real  # [N]
     positions: Whole  # [N]
     entry: Whole  # [N] the place in the batch of the entry that a value belongs to
 
     @classmethod
-    def of(cls, lines: Sequence[Placed]) -> EntryBatch:
-        widths = np.array([len(one.said.values) for one in lines], dtype=np.int64)
+    def of(cls, lines: Sequence[LogLine]) -> EntryBatch:
+        widths = np.array([len(one.values) for one in lines], dtype=np.int64)
         starts, entry = np.concatenate([[0], np.cumsum(widths)]), np.repeat(np.arange(len(lines)), widths)
         positions = np.arange(len(entry)) - starts[entry]
         for place, one in enumerate(lines):
-            if one.said.ids is not None:
-                positions[starts[place] : starts[place + 1]] = one.said.ids
-        values = np.fromiter(chain.from_iterable(one.said.values for one in lines), np.float64, len(entry))
+            if one.ids is not None:
+                positions[starts[place] : starts[place + 1]] = one.ids
+        values = np.fromiter(chain.from_iterable(one.values for one in lines), np.float64, len(entry))
         return cls(lines, starts, values, positions, entry)
 
     def column(self, name: str) -> Whole:
@@ -242,7 +201,7 @@ def tables_of(
         "token_idx": tokens,
         "sequence": batch.column("sequence"),
         "source": [one.source for one in batch.lines],
-        "ts": [clean_text(one.said.ts) for one in batch.lines],
+        "ts": [clean_text(one.ts) for one in batch.lines],
         "values_logged": widths,
         "middle": pa.array(middle, mask=np.isnan(middle)),
         "spread": pa.array(spread, mask=np.isnan(spread)),

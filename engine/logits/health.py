@@ -5,15 +5,15 @@ Shares count damage. Values masked on purpose and rows without a token are flagg
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
 from typing import Any
 
 import pyarrow as pa
 
 from engine.errors import StoreError
 from engine.inspection.memo import computed_once
+from engine.logits.causes import TITLES
 from engine.logits.entries import MOST_INDEX
-from engine.logits.ingest import findings_in
 from engine.logits.rules import FLAGS, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
@@ -26,12 +26,8 @@ DAMAGED = """
     len(flags) > 0 AND position < $padded AND NOT (value = '-inf'::DOUBLE OR
     list_bool_or(list_transform($masks::DOUBLE[], lambda mask: abs(value - mask) <= 1e-6 * abs(mask))))
 """
+SUMS = ("flagged_entries", "flagged_values", "garbage_entries")  # as they were counted when it was read in
 _PARTS = {
-    "entries": """
-SELECT count(*) FILTER (flagged > 0) AS flagged_entries, coalesce(sum(flagged), 0)::BIGINT AS flagged_values,
-       count(*) FILTER (is_garbage) AS garbage_entries
-FROM logit_entries
-""",
     "totals": f"""
 SELECT count(*) AS damaged_values, count(DISTINCT entry) AS damaged_entries,
        min(abs(value)) FILTER (isfinite(value)) AS least, max(abs(value)) FILTER (isfinite(value)) AS largest
@@ -65,9 +61,9 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
     """
     check_values(store, entry)
     report = load_rules().rules["report-004"]
-    (found,) = damage_query(store, entry, _ALL, above=report.above).to_pylist()
+    (found,) = damage_query(store, entry, _ALL, above=report["above"]).to_pylist()
     entries, values = (entry.parts[name].rows for name in (LOGIT_ENTRIES.name, LOGIT_VALUES.name))
-    figures = found["entries"][0] | found["totals"][0]
+    figures = found["totals"][0] | {name: entry.row.get(name, 0) for name in SUMS}
     return {
         "log_id": entry.id,
         **{name: entry.row.get(name) for name in ("engine", "model", "precision", "length")},
@@ -78,14 +74,23 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
         "garbage_share": figures["garbage_entries"] / entries,
         "flags": sorted(found["flags"] or (), key=lambda share: (*FLAGS, share["flag"]).index(share["flag"])),
         "positions": sorted(found["positions"] or (), key=lambda place: (-place["flagged"], place["position"])),
-        "findings": [asdict(finding) for finding in findings_in(entry)],
-        "rule": report.title,
+        "findings": findings_in(entry),
+        "rule": report["title"],
     }
+
+
+def findings_in(entry: Entry) -> list[dict[str, Any]]:
+    """As they were stored with a log."""
+    try:
+        found = json.loads(entry.row.get("findings") or "[]")
+        return [{"places": len(one["positions"]), **one, "title": TITLES[one["cause"]]} for one in found]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 
 
 def damage_query(store: Store, entry: Entry, sql: str, **parameters: Any) -> pa.Table:
     """Rows of one log, of SQL with ``DAMAGED`` in it: where the padding begins, and which values are masks."""
-    padded = [finding.positions[0] for finding in findings_in(entry) if finding.cause == "padding"]
+    padded = [finding["positions"][0] for finding in findings_in(entry) if finding["cause"] == "padding"]
     known = {"padded": min(padded, default=MOST_INDEX), "masks": load_rules().masks["values"]}
     return store.table(sql, known | parameters, of=[entry.id])
 

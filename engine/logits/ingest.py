@@ -14,27 +14,23 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
+from engine.errors import FileFormatError, shown
 from engine.figures.words import counted
-from engine.logits.causes import TITLES, DamageTally, LogFinding, findings_of
+from engine.logits.causes import DamageTally, findings_of
 from engine.logits.detect import Detector
 from engine.logits.entries import (
     BROKEN,
     MEASURED,
     MOST_INDEX,
-    REPORT_LINES,
     EntryBatch,
     LogLine,
     NoEntryError,
-    Placed,
     clean_text,
     fingerprint,
     read_line,
@@ -46,10 +42,10 @@ from engine.logits.rules import LOGITS, UNKNOWN, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from engine.store.writing import begin_anew
-from engine.user_files import parsed_json
+from engine.store.writing import begin_anew, whole_or_nothing
 
 BATCH_VALUES = 500_000  # that are judged together
+REPORT_LINES = 5_000  # between two words about how far the file is read
 MOST_LOGS = 64  # engines, models and precisions in one file
 MOST_NAMED, MOST_ID, MOST_SOURCES, MOST_BAD_LINES = 3, 40, 5, 100_000
 Key = tuple[str, str | None, str | None]  # engine, model, precision
@@ -72,7 +68,7 @@ class LogNames:
 
 
 def add_file(
-    store: Store, path: Path, names: LogNames | None = None, progress: Progress | None = None
+    store: Store, path: Path, names: LogNames | None = None, progress: Progress = lambda *_: None
 ) -> list[tuple[Entry, bool]]:
     """Read a file into the store: its logs, in the order in which they begin, and whether each is new there."""
     names, sha256 = names or LogNames(), fingerprint(path)
@@ -80,35 +76,34 @@ def add_file(
     entries = left_out = 0
     reasons: list[str] = []
     is_cut = False
-    say = progress or (lambda entries, share: None)
-    with ExitStack() as undoing:
-        with suppress(*BROKEN):
-            is_cut = True  # unless the loop gets to its end
+    with ExitStack() as stack:
+        try:
             for number, (text, share) in enumerate(read_lines(path), start=1):
+                if number % REPORT_LINES == 0:
+                    progress(entries, share)
+                if text.isspace():
+                    continue
                 try:
-                    if not text.isspace():
-                        line = read_line(text)
-                        key = names.key(line)
-                        if key not in logs:
-                            if len(logs) == MOST_LOGS:
-                                what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
-                                raise FileFormatError(what, "Name them by --engine, --model and --precision")
-                            logs[key] = _Log(store, sha256, key)
-                            undoing.callback(logs[key].abandon)
-                        logs[key].add(line, number)
-                        entries += 1
+                    line = read_line(text)
+                    key = names.key(line)
+                    if key not in logs:
+                        if len(logs) == MOST_LOGS:
+                            what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+                            raise FileFormatError(what, "Name them by --engine, --model and --precision")
+                        logs[key] = _Log(store, sha256, key, stack)
+                    logs[key].add(line, number)
+                    entries += 1
                 except NoEntryError as error:
-                    if not text.endswith(b"\n"):
+                    if logs and not text.endswith(b"\n"):
+                        is_cut = True
                         break
                     left_out += 1
                     reasons += [f"line {number:,}: {error}"] if len(reasons) < MOST_NAMED else []
                     if not logs and left_out == MOST_BAD_LINES:  # the file is no log
                         break
-                if number % REPORT_LINES == 0:
-                    say(entries, share)
-            else:
-                is_cut = False
-        say(entries, 1.0)
+        except BROKEN:
+            is_cut = True
+        progress(entries, 1.0)
         if not logs:
             what = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
             raise FileFormatError(what, "A log has one JSON object per line")
@@ -117,21 +112,21 @@ def add_file(
             notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
         row = {"file": clean_text(path.name), "label": names.label, "left_out": left_out, "is_cut": is_cut}
         is_named = any((names.engine, names.model, names.precision))
-        added = [log.publish(row, notes, is_named=is_named) for log in logs.values()]
-        undoing.pop_all()
-    return added
+        return [log.publish(row, notes, is_named=is_named) for log in logs.values()]
 
 
 class _Log:
-    """One log that is being written, unless the store has it."""
+    """One log that is being written, unless the store has it. An error that leaves the stack throws it away."""
 
-    def __init__(self, store: Store, sha256: str, key: Key) -> None:
+    def __init__(self, store: Store, sha256: str, key: Key, stack: ExitStack) -> None:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
         self.detector, self.tally = Detector(self.rules), DamageTally(self.rules)
         is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
         self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
         self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
-        self.lines: list[Placed] = []  # of the next batch, and how many values they have
+        if self.staging is not None:
+            stack.enter_context(whole_or_nothing(self.staging))
+        self.lines: list[LogLine] = []  # of the next batch, and how many values they have
         self.values = 0
         # Of all lines: the last token and sequence of each checkpoint and source, and how many texts a checkpoint has.
         self.texts: dict[tuple[str, str | None], tuple[int, int]] = {}
@@ -140,32 +135,25 @@ class _Log:
         self.length = self.counted = 0
         self.is_measured = True  # every line says so
 
-    def abandon(self) -> None:
-        if self.staging is not None:
-            with suppress(DriftscopeError):
-                self.staging.abandon()
-
     def add(self, line: LogLine, number: int) -> None:
         if self.staging is None:
             return
         checkpoint, source = text = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
         last, sequence = self.texts.get(text, (MOST_INDEX, -1))
-        token = line.token_idx
-        if token is None:
-            token, self.counted = 0 if sequence < 0 else last + 1, self.counted + 1
-        if token > MOST_INDEX:
-            raise NoEntryError(f"its token_idx is {token}")
-        if token <= last:
+        if line.token_idx is None:
+            line.token_idx, self.counted = 0 if sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
+        if line.token_idx <= last:
             sequence = self.checkpoints[checkpoint]
             self.checkpoints[checkpoint] += 1
-        self.texts[text] = token, sequence
+        self.texts[text] = line.token_idx, sequence
+        line.line, line.checkpoint, line.source, line.sequence = number, checkpoint, source, sequence
         for known, said in ((self.sources, source), (self.dtypes, clean_text(line.dtype))):
             if said is not None and len(known) < MOST_SOURCES:
                 known[said] = None
         self.is_measured &= line.origin == MEASURED
         if LOGITS in checkpoint:
-            self.length = max(self.length, row_length(line.shape) or 0)
-        self.lines.append(Placed(line, number, token, sequence, checkpoint, source))
+            self.length = max(self.length, row_length(line.shape))
+        self.lines.append(line)
         self.values += len(line.values)
         if self.values >= BATCH_VALUES:
             self._flush()
@@ -197,22 +185,12 @@ class _Log:
             "checkpoints": ", ".join(self.checkpoints),
             "rules": self.rules.sha256,
             "notes": " ".join(notes) or None,
-            "cause": findings[0].cause if findings else None,
-            "certainty": findings[0].certainty if findings else None,
-            "findings": json.dumps([asdict(finding) for finding in findings]),
+            "cause": findings[0]["cause"] if findings else None,
+            "certainty": findings[0]["certainty"] if findings else None,
+            "findings": json.dumps(findings),
             **self.tally.sums, **self.tally.ends,
         }  # fmt: skip
         return self.staging.publish({k: v for k, v in row.items() if v is not None}), True
-
-
-def findings_in(entry: Entry) -> list[LogFinding]:
-    """As they were stored with a log; a sheet may say anything."""
-    try:
-        sheets = parsed_json(entry.row.get("findings") or "[]")
-        usual = [{"places": len(one["positions"]), **one, "title": TITLES[one["cause"]]} for one in sheets]
-        return msgspec.convert(usual, list[LogFinding])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 
 
 def log_id(sha256: str, key: Key) -> str:

@@ -8,7 +8,6 @@ has the values that the other has at t + 1. A log without such a second one is n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -85,17 +84,6 @@ Pairs = dict[str, NDArray[Any]]
 them), is_finite (both of them)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LateRead:
-    """``nearer`` of ``entries`` have the values that ``other`` has for the next token."""
-
-    log_id: str
-    other: str
-    engine: str  # of the other
-    entries: int
-    nearer: int
-
-
 def _table(store: Store, sql: str, control: Entry, test: Entry) -> pa.Table:
     return store.table(sql, {"control": control.id, "test": test.id}, of=[control.id, test.id])
 
@@ -122,9 +110,10 @@ def is_damaged(entry: Entry) -> bool:
     return entry.row.get("cause") is not None and entry.row["cause"] not in ON_PURPOSE
 
 
-def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -> LateRead | None:
-    """Against the first of the others (else of the store's logs), newest first, that shows it; damaged ones and other
-    models show nothing, and a damaged log is not looked at."""
+def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -> dict[str, Any] | None:
+    """``nearer`` of ``entries`` have the values that ``other`` has for the next token. Against the
+    first of the others (else of the store's logs), newest first, that shows it; damaged ones and other models show
+    nothing, and a damaged log is not looked at."""
     if is_damaged(log) or not has_values(log) or not log.row.get("model"):
         return None
     newest = [other for other in reversed(others or store.found(LOGIT_LOG).entries) if other.id != log.id]
@@ -134,12 +123,13 @@ def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -
 
 
 @computed_once(64)
-def _against(store: Store, log: Entry, other: Entry) -> LateRead | None:
+def _against(store: Store, log: Entry, other: Entry) -> dict[str, Any] | None:
     (row,) = _table(store, _DISTANCES, other, log).to_pylist()
     is_late = row["entries"] >= LEAST_ENTRIES and row["nearer"] >= NEARLY_ALL * row["entries"]
     if not is_late or row["next"] > NEARER * row["own"]:
         return None
-    return LateRead(log.id, other.id, other.row["engine"], row["entries"], row["nearer"])
+    counts = {name: row[name] for name in ("entries", "nearer")}
+    return {"log_id": log.id, "other": other.id, "engine": other.row["engine"], **counts}
 
 
 def first_logs(entries: Sequence[Entry]) -> tuple[Entry, ...]:

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -23,9 +22,9 @@ import torch
 
 from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
-from engine.decode.steps import Choice
+from engine.decode.steps import Choice, Tap
 from engine.errors import RunError, shown
-from engine.logits.entries import MEASURED, MOST_ID
+from engine.logits.entries import MEASURED
 from engine.logits.rules import LOGITS
 from engine.models.loading import LoadedModel
 
@@ -38,33 +37,14 @@ Name = Callable[[int], str]  # gives a sample's name, the source of its entries
 _NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedColumns:
-    """Which values of a row are logged: the first ``first``, or those of ``ids``."""
-
-    first: int = 0
-    ids: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if bool(self.first) == bool(self.ids) or self.first < 0:
-            raise RunError("nothing to log", "Give a number of values, or token ids")
-        if len(set(self.ids)) < len(self.ids) or not all(0 <= id_ <= MOST_ID for id_ in self.ids):
-            raise RunError("the ids to be logged are not different token ids", "Give each once")
-
-    def columns(self, tokens: int) -> list[int]:
-        ids = list(self.ids) or list(range(min(self.first, tokens)))
-        if max(ids) >= tokens:
-            raise RunError(f"there is no token {max(ids):,}", f"The tokenizer has 0 to {tokens - 1:,}")
-        return ids
-
-
 class LogFile:
-    """The file that taps write to, always a new one: logs are never mixed.
+    """The file that taps write to, always a new one: logs are never mixed. ``wanted`` are the ids of the values to be
+    logged of each row, or how many of its first ones.
 
     ``differing`` tokens of ``checked`` were sampled differently from what was logged.
     """
 
-    def __init__(self, path: Path, wanted: LoggedColumns) -> None:
+    def __init__(self, path: Path, wanted: int | Sequence[int]) -> None:
         self.path, self.wanted = path, wanted
         self.entries = self.checked = self.differing = 0
         try:
@@ -74,9 +54,46 @@ class LogFile:
             why = "is there already" if isinstance(error, FileExistsError) else f"cannot be written: {error.strerror}"
             raise RunError(f"{shown(path, 200)} {why}", "Give another file for the log") from error
 
-    def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> LogitTap:
-        """For one run; ``source`` is a prefix of its samples' names, or gives each sample's whole name."""
-        return LogitTap(self, loaded, sampling, seed, source)
+    def tap(self, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name = "") -> Tap:
+        """Logs every choice of a run; ``source`` is a prefix of its samples' names, or gives each one's whole name."""
+        tokens, has_ids = loaded.tokenizer.vocab_size, not isinstance(self.wanted, int)
+        columns = [*range(min(self.wanted, tokens))] if isinstance(self.wanted, int) else [*self.wanted]
+        if len({*columns}) < len(columns) or max(columns) >= tokens:
+            what = f"token {max(columns):,} cannot be logged, or one is given twice"
+            raise RunError(what, f"The tokenizer has 0 to {tokens - 1:,}")
+        name_of = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
+        precision = str(loaded.dtype).removeprefix("torch.")
+        names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
+        head, ids = json.dumps(names)[:-1], f', "ids": {json.dumps(columns)}' if has_ids else ""
+
+        def tap(choice: Choice) -> None:
+            values = choice.raw[:, columns].to("cpu", torch.float32, copy=True).numpy()  # indexing copies
+            # The shortest texts that read as the same numbers; the names are those that JSON's readers know.
+            texts = [[_NAMES.get(text, text) for text in map(str, row)] for row in values]
+            chosen = choice.tokens.tolist()
+            for place, text in enumerate(texts):
+                source = json.dumps(name_of(choice.samples[place]))
+                self.write(
+                    f'{head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {chosen[place]}, '
+                    f'"forced": {json.dumps(choice.forced[place])}{ids}, "values": [{", ".join(text)}]}}\n'
+                )
+            free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
+            if not free:
+                return
+            # Each free token is sampled again, by the same numbers, from the row as logged.
+            again = choice.raw[free].clone()  # [F, V]
+            logged = np.array([[float(text) for text in texts[place]] for place in free], dtype=np.float32)
+            again[:, columns] = torch.from_numpy(logged).to(again.device)
+            scores = again.masked_fill(~choice.allowed[free], -torch.inf)
+            open_ = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
+            keys, steps = (
+                torch.tensor([of[p] for p in free], device=again.device) for of in (choice.keys, choice.positions)
+            )
+            drawn = open_[sample(scores[:, open_], sampling, uniform(seed, keys, steps))]
+            self.checked += len(free)
+            self.differing += int((drawn != choice.tokens[free]).sum())
+
+        return tap
 
     def write(self, line: str) -> None:
         self._file.write(line)
@@ -97,43 +114,3 @@ def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[st
     """What a line of our own logs says besides its values; ``rows`` is the length of a whole row."""
     where = {"checkpoint": LOGITS, "engine": engine, "origin": MEASURED}
     return where | {"model": model, "precision": precision, "dtype": "f32", "shape": f"[{rows}]"}
-
-
-class LogitTap:
-    """Logs every choice."""
-
-    def __init__(self, log: LogFile, loaded: LoadedModel, sampling: Sampling, seed: int, source: str | Name) -> None:
-        self._log, self._sampling, self._seed = log, sampling, seed
-        self._columns = log.wanted.columns(loaded.tokenizer.vocab_size)
-        self._name = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
-        precision = str(loaded.dtype).removeprefix("torch.")
-        names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
-        self._head = json.dumps(names)[:-1]
-        self._ids = f', "ids": {json.dumps(self._columns)}' if log.wanted.ids else ""
-
-    def __call__(self, choice: Choice) -> None:
-        values = choice.raw[:, self._columns].to("cpu", torch.float32, copy=True).numpy()  # indexing copies
-        # The shortest texts that read as the same numbers; the names are those that JSON's readers know.
-        texts = [[_NAMES.get(text, text) for text in map(str, row)] for row in values]
-        tokens = choice.tokens.tolist()
-        for place, text in enumerate(texts):
-            source = json.dumps(self._name(choice.samples[place]))
-            self._log.write(
-                f'{self._head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {tokens[place]}, '
-                f'"forced": {json.dumps(choice.forced[place])}{self._ids}, "values": [{", ".join(text)}]}}\n'
-            )
-        free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
-        if not free:
-            return
-        # Each free token is sampled again, by the same numbers, from the row as logged.
-        again = choice.raw[free].clone()  # [F, V]
-        logged = np.array([[float(text) for text in texts[place]] for place in free], dtype=np.float32)
-        again[:, self._columns] = torch.from_numpy(logged).to(again.device)
-        scores = again.masked_fill(~choice.allowed[free], -torch.inf)
-        columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]
-        keys, steps = (
-            torch.tensor([of[p] for p in free], device=again.device) for of in (choice.keys, choice.positions)
-        )
-        drawn = columns[sample(scores[:, columns], self._sampling, uniform(self._seed, keys, steps))]
-        self._log.checked += len(free)
-        self._log.differing += int((drawn != choice.tokens[free]).sum())

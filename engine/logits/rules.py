@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -48,27 +48,16 @@ class Bounds(msgspec.Struct, frozen=True):
     absurd: float
 
 
-class Report(msgspec.Struct, frozen=True):
-    """A report's own rule: an entry with a finite value larger than ``above`` in size is garbage."""
-
-    title: str
-    above: float
-
-
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As the file has them."""
 
     most_chance: float
     reach: int
-    checkpoints: dict[str, Bounds]
+    checkpoints: dict[str, Bounds]  # ``logits`` for names that contain the word, ``other`` is the output of a layer
     masks: dict[str, list[float]]
-    rules: dict[str, Report]
+    rules: dict[str, dict[str, Any]]  # a report's own: an entry with a finite value over ``above`` in size is garbage
     tolerances: dict[str, float]
     sha256: str
-
-    def bounds(self, checkpoint: str) -> Bounds:
-        """``logits`` and names that contain the word are logits; all else is the output of a layer."""
-        return self.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
 
     def is_mask(self, values: Real) -> Marks:
         """Minus infinity, and numbers that code writes as a mask."""

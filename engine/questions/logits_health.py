@@ -133,9 +133,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         for one in found["findings"]
     ]  # fmt: skip
     if late is not None:
-        why = (f"{late.nearer:,} of {counted(late.entries, 'entry', 'entries')} hold the values that {late.engine} "
-               f"({late.other}) has for the next token. Either this log was read after the next call, or that one a "
-               "token too early.")  # fmt: skip
+        why = (f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
+               f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
+               "call, or that one a token too early.")  # fmt: skip
         causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
     figures = {name: value for name, value in found.items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}

@@ -27,18 +27,16 @@ from pages._shared.managing.start_form import StartForm, show_import
 from pages._shared.words import visible_text
 
 EMPTY = """
-Three ways to get a first log:
+Import or record a first log below, under *Logs*, or from a terminal:
 
-- Import or record one below, under *Logs*.
-- Import files from a terminal: `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
-- Record one during a run:
-  `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
+- `.venv/bin/python -m engine logits add 'logs/*.jsonl.gz'`
+- `.venv/bin/python -m engine run --model demo-qwen --lp none --sample-size 8 --log-logits 10 --add-log`
 """
 
 
 def _cells(entry: Entry) -> dict[str, Any]:
-    row, entries = entry.row, entry.row["entries"]
-    flagged, garbage = row.get("flagged_entries"), row.get("garbage_entries")
+    row, entries, counts = entry.row, entry.row["entries"], ("flagged_entries", "garbage_entries")
+    shares = {name: row[name] / entries for name in counts if entries and row.get(name) is not None}
     cause, certainty = row.get("cause"), str(row.get("certainty"))
     if not has_values(entry):
         words = "its values are missing or damaged"
@@ -50,28 +48,27 @@ def _cells(entry: Entry) -> dict[str, Any]:
         **{name: row.get(name) for name in ("engine", "model", "entries")},
         "precision": precision_name(row.get("precision")),
         "values": row["values_logged"],
-        "flagged": None if flagged is None or not entries else flagged / entries,
-        "report": None if garbage is None or not entries else garbage / entries,
+        "flagged": shares.get("flagged_entries"),
+        "report": shares.get("garbage_entries"),
         "cause": words,
         **{name: row.get(name) for name in ("file", "origin", "label")},
     }
 
 
-def _columns() -> dict[str, Any]:
-    config = st.column_config
-    return {
-        "engine": config.TextColumn("engine", width=200),
-        "model": config.TextColumn("model", width=120),
-        "precision": config.TextColumn("precision", width=76),
-        "entries": config.NumberColumn("entries", width=72, format="localized", help="Lines with values"),
-        "values": config.NumberColumn("values", width=80, format="localized"),
-        "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
-        "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
-        "cause": config.TextColumn("likely cause", width=180),
-        "file": config.TextColumn("file", width=150),
-        "origin": origin_column(),
-        "label": config.TextColumn("label", width=120),
-    }
+TEXT, NUMBER = st.column_config.TextColumn, st.column_config.NumberColumn
+COLUMNS = {
+    "engine": TEXT("engine", width=200),
+    "model": TEXT("model", width=120),
+    "precision": TEXT("precision", width=76),
+    "entries": NUMBER("entries", width=72, format="localized", help="Lines with values"),
+    "values": NUMBER("values", width=80, format="localized"),
+    "flagged": rate_column("flagged", "Entries with a value that our rules flag, on purpose or not"),
+    "report": rate_column("by report", "Entries with a huge number: garbage by the report's own rule"),
+    "cause": TEXT("likely cause", width=180),
+    "file": TEXT("file", width=150),
+    "origin": origin_column(),
+    "label": TEXT("label", width=120),
+}
 
 
 def log_names(entries: Sequence[Entry]) -> dict[str, str]:
@@ -90,7 +87,7 @@ def default_choice(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 LOGS = Picker(
-    LOGIT_LOG, "log", "log", "beside", 2, _cells, _columns(), default_choice, log_names, EMPTY, ("measured", "imported")
+    LOGIT_LOG, "log", "log", "beside", 2, _cells, COLUMNS, default_choice, log_names, EMPTY, ("measured", "imported")
 )
 
 # --- work on them ----------------------------------------------------------------------------------------------------

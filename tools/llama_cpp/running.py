@@ -20,7 +20,7 @@ from engine.decode.plan import Plan
 from engine.decode.presets import preset
 from engine.decode.requests import default_limit
 from engine.decode.steps import Choice, StopReason
-from engine.logits.recorder import LogFile, LoggedColumns, names_of_line
+from engine.logits.recorder import LogFile, names_of_line
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from tools.llama_cpp.converting import write_gguf
@@ -158,14 +158,12 @@ def compared(
     for setting, path in files.items():
         if not setting.is_whole:
             quantised(whole, path, setting, plan.threads)
-    if plan.first:
-        wanted = LoggedColumns(plan.values)
-    else:  # the commonest ids are those of answers, which are generated once before
-        answers = (writer.text(number).answer for number in range(len(molecules)))
-        wanted = LoggedColumns(ids=ids_to_log(answers, plan.values))
+    ids = None
+    if not plan.first:  # the commonest ids are those of answers, which are generated once before
+        ids = ids_to_log((writer.text(number).answer for number in range(len(molecules))), plan.values)
+    columns = [*range(min(plan.values, writer.size))] if ids is None else [*ids]
     result = ParityResult(name, bytes={setting.name: path.stat().st_size for setting, path in files.items()})
-    ids, columns = wanted.ids or None, wanted.columns(writer.size)
-    with LogFile(log_file, wanted) as lines, ExitStack() as stack:
+    with LogFile(log_file, plan.values if ids is None else ids) as lines, ExitStack() as stack:
         weights = {setting: stack.enter_context(Weights(path)) for setting, path in files.items()}
         for number, molecule in enumerate(molecules):
             text = writer.text(number, lines if plan.ours else None)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from engine.logits.causes import DamageTally, LogFinding, findings_of
+from engine.logits.causes import DamageTally, findings_of
 from engine.logits.detect import Detector
-from engine.logits.entries import EntryBatch, LogLine, Placed
+from engine.logits.entries import EntryBatch, LogLine
 from engine.logits.rules import Flags, has, load_rules
 from engine.records import ValueFlag as Flag
 from tests.engine.logits.logs import Rows, clean, singles
@@ -21,7 +22,7 @@ def judged(rows: Rows, checkpoint: str = "logits", texts: int = 1) -> tuple[Flag
     """``texts`` of equal length, one after the other."""
     each = len(rows) // texts
     lines = [
-        Placed(LogLine(values=row), place + 1, place % each, place // each, checkpoint)
+        LogLine(row, place % each, checkpoint=checkpoint, line=place + 1, sequence=place // each)
         for place, row in enumerate(rows.tolist())
     ]
     batch, tally = EntryBatch.of(lines), DamageTally(RULES)
@@ -35,7 +36,7 @@ def flagged(rows: Rows, flag: Flag, checkpoint: str = "logits") -> set[tuple[int
     return {(int(token), int(position)) for token, position in np.argwhere(found)}
 
 
-def findings(rows: Rows, length: int = 0) -> list[LogFinding]:
+def findings(rows: Rows, length: int = 0) -> list[dict[str, Any]]:
     return findings_of(judged(rows)[1], length)
 
 
@@ -257,17 +258,17 @@ def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, s
     damage(rows, np.random.default_rng(seed))
     changed = (rows != before) | np.isnan(rows)
     found = findings(rows, length=12)
-    assert [(one.cause, one.certainty) for one in found] == [(cause, certainty)]
-    assert found[0].evidence
-    assert {*found[0].positions} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
-    assert found[0].values == judged(rows)[1].sums["flagged_values"]
-    assert found[0].values <= changed.sum()
+    assert [(one["cause"], one["certainty"]) for one in found] == [(cause, certainty)]
+    assert found[0]["evidence"]
+    assert {*found[0]["positions"]} <= {*np.flatnonzero(changed.any(axis=0)).tolist()}
+    assert found[0]["values"] == judged(rows)[1].sums["flagged_values"]
+    assert found[0]["values"] <= changed.sum()
 
 
 def test_the_beginning_of_a_row_is_no_padding() -> None:
     rows = clean(60, 12)
     padded(rows, np.random.default_rng(0))
-    assert [finding.cause for finding in findings(rows, length=151_936)] != ["padding"]
+    assert [finding["cause"] for finding in findings(rows, length=151_936)] != ["padding"]
 
 
 def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
@@ -275,15 +276,15 @@ def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
     rows[::5, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 12)
     masked(rows, np.random.default_rng(0))
     found = findings(rows)
-    assert [one.cause for one in found] == ["uninitialised", "masked"]
-    assert [one.positions for one in found] == [(0,), (5, 6, 7)]
+    assert [one["cause"] for one in found] == ["uninitialised", "masked"]
+    assert [one["positions"] for one in found] == [[0], [5, 6, 7]]
 
 
 def test_one_strange_value_has_no_cause_that_is_known() -> None:
     rows = clean(60, 12)
     rows[7, 5] = 900
     (found,) = findings(rows)
-    assert (found.cause, found.certainty) == ("unknown", "possible")
+    assert (found["cause"], found["certainty"]) == ("unknown", "possible")
 
 
 def test_the_reports_rule_sees_huge_numbers_alone() -> None:
@@ -300,28 +301,28 @@ def test_denormal_numbers_beside_others_are_no_addresses() -> None:
     rows[::7, 3] = 1e-42
     (found,) = findings(rows)
     assert not flagged(rows, "pointer")
-    assert (found.cause, found.certainty, found.positions) == ("uninitialised", "likely", (3,))
+    assert (found["cause"], found["certainty"], found["positions"]) == ("uninitialised", "likely", [3])
 
 
 def test_one_address_alone_is_not_sure() -> None:
     rows = clean()
     rows[8, 0:2] = singles(0xF7DD2B78, 0x00007FFF)
     (found,) = findings(rows)
-    assert (found.cause, found.certainty) == ("freed", "likely")
+    assert (found["cause"], found["certainty"]) == ("freed", "likely")
 
 
 def test_a_finding_names_its_first_positions_and_counts_all() -> None:
     rows = clean(60, 16)
     rows[3:6] = 0
     (found,) = findings(rows)
-    assert (found.positions, found.places) == (tuple(range(12)), 16)
+    assert (found["positions"], found["places"]) == ([*range(12)], 16)
 
 
 def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
     rows = clean(60, 12)
     rows[::5, 0] = 1e35
     (found,) = findings(rows)
-    assert found.evidence == ("12 huge values", "1e+35 stands 12 times")
+    assert found["evidence"] == ["12 huge values", "1e+35 stands 12 times"]
 
 
 def test_addresses_alone_are_not_sure() -> None:
@@ -330,9 +331,9 @@ def test_addresses_alone_are_not_sure() -> None:
     for token in range(48):
         rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
     (found,) = findings(rows)
-    assert (found.cause, found.certainty) == ("freed", "sure")
+    assert (found["cause"], found["certainty"]) == ("freed", "sure")
     (found,) = findings(rows[:, :6])
-    assert (found.cause, found.certainty) == ("freed", "likely")
+    assert (found["cause"], found["certainty"]) == ("freed", "likely")
 
 
 def test_zeros_beside_nothing_but_garbage_are_found() -> None:
@@ -341,10 +342,12 @@ def test_zeros_beside_nothing_but_garbage_are_found() -> None:
     for token in range(48):
         rows[token, :4] = singles(0x1A2B3C40 + 16 * token, 0x00005581, 0x2B3C4D50 + 16 * token, 0x00005581)
     assert flagged(rows, "zero") == {(token, position) for token in range(48) for position in range(4, 8)}
-    assert [(finding.cause, finding.values) for finding in findings(rows)] == [("freed", 48 * 8)]
+    assert [(finding["cause"], finding["values"]) for finding in findings(rows)] == [("freed", 48 * 8)]
 
 
 def test_logs_of_one_value_alone() -> None:
-    assert [(finding.cause, finding.certainty) for finding in findings(np.zeros((20, 8)))] == [("not_written", "sure")]
+    assert [(finding["cause"], finding["certainty"]) for finding in findings(np.zeros((20, 8)))] == [
+        ("not_written", "sure")
+    ]
     for mask in (-np.inf, -1e9):
-        assert [finding.cause for finding in findings(np.full((20, 8), mask))] == ["masked"]
+        assert [finding["cause"] for finding in findings(np.full((20, 8), mask))] == ["masked"]

@@ -10,7 +10,8 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.logits import ingest
-from engine.logits.ingest import LogNames, add_file, findings_in
+from engine.logits.health import findings_in
+from engine.logits.ingest import LogNames, add_file
 from engine.store.entries import Entry
 from engine.store.schema import KINDS, LOGIT_LOG
 from engine.store.store import Store, damaged_parts

@@ -180,7 +180,7 @@ def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp
     found = late_read(store, log)
     assert (found is not None) == (kind == "late")
     if found is not None:
-        assert (found.other, found.engine, found.nearer) == (other.id, "right", 28)
+        assert (found["other"], found["engine"], found["nearer"]) == (other.id, "right", 28)
 
 
 def test_entries_of_one_token_do_not_meet_each_with_each(store: Store, tmp_path: Path) -> None:
