@@ -99,9 +99,8 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
             try:
                 found.append(_row(cells, places))
             except (ValueError, IndexError, ArithmeticError) as error:
-                line = "this" if is_first else shown(" ".join(cells))  # a file of another kind is not quoted
+                line = "no trace, and this" if is_first else shown(" ".join(cells))  # another kind of file is not quoted
                 what = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
-                what += ", and the file is no trace" if is_first else ""
                 raise FileFormatError(what, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not found:
         raise FileFormatError(f"{name} is no trace: it has no line of an operation", "Give a table of operations")
