@@ -99,7 +99,7 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
             try:
                 found.append(_row(cells, places))
             except (ValueError, IndexError, ArithmeticError) as error:
-                line = "no trace, and this" if is_first else shown(" ".join(cells))  # another kind of file is not quoted
+                line = "this is no trace, and it" if is_first else shown(" ".join(cells))  # not quoted
                 what = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
                 raise FileFormatError(what, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not found:
