@@ -17,6 +17,7 @@ from io import StringIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import typer
 
 from engine.cli import terminal as cli
@@ -335,8 +336,6 @@ def cost_of_lp(
     Samples without kept steps are scored by the run's model in one pass over their tokens; nothing is generated. Of a
     run of your own that is stored, as its steps.
     """
-    import msgspec
-
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
     from engine.live.score_run import ScoredRun, score_run
@@ -406,8 +405,8 @@ def advise(
         if probe is not None:
             cli.only_with("the store, which --no-keep leaves aside", not no_keep, references=references)
             io = replace(io, store=passing) if no_keep else io
-            of_run = words_of(seed=seed, threads=threads, **setting)
-            ids = _probe(io, progress, model, candidates, probe, of_run, words_of(rmsd=rmsd, references=references))
+            how = words_of(seed=seed, threads=threads, **setting)
+            ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()
         known = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
@@ -454,9 +453,8 @@ def _probe(
     place = words_of(store=io.store, progress=progress.progress)
     with tempfile.TemporaryDirectory() as warm:
         done(*run, "--sample-size=2", "--max-new-tokens=24", f"--store={warm}")
-    molecules = load_run_set(count) if any("--references" in word for word in rmsd) else [f"--sample-size={count}"]
-    until = ["--until-eof"] if progress.until_eof else []
-    ids = [row["run_id"] for row in json.loads(done(*run, *molecules, *until, "--label=probe", *rmsd, *place))]
+    run += [*load_run_set(count), "--label=probe", *rmsd, *(["--until-eof"] if progress.until_eof else [])]
+    ids = [row["run_id"] for row in json.loads(done(*run, *place))]
     for run_id in ids:
         done("judge", run_id, *place)
     return ids
