@@ -30,17 +30,7 @@ from engine.decode.presets import PRESETS
 from engine.errors import DriftscopeError
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient
-from engine.figures.words import (
-    angstrom,
-    capitalised,
-    counted,
-    duration,
-    listed,
-    percent,
-    seconds,
-    times,
-    with_interval,
-)
+from engine.figures.words import angstrom, counted, duration, listed, percent, seconds, times, with_interval
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import FORMER, LPS, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
@@ -53,8 +43,7 @@ TITLE = "Which LP should I use?"
 OF = Of("model", most=100_000)
 CANDIDATES = ("none", "group-v2.1", "group-v4.3", "truncating", "exact", "guarded")
 ANY = "Setting with most LPs measured"
-SAME_TIME, SURE, LIKELY, NOTABLE = 1.1, 0.95, 0.8, 0.05
-
+SAME_TIME, NOTABLE = 1.1, 0.05
 
 OPTIONS = (
     Option("advice_want", None, "Wanted", ("Usable", "Clean", "Passed"), help="Usable: clean and right in 3D; clean "
@@ -105,10 +94,8 @@ Row = dict[str, Any]
 
 def setting_of(entry: Entry) -> Row:
     """All that changes time or text besides the LP; a text is empty and a figure None where its maker did not say."""
-    row, sheet = entry.row, entry.sheet.get("plan")
-    plan = sheet.get("plan") if isinstance(sheet, dict) else None
-    plan = plan if isinstance(plan, dict) else {}
-    form = plan["form"] if isinstance(plan.get("form"), dict) else {}
+    row, plan = entry.row, (entry.sheet.get("plan") or {}).get("plan") or {}
+    form = plan.get("form") or {}
     devices = {re.sub(r"\b(\w++):\d+", r"\1", name.strip()) for name in (row.get("device") or "").split(",")}
     texts = ("sampling", "backend", "dtype", "attention", "tokenizer", "weights")
     figures = ("temperature", "top_k", "top_p", "min_p", "batch_size", "most_tokens")
@@ -121,13 +108,11 @@ def setting_of(entry: Entry) -> Row:
 
 def settings_of(entries: Sequence[Entry]) -> list[Row]:
     """Those with most LPs first, then those with most samples, then the newest."""
-    lps: dict[str, set[Any]] = {}
-    most: Counter[str] = Counter()
+    rows: dict[str, list[Row]] = {}
     for entry in entries:
-        key = json.dumps(setting_of(entry))
-        lps.setdefault(key, set()).add(entry.row.get("lp"))
-        most[key] = max(most[key], entry.row.get("samples") or 0)
-    return [json.loads(key) for key in sorted(lps, key=lambda key: (-len(lps[key]), -most[key]))]
+        rows.setdefault(json.dumps(setting_of(entry)), []).append(dict(entry.row))
+    rank = {key: (-len({row.get("lp") for row in of}), -max(row["samples"] for row in of)) for key, of in rows.items()}
+    return [json.loads(key) for key in sorted(rank, key=lambda key: rank[key])]
 
 
 def setting_words(setting: Row) -> str:
@@ -160,9 +145,8 @@ def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, 
     counts = Counter(str(entry.row.get("lp")) for entry in entries)
     left_out = [f"{counted(counts[lp], 'run')} of {lp}, which is not a candidate" for lp in counts if lp not in lps]
     changed = {lp: counts[lp] - len(own.get(lp, ())) for lp in lps if lp in counts}
-    return runs, left_out + [
-        f"{counted(n, 'run')} of {lp} with non-default parameters" for lp, n in changed.items() if n
-    ]
+    left_out += [f"{counted(n, 'run')} of {lp} with non-default parameters" for lp, n in changed.items() if n]
+    return runs, left_out
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
@@ -212,10 +196,8 @@ def ratio(one: Row, to: Row, name: str, units: int) -> Interval | None:
 
 
 def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row], int, list[int]]:
-    """A row an LP; how many molecules they share, and the sizes of the smallest and largest. Of few nothing is drawn.
-
-    ``drawn`` of a row has its draws, which no one prints.
-    """
+    """A row an LP, how many molecules they share, and the sizes of the smallest and largest. Few: nothing is drawn."""
+    # row["drawn"] has its bootstrap draws by figure, which no one prints.
     smiles, sums = sums_of(store, runs)
     drawn = None  # [draws, LPs, QUOTIENTS]: the same molecules for all
     if len(smiles) >= LEAST_MOLECULES and sums:
@@ -289,7 +271,7 @@ def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
         to = best or of_all
         row["over_least"] = None if to is None or row is to else ratio(row, to, cost, units)
     found: Row = {"verdict": "none fits", "lp": None, "ties": [], "sureness": None, "named": []}
-    found["cheapest"] = None if of_all is None else of_all["lp"]
+    found["cheapest"] = of_all and of_all["lp"]
     if len(rows) < 2 or units < LEAST_MOLECULES:
         found["verdict"] = "too little"
     elif best is not None:
@@ -319,56 +301,44 @@ def cost_words(cost: Interval | None) -> str:
 
 def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least: float) -> str:
     """What to use, what it gives and costs, and how sure that is."""
-    named, sure = decision["named"], decision["sureness"]
     if decision["verdict"] == "too little":
-        why = f"These runs share {counted(units, 'molecule')}" if rows[1:] else f"{counted(len(rows), 'LP')} measured"
-        return f"Nothing can be advised yet. {why}: too little to choose by."
-    if not named:
+        return f"Nothing can be advised yet: too little is measured, {len(rows)} LPs over {counted(units, 'molecule')}."
+    if not decision["named"]:
         return f"No LP gives a {want} answer."
-    first, (name, *more) = named[0], ["no LP" if row["lp"] == "none" else row["lp"] for row in named]
-    told, base = "", next((row["cost"].value for row in rows if row["lp"] == "none"), math.inf)
-    for row, of in list(zip(named, [name, *more], strict=True))[: 1 if decision["lp"] else 2]:
-        answers = f"{row[want]} of {row['answers']} answers {'pass' if want == 'passed' else f'are {want}'}"
-        told += f" {capitalised(of)}: {answers}, {with_interval(row['rate'], percent)}, at "
-        told += f"{cost_words(row['cost'])} per {want} conformer"
-        if row["lp"] != "none" and math.isfinite(base):
-            apart = row["cost"].value / base
-            told += f", {f'{times(1 / apart)} less than' if apart < 1 else f'{times(apart)} that'} without an LP"
-        told += "."
-    better = "clean" if first["usable"] is None else "usable"
-    if first[better] < min(first[want], least * first["answers"]):
-        name += f", though only {first[better]} of its {first['answers']} answers are {better}"
-    if decision["lp"]:
-        tied = f", or {listed(more, 'or')}: they cost the same within noise" if more else ""
-        chance = "every bootstrap draw" if sure == 1 else f"{percent(sure)} of bootstrap draws"
-        doubt = "" if sure is None or sure >= SURE else ": likely, not certain" if sure >= LIKELY else ": undecided"
-        end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
-        return f"Use {name}{tied}.{told} {'One of them' if more else 'It'} wins in {chance}{doubt}.{end}"
-    if not more:
-        how = f": cheapest per {want} conformer, most {want} answers"
-    elif is_tie(first):
-        over = f"{with_interval(first['over_least'], times)} that of {more[0]}, the cheapest"
-        how = f": most {want} answers, at the lowest cost within noise ({over})"
-    else:
-        how = f", or {more[0]} for more {want} answers"
-    return f"Use {name}{how}; every LP is below {100 * least:g} % {want}.{told}"
+    first = decision["named"][0]
+    name, *more = ["no LP" if row["lp"] == "none" else row["lp"] for row in decision["named"]]
+    told = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
+    told += f"{cost_words(first['cost'])} per {want} conformer"
+    without = next((row["cost"].value / first["cost"].value for row in rows if row["lp"] == "none"), math.inf)
+    told += f" (without an LP {times(without)} that)." if first["lp"] != "none" and math.isfinite(without) else "."
+    usable, word = (first["clean"], "clean") if first["usable"] is None else (first["usable"], "usable")
+    told += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
+    if not decision["lp"]:
+        why = "the cheapest" if decision["named"][-1]["lp"] == decision["cheapest"] else f"most {want} answers"
+        other = f", or {more[0]} ({why})" if more else ""
+        return f"Use {name}{other}: {told} Every LP is below {100 * least:g} % {want}."
+    tied = f", or {listed(more, 'or')} (the same cost within noise)" if more else ""
+    sure = "" if decision["sureness"] is None else f"{percent(decision['sureness'])} of bootstrap draws"
+    wins = sure and f" {'One of them' if more else 'It'} is the cheapest in {sure}."
+    end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
+    return f"Use {name}{tied}: {told}{wins}{end}"
 
 
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
     """The reports give two cases and no threshold: the advice's own is used."""
-    found: Row = {"says": "unknown", "agrees": None, "pass_rate": None, "detail": ""}
     rate = next((row["pass_rate"] for row in rows if row["lp"] == "none"), None)
     if rate is None:
-        return found | {"sentence": "It does not apply: nothing was measured without an LP."}
-    says = "no LP" if rate.low >= least else "use an LP" if rate.high < least else "open"
-    rule = {"no LP": "Use no LP", "open": f"Open, {100 * least:g} % being within the uncertainty"}
-    sentence = f"{rule.get(says, 'Use an LP')}: without one, {with_interval(rate, percent)} of answers pass. "
+        sentence = "It does not apply: nothing was measured without an LP."
+        return {"says": "unknown", "agrees": None, "pass_rate": None, "detail": "", "sentence": sentence}
+    says, agrees = "no LP" if rate.low >= least else "use an LP" if rate.high < least else "open", None
+    rule = "Open, it is too close" if says == "open" else f"Use {says.removeprefix('use ')}"
+    sentence = f"{rule}: without one, {with_interval(rate, percent)} of answers pass. "
     sentence += "It looks at this pass rate alone, not at time or at molecules."
     if decision["lp"] and says != "open":
         advised = {decision["lp"], *decision["ties"]}
-        found["agrees"] = "none" in advised if says == "no LP" else bool(advised - {"none"})
-        sentence += f" The measured costs {'agree' if found['agrees'] else 'do not agree'}."
-    return found | {"says": says, "pass_rate": rate, "sentence": sentence}
+        agrees = "none" in advised if says == "no LP" else bool(advised - {"none"})
+        sentence += f" The measured costs {'agree' if agrees else 'do not agree'}."
+    return {"says": says, "agrees": agrees, "pass_rate": rate, "detail": "", "sentence": sentence}
 
 
 def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
@@ -413,7 +383,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     decision = decide(rows, units, want, least)
     missing = [lp for lp in lps if lp not in [row["lp"] for row in rows]]
     left_out += [f"{lp}: its run asked other molecules, or its answers have no times" for lp in runs if lp in missing]
-    others = []
+    others, shown = list[Row](), list[Row]()
     for other in (other for other in all_settings if other != setting):
         names = [str(entry.row.get("lp")) for entry in entries if setting_of(entry) == other]
         apart = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
@@ -434,12 +404,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         asked = {one for of_lp in runs.values() for one in samples_of(store, of_lp[0]).smiles.to_pylist()}
         smiles = ["--sample-size", str(size)] if size and asked <= set(load_run_set(size)) else smiles
     named = [word for lp in lps for word in ("--lp", lp)] if lps != CANDIDATES else []
-    run = ["run", *(word for lp in missing for word in ("--lp", lp)), *smiles]
-    more = [*([run] if missing else []), ["advise", "--probe", str(options["advice_probe"]), *named]]
+    more = [["run", *(word for lp in missing for word in ("--lp", lp)), *smiles]] if missing else []
+    more += [["advise", "--probe", str(options["advice_probe"]), *named]]
     for row in rows:
         row["reason"] = f"{row['standing']}: {row[want]} of {row['answers']} answers are {want}"
         expected = molecules * row["seconds_a_sample"].value, molecules * row["rate"].value
         row["expected"] = {"molecules": molecules, "seconds": expected[0], "usable": expected[1]}
+        rates = {words: with_interval(row[key], percent) for words, key in RATES.items()}
+        shown.append({  # what decides comes first
+            "lp": row["lp"], "standing": row["standing"], want: rates[want],
+            f"per {want} conformer": cost_words(row["cost"]), "vs best": with_interval(row["over_least"], times),
+            f"for {molecules:,}": duration(expected[0]), f"{want} of them": round(expected[1]),
+            "cheapest in": row["wins"], **rates, "per sample": cost_words(row["seconds_a_sample"]),
+            **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
+            "thrown away": row["thrown_share"], "RMSD": with_interval(row["rmsd_ang"], angstrom),
+        })  # fmt: skip
     advised, hidden = decision.pop("named"), ("drawn", "cost", "rate", "counts", "standing")
     advice = {
         "model": model, "setting": setting, "want": want, "least": least, **decision,
@@ -453,32 +432,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }  # fmt: skip
     costs = [{"lp": row["lp"], "standing": row["standing"], "cost": row["cost"].value, "low": row["cost"].low,
               "high": row["cost"].high} for row in rows if math.isfinite(row["cost"].value)]  # fmt: skip
-    values = {name: json.dumps(value, default=in_json) for name, value in advice.items()}
     return {
-        "main": rows_table([shown_row(row, want) for row in rows], ["lp"]),
+        "main": rows_table(shown, ["lp"]),
         "commands": rows_table([{"command": command} for command in advice["commands"]]),
         "costs": rows_table(costs),
-        "advice": rows_table([{"key": name, "value": value} for name, value in values.items()]),
+        "advice": rows_table([{"key": name, "value": json.dumps(of, default=in_json)} for name, of in advice.items()]),
     }
 
 
 def in_json(interval: Interval) -> Row:
     """``{value, low, high}``, infinite where there is no wanted answer."""
     return {name: "inf" if end is not None and math.isinf(end) else end for name, end in asdict(interval).items()}
-
-
-def shown_row(row: Row, want: str) -> Row:
-    """As a reader sees it: what decides comes first."""
-    rates = {words: with_interval(row[key], percent) for words, key in RATES.items()}
-    return {
-        "lp": row["lp"], "standing": row["standing"], want: rates[want],
-        f"per {want} conformer": cost_words(row["cost"]), "vs best": with_interval(row["over_least"], times),
-        f"for {row['expected']['molecules']:,}": duration(row["expected"]["seconds"]),
-        f"{want} of them": round(row["expected"]["usable"]), "cheapest in": row["wins"], **rates,
-        "per sample": cost_words(row["seconds_a_sample"]),
-        **{words: with_interval(row[key], percent) for words, key in SHARES.items()},
-        "thrown away": row["thrown_share"], "RMSD": with_interval(row["rmsd_ang"], angstrom),
-    }  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:

@@ -41,7 +41,7 @@ def test_candidates_what_is_wanted_and_the_setting(store: Store) -> None:
 def test_a_terminal_is_told_what_and_why() -> None:
     found = run("advise", "--model", "demo-qwen", "--store", str(DEMO))
     assert (found.code, found.err) == (0, "")
-    assert "Use guarded: most usable answers" in found.out.splitlines()[0]
+    assert "Use guarded, or exact (the cheapest): 41 of 64" in found.out.splitlines()[0]
     assert "group-v4.3" in found.out and "never" in found.out and "To know more:" in found.out
 
 
