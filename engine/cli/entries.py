@@ -5,7 +5,6 @@ Runs, references, traces and logit logs; the questions about them are in ``quest
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections import Counter
@@ -65,12 +64,16 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     return io.show(rows, COLUMNS[kind])
 
 
+def note_left_out(what: Sequence[str], rest: str) -> None:
+    """The first of it, on standard error."""
+    for one in what[:10]:
+        cli.note(f"left out: {one}")
+    if len(what) > 10:
+        cli.note(f"left out: {len(what) - 10:,} more{rest}")
+
+
 def without_damaged(found: StoreListing) -> StoreListing:
-    """Names what is damaged, on standard error: the first of it."""
-    for damage in found.damages[:10]:
-        cli.note(f"left out: {damage.where}: {damage.what}")
-    if len(found.damages) > 10:
-        cli.note(f"left out: {len(found.damages) - 10:,} more; `verify` names all")
+    note_left_out([f"{damage.where}: {damage.what}" for damage in found.damages], "; `verify` names all")
     return found
 
 
@@ -105,10 +108,9 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
                 found = list(read(path, partial(seen, told)))
             except DriftscopeError as error:
                 report(now=True, state="failed", error=str(error), **told)
-                if len(paths) == 1:
-                    raise
                 if path is paths[-1] and not entries:
-                    raise DriftscopeError(f"none of {len(paths)} files can be read", str(error)) from error
+                    none = DriftscopeError(f"none of {len(paths)} files can be read", str(error))
+                    raise none if len(paths) > 1 else error from None
                 cli.note(f"left out: {path}: {error}")
                 continue
             entries += [entry for entry, _ in found]
@@ -138,8 +140,8 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
         for id_ in set(ids) & set(unfinished):
             check_idle(store.home, id_)
         if not yes and sys.stdin and sys.stdin.isatty():
-            sys.stderr.write(f"Remove {one_line(', '.join(ids))} from {shown(store.home.where, 200)}? [y/N] ")
-            sys.stderr.flush()
+            where = shown(store.home.where, 200)
+            print(f"Remove {one_line(', '.join(ids))} from {where}? [y/N] ", end="", file=sys.stderr, flush=True)
             yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         if not yes:
             raise DriftscopeError("nothing was removed", "Answer y, or give --yes")
@@ -190,7 +192,7 @@ def annotate(
 ) -> int:
     """give a run a label, notes or tags of your own"""
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
-    if not values and not tag and not untag:
+    if not (values or tag or untag):
         raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
     store = io.opened()
     own = store.own(run_id).id
@@ -205,37 +207,32 @@ def verify(io: cli.Io) -> int:
     from engine.store.unfinished import unfinished_runs
 
     store = io.opened(to_read=True)
-
-    def states(kind: Kind) -> Iterator[tuple[str, str | None, str, str | None]]:
+    rows: list[dict[str, Any]] = []
+    for kind in KINDS:
+        states: list[tuple[str, str | None, str, str | None]] = []
         try:
-            found, unsound = store.found(kind), set[str | None]()
-            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in found.entries}
-            for damage in [*found.damages, *(part for entry in found.entries for part in damaged_parts(entry))]:
-                unsound.add(id_ := folders.get(damage.where.rpartition("/")[0]))
-                yield "damaged", id_, damage.where, damage.what
-            for entry in found.entries:
-                if entry.id not in unsound:
-                    yield "whole", entry.id, entry.files.where, None
+            entries, damages = (found := store.found(kind)).entries, list(found.damages)
+            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in entries}
+            damages += [part for entry in entries for part in damaged_parts(entry)]
+            states += [("damaged", folders.get(one.where.rpartition("/")[0]), one.where, one.what) for one in damages]
+            unsound = {id_ for _, id_, *_ in states}
+            states += [("whole", entry.id, entry.files.where, None) for entry in entries if entry.id not in unsound]
             for run in unfinished_runs(store.home) if kind is RUN else ():
                 done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
-                yield "unfinished", run.run_id, store.home.where, done + run.state
+                states.append(("unfinished", run.run_id, store.home.where, done + run.state))
         except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            yield "damaged", None, store.home.where, error.what
-
-    rows = [
-        {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
-        | {"run_id": id_ if kind is RUN else None}
-        for kind in KINDS
-        for state, id_, where, what in states(kind)
-    ]
+            states.append(("damaged", None, store.home.where, error.what))
+        for state, id_, where, what in states:
+            row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+            rows.append(row | {"run_id": id_ if kind is RUN else None})
     if io.is_json:
         cli.emit_json(rows)
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            where = row["run_id"] if row["state"] == "unfinished" else row["where"]
+            whose = row["run_id"] if row["state"] == "unfinished" else row["where"]
             if row["state"] != "whole":
-                cli.write(one_line(f"{row['state']}: {where}: {row['what']}"))
+                cli.write(one_line(f"{row['state']}: {whose}: {row['what']}"))
     if damaged := sum(row["state"] == "damaged" for row in rows):
         cli.note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
     return 2 if damaged else 0
@@ -263,18 +260,12 @@ def sql(
     with io.opened(to_read=True).console(Limits(rows=rows, seconds=seconds)) as console:
         answer = console.query(text)
     table = answer.table
-    if io.is_json:  # row by row: many rows are more than memory holds at once
-        for place, row in enumerate(rows_of(table)):
-            sys.stdout.write((", " if place else "[") + json.dumps(row, allow_nan=False))
-        sys.stdout.write("]\n" if table.num_rows else "[]\n")
+    if io.is_json:
+        cli.emit_json(list(rows_of(table)))
     else:
-
-        def cells() -> Iterable[list[str]]:
-            for row in rows_of(table):
-                yield ["" if value is None else cli.cell(str(value), 60) for value in row.values()]
-
-        for line in cli.table_lines(table.column_names, cells):
-            cli.write(line)
+        values = (row.values() for row in rows_of(table))
+        cells = [["" if value is None else cli.cell(str(value), 60) for value in row] for row in values]
+        cli.write("\n".join(cli.table_lines(table.column_names, lambda: cells)))
     if answer.left_out:
         cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
@@ -304,11 +295,10 @@ def import_files(
         if is_pickle(path):
             found = import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)
         else:
-
-            def progress(done: int, samples: int) -> None:
-                seen(done, done / max(samples, 1), samples=samples)
-
-            found = import_report(store, path, label=label, tokenizer=tokenizer, progress=progress)
+            found = import_report(
+                store, path, label=label, tokenizer=tokenizer,
+                progress=lambda done, samples: seen(done, done / max(samples, 1), samples=samples),
+            )  # fmt: skip
         yield (found.entry, False) if isinstance(found, AlreadyThere) else (found, True)
 
     return read_files(io, progress, RUN, expand(files), read)
@@ -351,8 +341,8 @@ def export(
     else:
         if not store.rows("SELECT 1 FROM samples WHERE run_id = $run LIMIT 1", {"run": entry.id}):
             raise without_samples(entry, "export")
-        row["conformers"] = write_conformers(store, entry.id, path, reader, is_pickle=chosen != "sdf")
-        row["reader"] = reader
+        conformers = write_conformers(store, entry.id, path, reader, is_pickle=chosen != "sdf")
+        row |= {"conformers": conformers, "reader": reader}
     return io.show([row], "file samples conformers reader")
 
 
@@ -408,14 +398,12 @@ def _write_references(io: cli.Io, label: str, conformers: Any, **described: str)
         entry = write_references(
             store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
         )
-    left_out: dict[tuple[str, str], list[str]] = {}
+    left_out: dict[str, list[str]] = {}  # the first of each reason, with how many there are
     for row in omissions(store, entry):
-        left_out.setdefault((row["key"] or "", row["reason"]), []).append(row["source"])
-    for (key, reason), sources in list(left_out.items())[:10]:  # the first of each reason, with how many there are
-        others = f" and {len(sources) - 1:,} more" if len(sources) > 1 else ""
-        cli.note(f"left out: {sources[0]}{others}: {shown(key, 120)}: {reason}")
-    if len(left_out) > 10:
-        cli.note(f"left out: {len(left_out) - 10:,} more molecules and reasons, in the table reference_omissions")
+        left_out.setdefault(f"{shown(row['key'] or '', 120)}: {row['reason']}", []).append(row["source"])
+    many = {why: f" and {len(sources) - 1:,} more" if sources[1:] else "" for why, sources in left_out.items()}
+    lines = [f"{sources[0]}{many[why]}: {why}" for why, sources in left_out.items()]
+    note_left_out(lines, " molecules and reasons, in the table reference_omissions")
     return show_entries(io, REFERENCES, [entry])
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
@@ -17,6 +17,7 @@ from io import StringIO
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 import typer
 
 from engine.cli import terminal as cli
@@ -24,7 +25,6 @@ from engine.cli.entries import entry_row, logs_app, traces_app, without_damaged
 from engine.cli.generate import set_threads
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
-from engine.figures.statistics import quotient
 from engine.lp_records import LPS, full_name
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
@@ -38,6 +38,7 @@ app.add_typer(traces_app)
 app.add_typer(logs_app)
 MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
 WORKERS = cli.option(None, "processes (default: all cores)", of=cli.whole(256), metavar="N")
+PROBED = cli.whole(10_000_000, 4)  # fewer tell nothing
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
@@ -50,16 +51,15 @@ def write_answer(store: Store, key: str, ids: Sequence[str], given: cli.Row | No
     question, answered = question_of(key), ask(store, key, ids, given)
     cli.write(answered.answer)
     for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
-        table = answered.tables[name]
-        about = {title: question.COLUMNS.get(title, Column()) for title in table.column_names}
-        rows = table.select([title for title in about if not about[title].is_hidden]).slice(0, MOST_ROWS).to_pylist()
-        for row in rows:
-            row |= {
-                title: f"{value:.1%}" for title, value in row.items() if value is not None and about[title].unit == "%"
-            }
-        cli.write("\n".join(["", *cli.rows_lines(rows)]))
-        if table.num_rows > MOST_ROWS:
-            cli.write(f"... and {table.num_rows - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
+        about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
+        rows = [
+            {title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
+             for title, value in row.items() if not about[title].is_hidden}
+            for row in answered.tables[name].to_pylist()
+        ]  # fmt: skip
+        cli.write("\n".join(["", *cli.rows_lines(rows[:MOST_ROWS])]))
+        if len(rows) > MOST_ROWS:
+            cli.write(f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
     return 0
 
 
@@ -98,26 +98,36 @@ def ask_question(
                  "options": [option.name for option in asked.OPTIONS]} for key in KEYS]  # fmt: skip
         return io.show({"rows": rows} if io.is_json else rows)
     question, store = question_of(key), io.opened()
-    given = {o.name: value for o in question.OPTIONS if (value := ctx.meta.get(o.name)) is not None}
+    given = {option.name: ctx.meta.get(option.name) for option in question.OPTIONS}
     if not io.is_json and not is_csv:
         return write_answer(store, key, ids or [], given)
     answered = ask(store, key, ids or [], given)
     tables = {name: table.to_pylist() for name, table in answered.tables.items()}
     main = tables.pop("main")
     if is_csv:
-        titles = answered.tables["main"].column_names
-        csv.writer(sys.stdout, lineterminator="\n").writerows([titles, *(row.values() for row in main)])
+        rows = [answered.tables["main"].column_names, *(row.values() for row in main)]
+        csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
         return 0
     columns = {name: {"unit": column.unit, "help": column.help} for name, column in question.COLUMNS.items()}
     return cli.emit_json({"answer": answered.answer, "rows": main, "tables": tables, "columns": columns})
 
 
-def figures_of(store: Store, control: Entry, entry: Entry) -> dict[str, dict[str, Any]]:
-    """By the names of the measures: the run's value, and what it is beside the control's."""
+def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
+    """What work on a run gives, while it says how far it is."""
+    with progress.counting(what, is_quiet=io.is_json) as (seen, say):
+        found = work(*of, **how, progress=seen)
+        say(now=True, run_id=found.entry.id, state="done")
+    return found
+
+
+def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By run and measure: the value, and what it is beside that of the first, the control."""
     from engine.questions import ask
 
-    rows = ask(store, "compare_figures", [control.id, entry.id]).tables["main"].to_pylist()
-    return {name: {} for name in BY_NAME} | {row["measure"]: row for row in rows if row["run"] == entry.id}
+    figures: dict[str, dict[str, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}
+    for row in ask(store, "compare_figures", list(figures)).tables["main"].to_pylist():
+        figures[row["run"]][row["measure"]] = row
+    return figures
 
 
 @cli.command(app, "show", rules=True)
@@ -125,9 +135,8 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
     store = io.opened()
     entry = store.entry(run_id)
-    figures = {name: figure.get("value") for name, figure in figures_of(store, entry, entry).items()}
     row = entry_row(entry)
-    row |= {name: value for name, value in figures.items() if name not in row}
+    row |= {name: one.get("value") for name, one in figures_of(store, [entry])[entry.id].items() if name not in row}
     return io.show([row] if io.is_json else row)
 
 
@@ -139,11 +148,11 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
     entries = [found.get(name, RUN) for name in (control, *tests)]
     if not io.is_json:
         return write_answer(store, "compare_figures", [entry.id for entry in entries])
-    rows: list[dict[str, Any]] = []
-    for entry in entries:  # one by one, so that a run may be compared with itself
+    figures, rows = figures_of(store, entries), list[dict[str, Any]]()
+    for entry in entries:
         row: dict[str, Any] = {"part": "test" if rows else "control"}
         to_itself = dict.fromkeys(("ratio", "ratio_low", "ratio_high") if has_samples(entry) else ("ratio",), 1.0)
-        for name, figure in figures_of(store, entries[0], entry).items():
+        for name, figure in figures[entry.id].items():
             figure |= to_itself if entry.id == entries[0].id and figure.get("value") else {}
             row[name] = figure.get("value")
             row |= {f"{name}_{key}": figure.get(key) for key in ("low", "high", "ratio", "ratio_low", "ratio_high")}
@@ -181,9 +190,9 @@ def show_log(io: cli.Io, log_id: str = cli.words(..., "LOG")) -> int:
     from engine.logits.pairs import late_read
 
     store = io.opened()
-    log = store.entry(log_id, LOGIT_LOG)
     if not io.is_json:
-        return write_answer(store, "logits_health", [log.id])
+        return write_answer(store, "logits_health", [log_id])
+    log = store.entry(log_id, LOGIT_LOG)
     return cli.emit_json(health(store, log) | {"read_late": late_read(store, log)})
 
 
@@ -193,10 +202,9 @@ def parity(io: cli.Io, control: str = CONTROL, test: str = TEST) -> int:
     from engine.logits.parity import compare_logs
 
     store = io.opened()
-    logs = [store.entry(name, LOGIT_LOG) for name in (control, test)]
-    if io.is_json:
-        return cli.emit_json(compare_logs(store, *logs))
-    return write_answer(store, "logits_parity", [log.id for log in logs])
+    if not io.is_json:
+        return write_answer(store, "logits_parity", [control, test])
+    return cli.emit_json(compare_logs(store, store.entry(control, LOGIT_LOG), store.entry(test, LOGIT_LOG)))
 
 
 @cli.command(app, "evaluate")
@@ -230,24 +238,23 @@ def evaluate(
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
     of = None if references is None else reference_set(store, references)
     request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline)
-    with progress.counting("molecules evaluated", is_quiet=io.is_json) as (seen, say):
-        found = evaluate_run(store, str(run_id), request, workers=workers, progress=seen)
-        say(now=True, run_id=found.entry.id, state="done")
-    baseline, side = found.baseline, found.clustered
-    of_side = side and {"samples": side.samples, "incomplete": side.incomplete, "method": "clustered RDKit conformers"}
+    found = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
+    beside = found.clustered and {
+        "method": "clustered RDKit conformers",
+        **cli.picked(found.clustered, "samples incomplete"),
+        **found.baseline.columns(),
+    }
     return io.show({  # shares are from 0 to 1, null where there is nothing to share
         "run_id": found.entry.id,
         "references": of and of.name,
         "etkdg_per_molecule": None if of else request.per_molecule,
         "reference_conformers": found.references,
-        "without_references": found.without_references,
+        **cli.picked(found, "asked without_references"),
         "references_not_asked": found.not_asked,
         **rule,
         **found.figures.columns(),
-        "samples": found.run.samples,
-        "incomplete": found.run.incomplete,
-        "asked": found.asked,
-        "baseline": baseline and baseline.columns() | (of_side or {}),
+        **cli.picked(found.run, "samples incomplete"),
+        "baseline": beside,
     })  # fmt: skip
 
 
@@ -255,9 +262,8 @@ OF_SAMPLE = (
     "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
     "strain_kcal strain_moved_ang strain_field"
 ).split()
-COUNTS = "judged stereo_judged stereo_sites stereo_sites_right geometry_judged".split()
-RATES = {"passed": "samples", "decodes": "samples", "clean": "samples", "stereo_right": "stereo_judged",
-         "geometry_right": "geometry_judged", "usable": "judged"}  # fmt: skip
+WHOLE = ("passed", "decodes", "clean", "usable")  # not known where that of a sample is not
+RATES = (*WHOLE, "stereo_right", "geometry_right")  # not every molecule has these two
 
 
 @cli.command(app, "judge", rules=True)
@@ -286,29 +292,29 @@ def judge(
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         return io.show(judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))
-    with progress.counting("samples judged", is_quiet=io.is_json) as (seen, say):
-        judged = judge_run(io.opened(), str(run_id), by, workers=workers, limit_s=limit or LIMIT_S, progress=seen)
-        say(now=True, run_id=judged.entry.id, state="done")
+    how = {"workers": workers, "limit_s": limit or LIMIT_S}
+    judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
     if not judged.is_stored:
         where = judged.entry.files.where
         cli.note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
-    rows, sums = judged.rows, {"samples": len(judged.rows)} | judged.columns
-    for name in ("passed", "clean"):
-        sums[name] = None if any(row[name] is None for row in rows) else sum(row[name] for row in rows)
-    right = [row for row in rows if row["geometry_right"] and "strain_kcal" in sums]
-    shares = [share for row in right if (share := strain_per_atom(row)) is not None]
-    moves = [row["strain_moved_ang"] for row in right if row["strain_moved_ang"] is not None]
+
+    def mean(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return fmean(known) if known else None
+
+    rows = judged.rows
+    right = [row for row in rows if row["geometry_right"]]
+    rates = {name: mean(row[name] for row in rows) for name in RATES}  # from 0 to 1
+    rates |= {name: None for name in WHOLE if any(row[name] is None for row in rows)}
     return io.show({
         "run_id": judged.entry.id,
         "stored": judged.is_stored,
-        "judged_with": sums["judged_with"],
-        **{name: sums.get(name, 0) for name in COUNTS},
-        **{name: quotient(sums.get(name), sums.get(of)) for name, of in RATES.items()},  # from 0 to 1, null of nothing
-        "strain_kcal": sums.get("strain_kcal"),  # means over samples with right geometry
-        "strain_kcal_per_atom": fmean(shares) if shares else None,
-        "strain_moved_ang": fmean(moves) if moves else None,
+        **judged.columns,
+        **rates,
+        **{name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")},
+        "strain_kcal_per_atom": mean(map(strain_per_atom, right)),
         "samples": [{name: row[name] for name in OF_SAMPLE} for row in rows],
     })  # fmt: skip
 
@@ -329,37 +335,30 @@ def cost_of_lp(
     Samples without kept steps are scored by the run's model in one pass over their tokens; nothing is generated. Of a
     run of your own that is stored, as its steps.
     """
-    import msgspec
-
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
-    from engine.live.score_run import score_run
+    from engine.live.score_run import ScoredRun, score_run
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
     store = io.opened()
     facts = run_facts(store, run_id)
-    how: dict[str, Any] = {"samples": 0, "tokens": 0, "seconds": 0.0, "stored": False}
     if kept:
-        cost = cost_of_run(store, facts)
+        scored = ScoredRun(store.entry(facts.run_id), cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
     else:
         set_threads(threads)
         how = {"most": samples or 0, "device": device, "batch_size": batch_size}
-        with progress.counting("samples scored", is_quiet=io.is_json) as (seen, say):
-            scored = score_run(store, facts.run_id, **how, progress=seen)
-            say(now=True, run_id=scored.entry.id, state="done")
-        if scored.samples and not scored.is_stored:
-            where = scored.entry.files.where
-            cli.note(f"{facts.run_id} lies in {where}, which is read-only: scored and printed, not stored")
-        how = {name: getattr(scored, name) for name in ("samples", "tokens", "seconds")} | {"stored": scored.is_stored}
-        cost = scored.cost
+        scored = worked(io, progress, "samples scored", score_run, store, facts.run_id, **how)
+    if scored.samples and not scored.is_stored:
+        where = scored.entry.files.where
+        cli.note(f"{facts.run_id} lies in {where}, which is read-only: scored and printed, not stored")
+    cost = scored.cost
     if io.is_json:  # what is not finite is null
+        how = cli.picked(scored, "samples tokens seconds") | {"stored": scored.is_stored}
         figures = json.loads(msgspec.json.encode(cost, enc_hook=float))
         return cli.emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": how, **figures})
     cli.write("\n".join(sentences(cost, facts.lp or "the LP")))
-    for where, places in zip(PLACES.values(), (cost.tenths, cost.parts, cost.elements), strict=True):
-        if rows := places_rows(places):
-            cli.write("\n".join(["", where, *cli.rows_lines(rows)]))
-    return 0
+    tables = map(places_rows, (cost.tenths, cost.parts, cost.elements))
+    return io.show(dict(zip(PLACES.values(), tables, strict=True)))
 
 
 @cli.command(app, "advise", rules=True)
@@ -376,7 +375,7 @@ def advise(
     batch_size: int | None = cli.option(None, "setting", of=cli.whole(4_096)),
     backend: str = cli.option("", "setting: fast or hf"),
     device: str = cli.option("", "setting: cpu, cuda or mps"),
-    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.MANY_MOLECULES),
+    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=PROBED),
     no_keep: bool = cli.option(False, "do not keep the probe's runs in the store"),
     rmsd: int | None = cli.RMSD,
     references: str | None = cli.option(None, "--rmsd is to conformers of this set of the store"),
@@ -393,32 +392,29 @@ def advise(
         rows = []
         for name, entries in models_of(io.opened().found().entries).items():
             first, *others = settings_of(entries)
-            of_first = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
-            rows.append({"model": name, "runs": len(entries), "settings": 1 + len(others),
-                         "lps": sorted(of_first, key=[*LPS, *sorted(of_first)].index),
-                         "setting": setting_words(first)})  # fmt: skip
+            lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
+            row = {"model": name, "runs": len(entries), "settings": 1 + len(others), "setting": setting_words(first)}
+            rows.append(row | {"lps": sorted(lps, key=[*LPS, *sorted(lps)].index)})
         if not rows and not io.is_json:
             cli.note("no model has measured runs; `python -m engine advise --model A --probe 64` makes some")
         return io.show(rows)
-    lps, ids = [full_name(name) for name in lp or CANDIDATES], [model]
-    setting: dict[str, Any] = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device}
+    candidates, ids = [full_name(name) for name in lp or CANDIDATES], [model]
+    setting = {"sampling": sampling, "batch_size": batch_size, "backend": backend, "device": device.replace("auto", "")}
     with tempfile.TemporaryDirectory(prefix="driftscope-probe-") as passing:
         if probe is not None:
             cli.only_with("the store, which --no-keep leaves aside", not no_keep, references=references)
             io = replace(io, store=passing) if no_keep else io
-            asked = setting | {"seed": seed, "threads": threads}
-            ids = _probe(io, progress, [model, *lps], probe, asked, {"rmsd": rmsd, "references": references})
+            how = words_of(seed=seed, threads=threads, **setting)
+            ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()
         known = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
-        asked = {name: value for name, value in setting.items() if value not in (None, "", "auto")}
-        fits = [s for s in known if all(str(s[name]).startswith(str(value)) for name, value in asked.items())]
+        fits = [of for of in known if all(str(of[name]).startswith(str(part or "")) for name, part in setting.items())]
         if not fits:
             there = "; ".join(map(setting_words, known[:3]))
             raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
-        given = {"advice_lps": lps, "advice_least": least, "advice_molecules": molecules or 10_000}
-        given |= {"advice_setting": setting_words(fits[0])} if asked else {}
-        given |= {"advice_want": want.capitalize()} if want else {}
+        given = {"advice_lps": candidates, "advice_least": least, "advice_molecules": molecules,
+                 "advice_setting": setting_words(fits[0]), "advice_want": want and want.capitalize()}  # fmt: skip
         told = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
         advice = {row["key"]: json.loads(row["value"]) for row in told}
         if want not in (None, advice["want"]):
@@ -430,8 +426,12 @@ def advise(
     return 0
 
 
+def words_of(**options: object) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in options.items() if value not in (None, "")]
+
+
 def _probe(
-    io: cli.Io, progress: cli.Progress, model_and_lps: Sequence[str], count: int, how: cli.Row, rmsd: cli.Row
+    io: cli.Io, progress: cli.Progress, model: str, lps: list[str], count: int, how: list[str], rmsd: list[str]
 ) -> list[str]:
     """Runs over the LPs, then `judge`: after the last LP's time was taken, since judging needs all cores. Before it
     each LP writes two molecules that are thrown away, so that none pays for the start of the process. The ids of the
@@ -439,28 +439,23 @@ def _probe(
     from engine.chem.molecule_sets import load_run_set
     from engine.cli.main import main
 
-    model, *lps = model_and_lps
-    if count < 4:
-        raise DriftscopeError(f"a probe of {count} molecules is too small", "Give 4 or more; 64 tell something")
     if len(lps) < 2:
         raise DriftscopeError("a probe of one LP has nothing to compare", "Give --lp twice or more, or leave it out")
 
-    def done(words: Sequence[str], **given: Any) -> str:
-        options = [f"--{n.replace('_', '-')}={value}" for n, value in given.items() if value not in (None, "")]
+    def done(*words: str) -> str:
         with redirect_stdout(StringIO()) as out:
-            if status := main([*words, *options]):
+            if status := main(words):
                 raise typer.Exit(status)
         return out.getvalue()
 
-    run = ["run", "--json", f"--model={model}", *(f"--lp={lp}" for lp in lps)]
-    place = {"store": io.store, "progress": progress.progress}
+    run = ["run", "--json", f"--model={model}", *(f"--lp={lp}" for lp in lps), *how]
+    place = words_of(store=io.store, progress=progress.progress)
     with tempfile.TemporaryDirectory() as warm:
-        done(run, sample_size=2, max_new_tokens=24, store=warm, **how)
-    smiles = load_run_set(count) if rmsd["references"] else ["--sample-size", str(count)]
-    smiles += ["--until-eof"] if progress.until_eof else []
-    ids = [row["run_id"] for row in json.loads(done([*run, *smiles], label="probe", **how, **rmsd, **place))]
+        done(*run, "--sample-size=2", "--max-new-tokens=24", f"--store={warm}")
+    run += [*load_run_set(count), "--label=probe", *rmsd, *(["--until-eof"] if progress.until_eof else [])]
+    ids = [row["run_id"] for row in json.loads(done(*run, *place))]
     for run_id in ids:
-        done(["judge", run_id], **place)
+        done("judge", run_id, *place)
     return ids
 
 
@@ -480,15 +475,14 @@ def claims(
     from engine.evidence.claims import load_claims
     from engine.evidence.verdicts import FILE, document, judge, judge_all, save
 
-    every = load_claims()
-    known = [claim.id for claim in every]
-    if unknown := sorted(set(ids or []) - set(known)):
-        raise DriftscopeError(f"there is no claim {unknown[0]}", nearest(unknown[0], known))
+    every = {claim.id: claim for claim in load_claims()}
+    if unknown := sorted(set(ids or []) - set(every)):
+        raise DriftscopeError(f"there is no claim {unknown[0]}", nearest(unknown[0], list(every)))
     if save_all:
         judgement = judge_all(io.opened())
         save(judgement)
         return io.show({"file": str(FILE), "counts": judgement.counts})
-    chosen = [claim for claim in every if claim.id in (ids or known) and report in (None, claim.report)]
+    chosen = [claim for claim in every.values() if claim.id in (ids or every) and report in (None, claim.report)]
     pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
     rows = [document(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
     if io.is_json:

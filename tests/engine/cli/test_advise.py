@@ -60,7 +60,7 @@ def test_without_a_model_it_lists_those_with_runs(store: Store) -> None:
         (("--model", "demo-qwen"), "no run of demo-qwen:final was measured here"),
         (("--model", "toy", "--sampling", "greedy"), "no run of toy has this setting, but qwen3"),
         (("--model", "toy", "--want", "usable"), "not all answers have a verdict"),
-        (("--model", "demo-qwen", "--probe", "2"), "a probe of 2 molecules is too small"),
+        (("--model", "demo-qwen", "--probe", "2"), "argument --probe: '2' is not a whole number from 4"),
         (("--model", "demo-qwen", "--probe", "8", "--lp", "exact"), "a probe of one LP"),
         (("--model", "nope", "--probe", "8"), "there is no model 'nope'"),
         (("--probe", "8"), "--probe belongs to --model"),
