@@ -38,7 +38,6 @@ app.add_typer(traces_app)
 app.add_typer(logs_app)
 MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
 WORKERS = cli.option(None, "processes (default: all cores)", of=cli.whole(256), metavar="N")
-PROBED = cli.whole(10_000_000, 4)  # fewer tell nothing
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
@@ -125,8 +124,10 @@ def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, di
     from engine.questions import ask
 
     figures: dict[str, dict[str, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}
-    for row in ask(store, "compare_figures", list(figures)).tables["main"].to_pylist():
-        figures[row["run"]][row["measure"]] = row
+    control, *tests = figures
+    for first in range(0, len(tests) or 1, 40):  # a card takes no more tests
+        for row in ask(store, "compare_figures", [control, *tests[first:][:40]]).tables["main"].to_pylist():
+            figures[row["run"]][row["measure"]] = row
     return figures
 
 
@@ -375,7 +376,7 @@ def advise(
     batch_size: int | None = cli.option(None, "setting", of=cli.whole(4_096)),
     backend: str = cli.option("", "setting: fast or hf"),
     device: str = cli.option("", "setting: cpu, cuda or mps"),
-    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=PROBED),
+    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.whole(10**7, 4)),
     no_keep: bool = cli.option(False, "do not keep the probe's runs in the store"),
     rmsd: int | None = cli.RMSD,
     references: str | None = cli.option(None, "--rmsd is to conformers of this set of the store"),
@@ -433,9 +434,8 @@ def words_of(**options: object) -> list[str]:
 def _probe(
     io: cli.Io, progress: cli.Progress, model: str, lps: list[str], count: int, how: list[str], rmsd: list[str]
 ) -> list[str]:
-    """Runs over the LPs, then `judge`: after the last LP's time was taken, since judging needs all cores. Before it
-    each LP writes two molecules that are thrown away, so that none pays for the start of the process. The ids of the
-    runs; a command that fails or is stopped ends this one."""
+    """The ids of runs over the LPs, judged after the last LP's time was taken: judging needs all cores. Before it each
+    LP writes two molecules that are thrown away, so that none pays for the start of the process."""
     from engine.chem.molecule_sets import load_run_set
     from engine.cli.main import main
 
