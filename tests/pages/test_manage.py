@@ -311,6 +311,6 @@ def test_recordings_are_commands_that_anybody_may_copy(board: Board) -> None:
     app = opened(LOGS, manage="Record", log_values="17,", log_lp="exact")
     app.button("start_log").click().run()
     args = parsed(board.handed[1][1])
-    assert (args.log_logits, args.add_log, args.sample_size, args.lp) == ((0, (17,)), True, 4, ["exact"])
+    assert (args.log_logits, args.add_log, args.sample_size, args.lp) == ([17], True, 4, ["exact"])
     app.text_input("log_values").set_value("17 x").run()
     assert "Give a number, or token ids" in words(app) and not [one for one in app.button if one.key == "start_log"]
