@@ -50,7 +50,7 @@ _NUMBER = re.compile(
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
-_IS_LEGACY = "an atom without brackets of its own, as legacy text has it, which is another format,"
+_IS_LEGACY = "an atom without brackets of its own, as legacy text has it (another format)"
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 _BIN_BLOCK = re.compile(r"<(\d+),(\d+),(\d+)>", re.ASCII)
 _MOST_SMILES_CHARACTERS = 50_000
