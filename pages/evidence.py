@@ -30,7 +30,7 @@ def open_claim(id_: str) -> None:
 def in_two_minutes(store: Store) -> None:
     claims = ask(store, "evidence_claims", [])
     st.markdown(unbroken(escape_markdown(claims.answer)))
-    with shown_errors(LOST_THIRD, stops=False), st.container(border=True, key="lost-third"):
+    with st.container(border=True, key="lost-third"), shown_errors(LOST_THIRD, stops=False):
         answered = ask(store, "evidence_lost_third", [])
         st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
         st.markdown(unbroken(escape_markdown(answered.answer.partition("\n\n")[0])))

@@ -1,9 +1,8 @@
 """The geometry of a conformer, by the checks of PoseBusters: bonds, angles, clashes, what is flat and what is not.
 
 A faster path to what `posebusters.PoseBusters(config="mol_fast").bust` answers: what depends on the graph alone is made
-once per molecule, the rest is arithmetic. `python -m tools.bench.geometry` holds the two beside each other, check by
-check. A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio comes from the library, on
-request.
+once per molecule, the rest is arithmetic. docs/benchmarks.md compares the two, check by check.
+A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio comes from the library, on request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ``python -m tools.lost_third`` found, kept in the store as one document per model: ``lost_third/ALIAS.json``."""
+"""Why coverage falls under an LP: what was found, one document per model in the store, ``lost_third/ALIAS.json``."""
 
 from __future__ import annotations
 

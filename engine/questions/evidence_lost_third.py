@@ -63,8 +63,8 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     documents, damaged = load_usable(store.places)
     if not documents:
-        what = "no result of `lost-third` is here yet"
-        raise RunError(what, "`make lost-third MODEL=demo-qwen` writes one in about two hours")
+        what = "no result of the lost third is here yet"
+        raise RunError(what, "make lost-third MODEL=demo-qwen writes one in about two hours")
     changes = []
     for document in documents:
         steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
