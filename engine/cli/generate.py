@@ -23,9 +23,9 @@ from engine.records import CHECK_COLUMNS, Molecule, NumberFormat, ReaderName
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
+    from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.logits.recorder import LogFile
     from engine.runner.plan import ModelChoice
 
 app = cli.new_app()
@@ -206,8 +206,8 @@ class Logging:
         if not self.log_logits:
             yield None
             return
+        from engine.decode.log_recorder import LogFile
         from engine.logits.ingest import LogNames, add_file
-        from engine.logits.recorder import LogFile
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
