@@ -140,8 +140,9 @@ def _in_runs(marks: Marks, needed: int) -> Marks:
 def outliers(values: Real, is_usable: Marks, bounds: Bounds) -> tuple[Marks, Real, Real]:
     """[E, W] values far from the rest of their entries, and the entries' middles and spreads [E]."""
     own = np.ma.array(values, mask=~is_usable | (np.abs(values) >= bounds.absurd))
-    middle = np.ma.filled(np.ma.median(own, axis=1), np.nan)
-    spread = ROBUST * np.ma.filled(np.ma.median(np.abs(own - middle[:, None]), axis=1), np.nan)
+    middle = np.ma.filled(np.ma.median(own, axis=1), np.nan)  # type: ignore[no-untyped-call]
+    off = np.abs(own - middle[:, None])
+    spread = ROBUST * np.ma.filled(np.ma.median(off, axis=1), np.nan)  # type: ignore[no-untyped-call]
     known = np.isfinite(middle)
     if not known.any():
         return np.abs(values) >= bounds.absurd, middle, spread
@@ -167,7 +168,7 @@ def pointers(values: Real, positions: Whole) -> Marks:
     aligned = pair & ((low & ALIGNED) == 0)
     if 2 * aligned.sum() <= pair.sum():  # of other numbers an eighth is aligned as an address is
         return np.zeros_like(values, dtype=np.bool_)
-    return np.pad(aligned, ((0, 0), (0, 1))) | np.pad(aligned, ((0, 0), (1, 0)))
+    return np.asarray(np.pad(aligned, ((0, 0), (0, 1))) | np.pad(aligned, ((0, 0), (1, 0))))
 
 
 def chances(values: Real) -> tuple[float, float]:
