@@ -8,7 +8,7 @@ that they only fit. The memory of the engine itself is not known here: a log has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -177,6 +177,14 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         })  # fmt: skip
     order = [*CERTAINTY_LABELS].index
     return sorted(found, key=lambda one: (one["cause"] in ON_PURPOSE, -one["values"], order(one["certainty"])))
+
+
+def cause_words(row: Mapping[str, Any]) -> str:
+    """The likeliest cause in a log's row, which may say anything."""
+    if row.get("cause") is None:
+        return "nothing flagged" if row.get("flagged_values") == 0 else ""
+    cause, certainty = str(row["cause"]), str(row.get("certainty"))
+    return f"{TITLES.get(cause, cause)} ({CERTAINTY_LABELS.get(certainty, certainty)})"
 
 
 def positions_in_words(positions: Iterable[int]) -> str:

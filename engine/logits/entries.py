@@ -151,6 +151,8 @@ def row_length(shape: object) -> int:
 
 # --- as columns -----------------------------------------------------------------------------------------------------
 
+NAMES = [[flag for place, flag in enumerate(FLAGS) if flags >> place & 1] for flags in range(1 << len(FLAGS))]
+FLAG_LISTS = pa.array(NAMES, pa.list_(pa.string()))  # by the bits of a value's flags
 MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
 
@@ -209,7 +211,7 @@ def tables_of(
         "largest": np.fmax.reduceat(finite, starts),
         "top": pa.array(top, mask=np.isneginf(best)),
         "flagged": np.add.reduceat((flags != 0).astype(np.int64), starts),
-        "flags": flag_lists(np.bitwise_or.reduceat(flags, starts)),
+        "flags": FLAG_LISTS.take(pa.array(np.bitwise_or.reduceat(flags, starts))),
         "is_garbage": is_garbage,
     }
     values = {
@@ -219,18 +221,9 @@ def tables_of(
         "token_idx": tokens[entry],
         "position": batch.positions,
         "value": batch.values,
-        "flags": flag_lists(flags),
+        "flags": FLAG_LISTS.take(pa.array(flags)),
     }
     return {
         table.name: pa.table([pa.array(rows[c.name]).cast(c.type) for c in table], schema=table.schema)
         for table, rows in ((LOGIT_ENTRIES, entries), (LOGIT_VALUES, values))
     }
-
-
-def flag_lists(flags: Flags) -> pa.ListArray:
-    """The names of each value's flags."""
-    offsets = np.concatenate([[0], np.cumsum(np.bitwise_count(flags), dtype=np.int32)]).astype(np.int32)
-    some = flags[flags != 0]  # most have none
-    is_set = (some[:, None] >> np.arange(len(FLAGS), dtype=np.uint8)) & 1
-    names = pa.array(FLAGS, pa.string()).take(pa.array(np.nonzero(is_set)[1]))
-    return pa.ListArray.from_arrays(pa.array(offsets), names)

@@ -151,11 +151,9 @@ def parity_sentences(parity: Parity) -> list[str]:
         found = [f"{names} cannot be compared: no pair of values is without a flag."]
     elif agreed["max_difference"] == 0:
         found = [f"{names} agree bit for bit in {pairs}."]
-    elif relative is None:
-        found = [f"{names} differ by {mean:.2g} on average in {pairs}, all 0 in the control."]
     else:
         # Decimal digits to which the values agree, by the root mean square of their differences.
-        digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative)))), "digit")
+        digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative or 1)))), "digit")
         rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
         top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
         most = f"{mean:.2g} on average and {agreed['max_difference']:.2g} at most"
