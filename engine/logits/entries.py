@@ -29,7 +29,7 @@ from engine.logits.rules import FLAGS, Flags, Marks, Real, Whole
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
-BLOCK_BYTES, MOST_LINE_BYTES = 1 << 20, 1 << 24
+MOST_LINE_BYTES = 1 << 24
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
@@ -71,36 +71,25 @@ _decoder = msgspec.json.Decoder(LogLine)
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the file's text: the same for a file and its compressed form."""
+    """SHA-256 of the file's lines: the same for a file and its compressed form."""
     digest = hashlib.sha256()
     with suppress(*BROKEN):
-        for block, _ in _blocks(path):
-            digest.update(block)
+        for line, _ in read_lines(path):
+            digest.update(line)
     return digest.hexdigest()
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Each line, with the share of the file that is read; one of ``BROKEN`` where its compressed form breaks off."""
-    rest = b""
-    for block, share in _blocks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line + b"\n", share
-        if len(rest) > MOST_LINE_BYTES:
-            what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-            raise FileFormatError(what, "A logit log has one JSON object a line")
-    if rest:
-        yield rest, 1.0
-
-
-def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
-    """The text, all of it that stands before a break, with the share of the file."""
     with open_file(path) as file:
         size = max(1, path.stat().st_size)
         is_packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
         text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
-        while block := text.read1(BLOCK_BYTES):
-            yield block, min(1.0, file.tell() / size)
+        while line := text.readline(MOST_LINE_BYTES + 1):
+            if len(line) > MOST_LINE_BYTES:
+                what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
+                raise FileFormatError(what, "A logit log has one JSON object a line")
+            yield line, min(1.0, file.tell() / size)
 
 
 def read_line(line: bytes) -> LogLine:
