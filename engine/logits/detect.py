@@ -1,7 +1,7 @@
-"""Flags the damaged values of a log, batch by batch, keeping no more than a few entries in memory.
+"""Flags the damaged values among a log's entries.
 
 A value is compared with its own entry by the median and the median absolute deviation, which hold while less than half
-of the entry is garbage. For worse entries those of the batch's other entries of the checkpoint are used.
+of the entry is garbage. For worse entries those of the other entries of the checkpoint are used.
 
 Values that repeat bit for bit in a later token of the same text are signs of a buffer that was not rewritten. How many
 have to repeat depends on the log's precision: of values with seven digits one is enough, of values with two decimals
@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
 
 from engine.logits.entries import EntryBatch
 from engine.logits.rules import LOGITS, Bounds, Flags, Marks, Real, Rules, Whole, bit
@@ -37,89 +35,75 @@ MOST_ALIKE = 64  # of values side by side, or of tokens in a row: a log that nee
 # In a coarse log neighbours are alike together: the logits of rare tokens rise and fall as one. So many times more of
 # them have to be alike than if each were so by a chance of its own; measured on bfloat16 and on one to four decimals.
 SIDE_BY_SIDE, IN_A_ROW = 5, 2
-MOST_TAIL, MOST_TAIL_VALUES = 1_024, 1 << 20  # entries of texts that may go on in the next batch
 
 
-class Detector:
-    """The search through one log."""
+@np.errstate(all="ignore")
+def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
+    """Flags [N], and each entry's [E] median and spread, NaN where it has none."""
+    flags = np.zeros(len(batch.values), dtype=np.uint8)
+    middle, spread = np.full(len(batch.lines), np.nan), np.full(len(batch.lines), np.nan)
+    sequence, widths = batch.column("sequence"), np.diff(batch.starts)
+    parts = defaultdict[tuple[str, int], list[int]](list)  # entries of one checkpoint and one width
+    for place, width in enumerate(widths.tolist()):
+        parts[batch.lines[place].checkpoint, width].append(place)
+    for (checkpoint, width), entries in parts.items():
+        columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
+        values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
+        bounds = rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
+        most = rules.most_chance
 
-    def __init__(self, rules: Rules) -> None:
-        self.rules = rules
-        # By checkpoint and width, the last entries of texts that may continue in the next batch.
-        self.tails: dict[tuple[str, int], tuple[NDArray[Any], ...]] = {}
+        def mark(flag: ValueFlag, where: Marks, found: Flags = found) -> None:
+            found[where] |= bit(flag)
 
-    @np.errstate(all="ignore")
-    def judge(self, batch: EntryBatch) -> tuple[Flags, Real, Real]:
-        """Flags [N], and each entry's [E] median and spread, NaN where it has none."""
-        flags = np.zeros(len(batch.values), dtype=np.uint8)
-        middle, spread = np.full(len(batch.lines), np.nan), np.full(len(batch.lines), np.nan)
-        sequence, widths = batch.column("sequence"), np.diff(batch.starts)
-        parts = defaultdict[tuple[str, int], list[int]](list)  # entries of one checkpoint and one width
-        for place, width in enumerate(widths.tolist()):
-            parts[batch.lines[place].checkpoint, width].append(place)
-        for (checkpoint, width), entries in parts.items():
-            columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
-            values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
-            bounds = self.rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
-            most = self.rules.most_chance
+        is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
+        addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
+        equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
+        is_finite, is_zero, masks = np.isfinite(values), values == 0, rules.is_mask(values)
+        mark("non_finite", ~is_finite)
+        mark("denormal", is_denormal)
+        mark("pointer", addresses)
+        # All of an entry of one value, where the entry is long enough for that to be no coincidence.
+        needed = alike_needed(equal, 1, most)
+        if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
+            mark("constant", (values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks)
+        if bounds.zeros:
+            # Any in a precise log; in a coarse one those that keep coming at one position.
+            often = is_zero.sum(axis=0)
+            is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * zero * len(values))
+            mark("zero", is_zero & ((zero <= most) | is_often))
+        is_outlier, middle[entries], spread[entries] = outliers(values, found == 0, bounds)
+        mark("outlier", is_outlier & is_finite)
+        comparable = is_finite & ~is_zero & ~masks
+        mark("repeated", repeats(values, positions, sequence[entries], comparable, equal, rules))
+        flags[columns] = found
+    return flags, middle, spread
 
-            def mark(flag: ValueFlag, where: Marks, found: Flags = found) -> None:
-                found[where] |= bit(flag)
 
-            is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
-            addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
-            equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
-            is_finite, is_zero, masks = np.isfinite(values), values == 0, self.rules.is_mask(values)
-            mark("non_finite", ~is_finite)
-            mark("denormal", is_denormal)
-            mark("pointer", addresses)
-            # All of an entry of one value, where the entry is long enough for that to be no coincidence.
-            needed = alike_needed(equal, 1, most)
-            if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
-                mark("constant", (values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks)
-            if bounds.zeros:
-                # Any in a precise log; in a coarse one those that keep coming at one position.
-                often = is_zero.sum(axis=0)
-                is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * zero * len(values))
-                mark("zero", is_zero & ((zero <= most) | is_often))
-            is_outlier, middle[entries], spread[entries] = outliers(values, found == 0, bounds)
-            mark("outlier", is_outlier & is_finite)
-            comparable = is_finite & ~is_zero & ~masks
-            mark("repeated", self._repeats(checkpoint, (values, positions, sequence[entries], comparable), equal))
-            flags[columns] = found
-        return flags, middle, spread
-
-    def _repeats(self, checkpoint: str, columns: tuple[NDArray[Any], ...], chance: float) -> Marks:
-        """Among the entries of this batch and the last ones before it."""
-        key, count, width = (checkpoint, columns[0].shape[1]), *columns[0].shape
-        if key in self.tails:
-            columns = tuple(np.concatenate(parts) for parts in zip(self.tails[key], columns, strict=True))
-        tail = min(MOST_TAIL, max(1, MOST_TAIL_VALUES // width))
-        self.tails[key] = tuple(column[-tail:].copy() for column in columns)
-        order = np.argsort(columns[2], kind="stable")
-        values, positions, sequence, is_comparable = (column[order] for column in columns)
-        bits, most, reach = values.view(np.uint64), self.rules.most_chance, self.rules.reach
-        # From entry to entry, at one position or side by side.
-        is_same = np.zeros(values.shape, dtype=np.bool_)
-        is_same[1:] = (bits[1:] == bits[:-1]) & (positions[1:] == positions[:-1]) & is_comparable[1:]
-        is_same[1:] &= (sequence[1:] == sequence[:-1])[:, None]
-        needed = alike_needed(chance, 1, most)
-        in_a_row, beside = (IN_A_ROW, SIDE_BY_SIDE) if needed > 1 else (1, 1)
-        found = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * beside)
-        # So many values side by side that any of the last entries of the text had in the same place.
-        wide = alike_needed(chance, reach, most) * beside
-        if wide <= min(width, MOST_ALIKE):
-            _, which, times = np.unique(bits, return_inverse=True, return_counts=True)
-            is_known = (times > 1)[which].reshape(bits.shape) & is_comparable
-            seen: dict[tuple[int, int, bytes], int] = {}
-            for row, place in np.argwhere(sliding_window_view(is_known, wide, axis=1).all(axis=2)).tolist():
-                window = int(sequence[row]), int(positions[row, place]), bits[row, place : place + wide].tobytes()
-                if row - seen.get(window, -reach - 1) <= reach:
-                    found[row, place : place + wide] = True
-                seen[window] = row
-        back = np.zeros_like(found)
-        back[order] = found
-        return back[-count:]
+def repeats(values: Real, positions: Whole, sequence: Whole, usable: Marks, chance: float, rules: Rules) -> Marks:
+    """[E, W] values that an earlier entry of the text had in the same place."""
+    order = np.argsort(sequence, kind="stable")
+    bits, positions, sequence, usable = values.view(np.uint64)[order], positions[order], sequence[order], usable[order]
+    # From entry to entry, at one position or side by side.
+    is_same = np.zeros(bits.shape, dtype=np.bool_)
+    is_same[1:] = (bits[1:] == bits[:-1]) & (positions[1:] == positions[:-1]) & usable[1:]
+    is_same[1:] &= (sequence[1:] == sequence[:-1])[:, None]
+    needed = alike_needed(chance, 1, rules.most_chance)
+    in_a_row, beside = (IN_A_ROW, SIDE_BY_SIDE) if needed > 1 else (1, 1)
+    found = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * beside)
+    # So many values side by side that any of the last entries of the text had in the same place.
+    wide = alike_needed(chance, rules.reach, rules.most_chance) * beside
+    if wide <= min(bits.shape[1], MOST_ALIKE):
+        _, which, times = np.unique(bits, return_inverse=True, return_counts=True)
+        is_known = (times > 1)[which].reshape(bits.shape) & usable
+        seen: dict[tuple[int, int, bytes], int] = {}
+        for row, place in np.argwhere(sliding_window_view(is_known, wide, axis=1).all(axis=2)).tolist():
+            window = int(sequence[row]), int(positions[row, place]), bits[row, place : place + wide].tobytes()
+            if row - seen.get(window, -rules.reach - 1) <= rules.reach:
+                found[row, place : place + wide] = True
+            seen[window] = row
+    back = np.zeros_like(found)
+    back[order] = found
+    return back
 
 
 def alike_needed(chance: float, others: int, most_chance: float) -> int:

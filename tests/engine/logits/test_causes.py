@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.logits.causes import DamageTally, findings_of
-from engine.logits.detect import Detector
+from engine.logits.detect import judge
 from engine.logits.entries import EntryBatch, LogLine
 from engine.logits.rules import Flags, has, load_rules
 from engine.records import ValueFlag as Flag
@@ -26,7 +26,7 @@ def judged(rows: Rows, checkpoint: str = "logits", texts: int = 1) -> tuple[Flag
         for place, row in enumerate(rows.tolist())
     ]
     batch, tally = EntryBatch.of(lines), DamageTally(RULES)
-    flags, _, _ = Detector(RULES).judge(batch)
+    flags, _, _ = judge(batch, RULES)
     tally.add(batch, flags)
     return flags, tally
 
