@@ -67,7 +67,8 @@ figures AS (
     FROM filters JOIN ways ON true LEFT JOIN places USING (filter, is_whole) GROUP BY filter, name, is_whole
 ),
 of_all AS MATERIALIZED (  -- each entry, without its flagged values
-    SELECT p.entry, checkpoint, token_idx, sequence, values, max_difference, relative, cosine, has_same_top, p.flagged
+    SELECT p.entry, checkpoint, token_idx, sequence, values, max_difference, relative, cosine,
+           round(abs(1 - cosine), 15) AS apart, has_same_top, p.flagged
     FROM places AS p JOIN logit_entries AS e ON e.entry = p.entry AND log_id = $control
     WHERE filter = 0 AND is_whole = (SELECT bool_and(is_whole) FROM ways)
 ),

@@ -146,7 +146,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "spread": damage_query(store, log, SPREAD, checkpoint=text["checkpoint"]),
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),
-        "flags": rows_table([flag | {"meaning": MEANING.get(flag["flag"], "")} for flag in found["flags"]]),
+        "flags": rows_table([flag | {"meaning": MEANING[flag["flag"]]} for flag in found["flags"]]),
         "notes": rows_table([{**text, "texts": len(texts(store, log))}]),
     }
 
@@ -156,7 +156,6 @@ def value_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for row in rows:
         value, flags, middle, spread = (row.pop(name) for name in ("value", "flags", "middle", "spread"))
-        flags = [flag for flag in flags if flag in FLAGS]  # a stored log may say anything
         reasons = [reason(flag, value, middle, spread) for flag in flags]
         kind = next((flag for flag in LETTERS if flag in flags), "")
         more = {"value": f"{value:.9g}", "flags": ", ".join(flags), "reason": capitalised("; ".join(reasons))}

@@ -71,15 +71,8 @@ CHARTS = (
 TABLES = ("main", "checkpoints")
 
 SOUND = f"""{PAIRED}
-SELECT token_idx, position, control, test FROM paired
+SELECT token_idx, position, control, test, abs(test - control) AS off FROM paired
 WHERE checkpoint = $checkpoint AND is_finite AND NOT is_flagged ORDER BY entry, position"""
-POSITIONS = f"""{PAIRED}
-, apart AS (
-    SELECT position, avg(abs(test - control)) AS mean, max(abs(test - control)) AS largest FROM paired
-    WHERE checkpoint = $checkpoint AND is_finite AND NOT is_flagged GROUP BY position ORDER BY position
-    LIMIT {MOST_POSITIONS}
-)
-FROM apart UNPIVOT (difference FOR which IN (mean, largest)) WHERE difference > 0 ORDER BY which DESC, position"""
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -92,19 +85,23 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             supported = "✓" if one["name"] == parity["supported"] and words != "without" else None
             filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
 
-    by, tolerance = options["parity_by"], parity["tolerance"]
-    drawn = []
-    for place in parity["places"]:
-        value = place[by] if by != "apart" else None if place["cosine"] is None else max(0.0, 1 - place["cosine"])
-        if place["checkpoint"] == options["parity_at"] and value is not None:
-            drawn.append(place | {"value": value, "tolerance": tolerance if by == "relative" else None})
+    by, at = options["parity_by"], options["parity_at"]
+    known = [place for place in parity["places"] if place["checkpoint"] == at and place[by] is not None]
+    tolerance = parity["tolerance"] if by == "relative" else None
+    drawn = [place | {"value": place[by], "tolerance": tolerance} for place in known if place[by]]
     drawn.sort(key=lambda place: place["token_idx"])
-    equal, drawn = sum(place["value"] == 0 for place in drawn), [place for place in drawn if place["value"]]
+    equal = len(known) - len(drawn)
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
-    at = options["parity_at"]
-    sound, differences = (both(store, sql, control, test, checkpoint=at) for sql in (SOUND, POSITIONS))
+    sound = both(store, SOUND, control, test, checkpoint=at)
     some = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
+    apart = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position").to_pylist()
+    differences = [
+        {"position": place["position"], "which": which, "difference": place[name]}
+        for which, name in (("mean", "off_mean"), ("largest", "off_max"))
+        for place in apart[:MOST_POSITIONS]
+        if place[name]
+    ]
 
     sentences, (one, other) = parity_sentences(parity), (entry.row for entry in entries)
     lead, notes = sentences[:2], sentences[2:]
@@ -124,8 +121,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "main": rows_table(filters),
         "checkpoints": rows_table(parity["checkpoints"]),
         "tokens": rows_table(drawn),
-        "pairs": sound.take(some),
-        "positions": differences,
+        "pairs": sound.take(some).drop_columns("off"),
+        "positions": rows_table(differences),
         "notes": rows_table([{"text": text, "is_lead": text in lead} for text in lead + notes]),
     }
 
