@@ -17,7 +17,7 @@ from typing import Any
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.generate import read_molecules, smiles_of
+from engine.cli.generate import read_molecules
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, StoreFolderError, nearest, one_line, shown
 from engine.file_patterns import expand
@@ -64,16 +64,8 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     return io.show(rows, COLUMNS[kind])
 
 
-def note_left_out(what: Sequence[str], rest: str) -> None:
-    """The first of it, on standard error."""
-    for one in what[:10]:
-        cli.note(f"left out: {one}")
-    if len(what) > 10:
-        cli.note(f"left out: {len(what) - 10:,} more{rest}")
-
-
 def without_damaged(found: StoreListing) -> StoreListing:
-    note_left_out([f"{damage.where}: {damage.what}" for damage in found.damages], "; `verify` names all")
+    cli.note_left_out([f"{damage.where}: {damage.what}" for damage in found.damages], rest="; `verify` names all")
     return found
 
 
@@ -94,20 +86,19 @@ Read = Callable[[Path, cli.Say], Iterable[tuple[Entry, bool]]]
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    with progress.reporting() as report, cli.StatusLine(is_quiet=io.is_json) as line:
+    with progress.reporting(is_quiet=io.is_json) as say:
 
         def seen(told: dict[str, Any], done: int, work: float, **more: int) -> None:
             told |= {"done": done, **more}
-            report(work=work, **told)
-            line.draw(f"{one_line(told['file'])[:60]}: {done:,} read", work)
+            say(f"{one_line(told['file'])[:60]}: {done:,} read", work=work, **told)
 
         for number, path in enumerate(paths):
             told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
-            report(now=True, work=0.0, **told)
+            say(now=True, work=0.0, **told)
             try:
                 found = list(read(path, partial(seen, told)))
             except DriftscopeError as error:
-                report(now=True, state="failed", error=str(error), **told)
+                say(now=True, state="failed", error=str(error), **told)
                 if path is paths[-1] and not entries:
                     none = DriftscopeError(f"none of {len(paths)} files can be read", str(error))
                     raise none if len(paths) > 1 else error from None
@@ -115,7 +106,7 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
                 continue
             entries += [entry for entry, _ in found]
             told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry, _ in found)
-            report(now=True, state="done" if any(is_new for _, is_new in found) else "there", work=1.0, **told)
+            say(now=True, state="done" if any(is_new for _, is_new in found) else "there", work=1.0, **told)
             for entry, is_new in found:
                 if not is_new:
                     cli.note(f"{path} is already in the store, as {entry.id}")
@@ -243,8 +234,8 @@ def sql(
     io: cli.Io,
     sql: str | None = cli.words(None, "SELECT", "the statement; - reads standard input"),
     columns: bool = cli.option(False, "the tables and their columns"),
-    rows: int = cli.option(10_000, "at most", of=cli.whole(1_000_000)),
-    seconds: float = cli.option(60.0, "at most", of=cli.finite(86_400, above=0)),
+    rows: int = cli.option(10_000, "at most", of=cli.most(1_000_000)),
+    seconds: float = cli.option(60.0, "at most", of=cli.most(86_400, 1e-3)),
 ) -> int:
     """one SELECT over the store's tables (see --columns), in DuckDB's SQL; nothing is written"""
     from engine.store.sql.child import Limits
@@ -377,14 +368,14 @@ def make_references(
     label: str = SET_NAME,
     smiles: list[str] | None = cli.words(None, "SMILES"),
     smiles_file: str | None = cli.option(None, "one SMILES per line", metavar="FILE"),
-    per_molecule: int = cli.option(10, "conformers", of=cli.whole(1_000), metavar="K"),
-    seed: int = cli.option(0, of=cli.whole(2**31 - 1, 0), metavar="N"),
+    per_molecule: int = cli.option(10, "conformers", of=cli.most(1_000), metavar="K"),
+    seed: int = cli.option(0, of=cli.most(2**31 - 1, 0), metavar="N"),
     mmff: bool = cli.option(False, "relax each with MMFF94"),
 ) -> int:
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
 
-    molecules, _ = read_molecules(smiles_of(smiles or [], smiles_file), smiles_file)
+    molecules, _ = read_molecules(smiles or [], smiles_file, is_quiet=io.is_json)
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
     return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
@@ -394,20 +385,19 @@ def _write_references(io: cli.Io, label: str, conformers: Any, **described: str)
     from engine.store.references import omissions, write_references
 
     store = io.opened()
-    with cli.StatusLine(is_quiet=io.is_json) as line:
-        entry = write_references(
-            store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
-        )
+    with cli.status(is_quiet=io.is_json) as say:
+        seen = lambda done: say(f"{done:,} conformers read")  # noqa: E731
+        entry = write_references(store, conformers, label=label, progress=seen, **described)
     left_out: dict[str, list[str]] = {}  # the first of each reason, with how many there are
     for row in omissions(store, entry):
         left_out.setdefault(f"{shown(row['key'] or '', 120)}: {row['reason']}", []).append(row["source"])
     many = {why: f" and {len(sources) - 1:,} more" if sources[1:] else "" for why, sources in left_out.items()}
     lines = [f"{sources[0]}{many[why]}: {why}" for why, sources in left_out.items()]
-    note_left_out(lines, " molecules and reasons, in the table reference_omissions")
+    cli.note_left_out(lines, rest=" molecules and reasons, in the table reference_omissions")
     return show_entries(io, REFERENCES, [entry])
 
 
-COVERED = cli.whole(10**12)
+COVERED = cli.most(10**12)
 
 
 @cli.command(traces_app, "add")

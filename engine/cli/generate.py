@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.cli import terminal as cli
 from engine.cli.text import BINS, READER, form_of
-from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
+from engine.errors import DriftscopeError, EnrichedError, shown
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 app = cli.new_app()
 OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens"
 """Keys of a sample's JSON, beside those of its check."""
-MOST_LINES = 100_000  # all are held parsed, 20 KB each; ``run --smiles-file`` holds none
+MOST_LINES = 100_000  # all are held parsed, 20 KB each; a file's are not
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
 LPS_HELP = f"{', '.join(LPS)}; default: exact"
 GUARD = GuardSettings()
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
-COUNT, NUMBER = cli.whole(cli.MOST_COUNT, -cli.MOST_COUNT), cli.finite()
+COUNT, NUMBER = cli.most(10**9, -(10**9)), cli.most(1e9, -1e9)
 
 
 # --- options of generate and run: fields have the names of the engine's dataclasses, which ``cli.given`` fills -------
@@ -76,7 +77,7 @@ def set_threads(threads: int | None) -> None:
 class Plan:
     placeholder: str = cli.option("", "for a position LP (default: the LP's own)")
     decimals: str | None = cli.option(None, "such as 0-4 (default: the model's)")
-    integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.whole(6), metavar="N")
+    integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.most(6), metavar="N")
     descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, DESCRIPTORS_HELP)
     retries: int = cli.option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
     back: int = cli.option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
@@ -89,13 +90,13 @@ class Plan:
     top_k: int | None = cli.option(None, "overrides the preset", of=COUNT)
     top_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
     min_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
-    generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.whole(1_000))
-    seed: int = cli.option(0, "", of=cli.whole(cli.MOST_SEED, -cli.MOST_SEED))
-    batch_size: int = cli.option(32, "", of=cli.whole(4_096))
+    generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.most(1_000))
+    seed: int = cli.option(0, "", of=cli.most(cli.MOST_SEED, -cli.MOST_SEED))
+    batch_size: int = cli.option(32, "", of=cli.most(4_096))
     limit: int | None = cli.option(None, "default: by the molecule's size", "--max-new-tokens", of=COUNT)
     time_limit_s: float | None = cli.option(None, "seconds for all molecules together", "--time-limit", of=NUMBER)
     equal_work: bool = cli.option(False, "every sample as long as the exact LP's")
-    candidates: int = cli.option(10, "likely tokens kept per step", of=cli.whole(1_000))
+    candidates: int = cli.option(10, "likely tokens kept per step", of=cli.most(1_000))
     diagnostics: bool = cli.option(False, "token probabilities at each step; slower")
     bins: tuple[float, float] | None = BINS
 
@@ -124,10 +125,8 @@ class Profiling:
     profile: bool = cli.option(False, "record a trace of torch's profiler into the store (see `trace list`)")
     profile_output: str | None = cli.option(None, "also write it, as Chrome's JSON, plain or .gz", metavar="FILE")
     profile_sums: bool = cli.option(False, "keep the figures only, not the trace's file")
-    profile_steps: int = cli.option(
-        64, "forward passes; with --backend hf, to the end of a batch", of=cli.whole(10_000)
-    )
-    profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.whole(10_000))
+    profile_steps: int = cli.option(64, "forward passes; with --backend hf, to the end of a batch", of=cli.most(10_000))
+    profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.most(10_000, 0))
 
     def check(self, io: cli.Io, run: str | None = None) -> None:
         """Before hours of work."""
@@ -187,9 +186,10 @@ class Profiling:
 
 def count_or_ids(text: str) -> Any:
     """``4`` -> 4; ``17,24`` or ``17,`` -> ids."""
-    if "," not in text:
-        return cli.whole(1_000_000)(text)
-    return [cli.whole(10**9, 0)(part.strip()) for part in text.rstrip(", ").split(",")]
+    if not re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", text := text.replace(" ", ""), re.ASCII):
+        raise ValueError(f"{shown(text)} is neither a number from 1 to 999,999 nor ids")
+    ids = list(map(int, text.rstrip(",").split(",")))
+    return ids if "," in text else ids[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,39 +225,52 @@ class Logging:
                     say(now=True, part=0, parts=1, state="done", made=entry.id)
 
 
-def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
-    """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
-    is_piped = list(words) == ["-"]
-    lines = [line for path in ("-" if is_piped else None, file) if path for line in cli.read_text(path).splitlines()]
-    if len(lines) > MOST_LINES:
-        raise DriftscopeError(f"over {MOST_LINES:,} lines of molecules are given", "Split them")
-    smiles = [*(() if is_piped else words), *(line.split()[0] for line in lines if line.strip())]
-    if not smiles:
-        raise DriftscopeError("no molecule is given", "Give one SMILES or more, - for standard input, or --file")
-    return smiles
-
-
-def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list[Molecule], list[dict[str, str]]]:
-    """The molecules that can be read, and the others with what is wrong; an error where none is left. A ``file`` may be
-    of another kind, so nothing of it is quoted that is no SMILES."""
+def read_molecules(
+    smiles: Sequence[str],
+    file: str | None = None,
+    *,
+    is_quiet: bool = False,
+    order: Literal["canonical", "written"] = "canonical",
+    limit: int | None = None,
+    column: str | None = None,
+) -> tuple[Sequence[Molecule], list[dict[str, str]]]:
+    """Molecules that were typed, piped in (``-``) or stand in a file, and those that cannot be read, with what is
+    wrong; an error where none is left. Nothing of a file is quoted, as it may be of another kind."""
     from engine.chem.enriched import skeleton_of
-    from engine.chem.smiles import parse_smiles
+    from engine.chem.molecule_files import read_molecule_file
+    from engine.chem.smiles import parse_smiles, parse_written
 
-    molecules, skipped, is_file = [], [], file not in (None, "-")
-    for number, text in enumerate(smiles, start=1):
+    if smiles and file:
+        raise DriftscopeError("SMILES and a file of them are given", "Leave one of the two out")
+    parse = parse_smiles if order == "canonical" else parse_written
+    if file not in (None, "-"):
+        with cli.status(is_quiet=is_quiet) as say:
+            found, rows = read_molecule_file(
+                cli.path_of(file), column=column, limit=limit, parse=parse,
+                progress=lambda done: say(f"{done:,} molecules read"),
+            )  # fmt: skip
+        skipped = [{"smiles": "", "error": f"line {row.line:,}: {row.error}"} for row in rows]
+        cli.note_left_out([one["error"] for one in skipped], rows.total)
+        return found, skipped
+    if "-" in (file, *smiles):
+        smiles = [line.split()[0] for line in cli.read_text("-").splitlines() if line.strip()]
+    if not smiles or len(smiles) > MOST_LINES:
+        problem = f"over {MOST_LINES:,} lines of molecules are given" if smiles else "no molecule is given"
+        raise DriftscopeError(problem, "Give SMILES, - for standard input, or a file of them")
+    molecules, skipped = list[Molecule](), []
+    for text in smiles[:limit]:
         try:
-            molecule = parse_smiles(text)
+            molecule = parse(text)
             skeleton_of(molecule)  # some molecules have no enriched form
             molecules.append(molecule)
         except DriftscopeError as error:
-            of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
-            skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
+            skipped.append({"smiles": text, "error": str(error)})
     if skipped and not molecules:
-        last = skipped[-1]["error"]
-        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
-        raise several if len(smiles) > 1 else DriftscopeError(last)
-    for left_out in skipped:
-        cli.note(f"left out: {left_out['error']}")
+        several = f"none of {len(smiles):,} molecules can be read"
+        raise DriftscopeError(
+            several if smiles[1:] else skipped[0]["error"], skipped[-1]["error"] if smiles[1:] else ""
+        )
+    cli.note_left_out([one["error"] for one in skipped])
     return molecules, skipped
 
 
@@ -305,7 +318,7 @@ def generate(
     entry, choice = of_model.chosen(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
     profiled.check(io, profile_run)
-    molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
+    molecules, skipped = read_molecules(smiles or [], file, is_quiet=io.is_json)
     # Imported here: torch takes seconds.
     from engine.chem.enriched import as_decimals
     from engine.chem.structure_files import to_sdf
@@ -321,7 +334,7 @@ def generate(
     with (
         logged.recording(io) as log,
         profiled.recording(io, *about, lambda ids: aligned_samples(generation, ids)) as watch,
-        cli.StatusLine(is_quiet=io.is_json) as line,
+        cli.status(is_quiet=io.is_json) as say,
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
@@ -336,7 +349,7 @@ def generate(
         try:
             for tokens, _ in enumerate(generation.events()):
                 done, of = len(generation.samples), len(generation.requests)
-                line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
+                say(f"{done}/{of} molecules, {tokens:,} tokens", work=done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
     if path is not None:

@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return end.exit_code
     except typer.TyperException as error:
         program = context.command_path if (context := getattr(error, "ctx", None)) else PROGRAM
-        message = f"{shortened(error.format_message(), MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
+        said = error.format_message().replace("Value error, ", "")
+        message = f"{shortened(said, MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
     except DriftscopeError as error:
         message = str(error)
     except BrokenPipeError:

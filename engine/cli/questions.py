@@ -37,7 +37,7 @@ app = cli.new_app()
 app.add_typer(traces_app)
 app.add_typer(logs_app)
 MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
-WORKERS = cli.option(None, "processes (default: all cores)", of=cli.whole(256), metavar="N")
+WORKERS = cli.option(None, "processes (default: all cores)", of=cli.most(256), metavar="N")
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
@@ -76,6 +76,7 @@ class Asking(cli.Command):
                 param: Any = copy(like)
                 param.name, param.opts = asked.name, [f"--{asked.name.replace('_', '-')}"]
                 param.help, param.expose_value = asked.help or asked.label, False
+                param.callback = lambda ctx, param, value: ctx.meta.update({param.name: value})
                 self.params.append(param)
         return super().parse_args(ctx, args)
 
@@ -113,7 +114,12 @@ def ask_question(
 
 def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     """What work on a run gives, while it says how far it is."""
-    with progress.counting(what, is_quiet=io.is_json) as (seen, say):
+    with progress.reporting(is_quiet=io.is_json) as say:
+
+        def seen(done: int, all_of_them: int) -> None:
+            share, counted = done / max(all_of_them, 1), {what.split()[0]: all_of_them}
+            say(f"{done:,}/{all_of_them:,} {what}", now=done == all_of_them, work=share, done=done, **counted)
+
         found = work(*of, **how, progress=seen)
         say(now=True, run_id=found.entry.id, state="done")
     return found
@@ -214,10 +220,10 @@ def evaluate(
     progress: cli.Progress,
     run_id: str | None = ONE_RUN,
     references: str | None = cli.option(None, "references of the store (see `references`; default: ETKDG)"),
-    per_molecule: int | None = cli.option(None, "references by ETKDG where none are named (10)", of=cli.whole(1_000)),
+    per_molecule: int | None = cli.option(None, "references by ETKDG where none are named (10)", of=cli.most(1_000)),
     matrices: str | None = cli.option(None, "RMSD matrices in place of a run: JSON, {molecule: [[rmsd, ...] ...]}"),
     missing: Literal["skip", "zero"] = cli.option("skip", "without a sample: left out, or 0 in COV"),
-    threshold: float = cli.option(0.75, "of COV", of=cli.finite(100.0, above=0)),
+    threshold: float = cli.option(0.75, "of COV", of=cli.most(100, 0.01)),
     no_baseline: bool = cli.option(False, "leave the clustered RDKit conformers out"),
     workers: int | None = WORKERS,
 ) -> int:
@@ -279,7 +285,7 @@ def judge(
     settings: Literal["mol_fast", "mol", "group"] = cli.option("mol_fast", "PoseBusters' checks of geometry"),
     energy: bool = cli.option(False, "its energy ratio too (settings mol, group; a second each)"),
     workers: int | None = WORKERS,
-    limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.whole(86_400)),
+    limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.most(86_400)),
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored"""
     from engine.chem.judges import LIMIT_S
@@ -326,8 +332,8 @@ def cost_of_lp(
     progress: cli.Progress,
     run_id: str = cli.RUN_ID,
     kept: bool = cli.option(False, "only samples with kept steps; needs no model"),
-    samples: int | None = cli.option(None, "the first N (default: all)", of=cli.whole(100_000)),
-    batch_size: int = cli.option(8, "samples that are scored at once", of=cli.whole(4_096)),
+    samples: int | None = cli.option(None, "the first N (default: all)", of=cli.most(100_000)),
+    batch_size: int = cli.option(8, "samples that are scored at once", of=cli.most(4_096)),
     device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
     threads: int | None = cli.THREADS,
 ) -> int:
@@ -369,14 +375,14 @@ def advise(
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP"),
     lp: list[str] | None = cli.option(None, "a candidate; may be repeated (default: six)"),
     want: Literal["usable", "clean", "passed"] | None = cli.option(None, "what counts (usable if all are judged)"),
-    least: float = cli.option(0.9, "required share of these", of=cli.finite()),
+    least: float = cli.option(0.9, "required share of these", of=cli.most(1e9, -1e9)),
     molecules: int | None = cli.option(None, "also: time and yield for N molecules", of=cli.MANY_MOLECULES),
-    seed: int = cli.option(0, "of a probe's samples", of=cli.whole(cli.MOST_SEED, 0)),
+    seed: int = cli.option(0, "of a probe's samples", of=cli.most(cli.MOST_SEED, 0)),
     sampling: str = cli.option("", "setting: a preset (default: that of most LPs; for a probe, as `run`)"),
-    batch_size: int | None = cli.option(None, "setting", of=cli.whole(4_096)),
+    batch_size: int | None = cli.option(None, "setting", of=cli.most(4_096)),
     backend: str = cli.option("", "setting: fast or hf"),
     device: str = cli.option("", "setting: cpu, cuda or mps"),
-    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.whole(10**7, 4)),
+    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.most(10**7, 4)),
     no_keep: bool = cli.option(False, "do not keep the probe's runs in the store"),
     rmsd: int | None = cli.RMSD,
     references: str | None = cli.option(None, "--rmsd is to conformers of this set of the store"),

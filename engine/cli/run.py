@@ -20,7 +20,6 @@ from engine.cli.generate import (
     Profiling,
     read_molecules,
     set_threads,
-    smiles_of,
 )
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
@@ -50,16 +49,16 @@ def minutes(text: str) -> int:
 @dataclass(frozen=True, slots=True)
 class Cluster:
     kind: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
-    tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.whole(10_000), metavar="N")
+    tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.most(10_000), metavar="N")
     partition: str | None = cli.option(None, "for Slurm", metavar="P")
     minutes: int | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time", of=minutes)
     slurm: list[str] | None = cli.option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
     logs: str | None = cli.option(None, "folder of the tasks' logs (default: beside the runs)", metavar="DIR")
     wait: bool = cli.option(False, "wait until the tasks have ended")
     engine: Literal["here", "ray"] = cli.option("here", "ray: a pool of actors")
-    count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.whole(10_000))
+    count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.most(10_000))
     address: str | None = cli.option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
-    gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.whole(64, 0))
+    gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
 
     @contextmanager
     def workers(self, model: Model) -> Iterator[tuple[Any, dict[str, Any]]]:
@@ -97,41 +96,19 @@ class Molecules:
     order: Literal["canonical", "written"] = cli.option("canonical", "of the atoms: written keeps the input's")
     sample_size: int | None = cli.option(None, "the first N; alone: of the held-out ones (64)", of=cli.MANY_MOLECULES)
     references: str | None = cli.option(None, "those of a set (see `references`); --rmsd is to its conformers")
-    per_reference: int | None = cli.option(None, "N samples per conformer of --references", of=cli.whole(1_000))
+    per_reference: int | None = cli.option(None, "N samples per conformer of --references", of=cli.most(1_000))
 
     def read(self, references: ReferenceSet | None, *, is_quiet: bool) -> Sequence[Molecule]:
         """Of ``references`` each once, or under --per-reference so many times its conformers in the set."""
         from engine.chem.molecule_sets import load_run_set
-        from engine.chem.smiles import in_text_order, parse_smiles, parse_written
 
-        if self.smiles and self.smiles_file:
-            raise DriftscopeError("give either SMILES or --smiles-file", "Leave one of the two out")
-        molecules: Sequence[Molecule]
-        if self.smiles_file:
-            from engine.chem.molecule_files import read_molecule_file
-
-            with cli.StatusLine(is_quiet=is_quiet) as line:
-                molecules, skipped = read_molecule_file(
-                    cli.path_of(self.smiles_file),
-                    column=self.smiles_column,
-                    limit=self.sample_size,
-                    parse=parse_smiles if self.order == "canonical" else parse_written,
-                    progress=lambda done: line.draw(f"{done:,} molecules read"),
-                )
-            for left_out in skipped:
-                cli.note(f"left out, line {left_out.line}: {left_out.error}")
-            if skipped.total > len(skipped):
-                cli.note(f"left out, {skipped.total - len(skipped):,} lines more")
-        else:
-            if self.smiles:
-                smiles: Sequence[str] = smiles_of(self.smiles)
-            elif references is not None:
-                smiles = references.molecules()
-            else:
-                smiles = load_run_set(self.sample_size or 64)
-            molecules, _ = read_molecules(smiles[: self.sample_size])
-            if self.order == "written":
-                molecules = [in_text_order(molecule, molecule.source) for molecule in molecules]
+        smiles: Sequence[str] = self.smiles or []
+        if not (smiles or self.smiles_file):
+            smiles = load_run_set(self.sample_size or 64) if references is None else references.molecules()
+        molecules, _ = read_molecules(
+            smiles, self.smiles_file, is_quiet=is_quiet,
+            order=self.order, limit=self.sample_size, column=self.smiles_column,
+        )  # fmt: skip
         if references is None:
             return molecules
         asked: list[Molecule] = []
@@ -246,7 +223,7 @@ def run(
                 yield state(staging, asked, RunPlan.read(staging.sheet["plan"]), loaded)
 
     with (
-        progress.reporting() as say,
+        progress.reporting(is_quiet=io.is_json) as say,
         cluster.workers(of_model) as (workers, sharing),
         logged.recording(io, of_run.label, say) as log,
     ):
@@ -280,11 +257,9 @@ def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
         model = f"{row['model_alias']}:{row['model_step']}"
         cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
     try:
-        with cli.StatusLine() as line:
-            for progress in state.progress():
-                say(**asdict(progress))
-                line.draw(progress_words(progress, first.work), progress.work, now=progress.done == progress.samples)
-            entry = state.publish()
+        for now in state.progress():
+            say(progress_words(now, first.work), now=now.done == now.samples, **asdict(now))
+        entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
         state.notes.append(f"{what}; `python -m engine run --resume {id_}` resumes the run")
@@ -323,9 +298,9 @@ def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, 
     for state, tasks in submitted:
         run_id, groups = tasks.run_id, len(state.groups)
         try:
-            with cli.StatusLine(is_quiet=io.is_json) as line:
+            with cli.status(is_quiet=io.is_json) as say:
                 for written in tasks.wait():
-                    line.draw(f"{run_id} {written}/{groups} groups", written / groups, now=True)
+                    say(f"{run_id} {written}/{groups} groups", work=written / groups, now=True)
                 is_shown = state.publish_if_whole()
         except KeyboardInterrupt:
             if tasks.cancel:

@@ -7,7 +7,6 @@ import inspect
 import io
 import itertools
 import json
-import math
 import os
 import shlex
 import signal
@@ -37,35 +36,10 @@ MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
 """Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
 MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
 MOST_ROWS = 200  # of a table below a record
-MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
+MOST_SEED = 2**63 - 1
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
-
-
-class Reading:
-    """Typer's conversion of words, without pydantic: its import takes 0.1 s of each start."""
-
-    @staticmethod
-    def coerce(given: Any, *, param: Any, ctx: Any) -> Any:
-        kind = param.type_descriptor
-        choices = {str(choice): choice for choice in kind.choices or ()}
-
-        def read(text: Any) -> Any:
-            if not isinstance(text, str):  # a default
-                return text
-            try:
-                if choices and text not in choices:
-                    raise ValueError(f"invalid choice: {shown(text)} (choose from {', '.join(choices)})")
-                return choices[text] if choices else (kind.parameter_info.parser or str)(text)
-            except ValueError as error:
-                ctx.fail(f"argument {param.opts[0]}: {error}")
-
-        several = tuple if param.nargs > 1 else list
-        value = several(map(read, given)) if isinstance(given, list | tuple) else read(given)
-        if not param.expose_value:  # of a command whose options are not known beforehand
-            ctx.meta[param.name] = value
-        return value
 
 
 class Words:
@@ -75,7 +49,6 @@ class Words:
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         metavars: dict[str, str] = {}
         for param in self.get_params(ctx):
-            param.get_runtime_param = Reading
             metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
         spread, rest = list[str](), list(args)
         while rest and rest[0] != "--":
@@ -147,39 +120,25 @@ def new_app(name: str = "", about: str = "") -> typer.Typer:
 
 
 def option(default: Any, about: str = "", *names: str, of: Any = None, metavar: str | None = None) -> Any:
-    """``of`` reads its text. Its name is the parameter's where no other is given."""
-    return typer.Option(default, *names, help=about, parser=of, metavar=metavar)
+    """``of`` reads its text, or has the limits of a number. Its name is the parameter's where no other is given."""
+    how = of if isinstance(of, dict) else {"parser": of}
+    return typer.Option(default, *names, help=about, metavar=metavar, **how)
 
 
 def words(default: Any, metavar: str, about: str = "") -> Any:
     return typer.Argument(default, metavar=metavar, help=about)
 
 
-def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf, of: Any = float) -> Any:
-    """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
-    form = "," if of is int else ",.15g"
-    lower = f"from {least:{form}}" if above < least else f"above {above:{form}}"
-
-    def parse(text: str) -> Any:
-        with contextlib.suppress(ValueError):
-            if text.isascii() and least <= (value := of(text)) <= most and value > above:
-                return value
-        noun = "a whole number" if of is int else "a number"
-        raise ValueError(f"{shown(text)} is not {noun} {lower} to {most:{form}}")
-
-    return parse
+def most(most: float, least: float = 1) -> dict[str, float]:
+    return {"min": least, "max": most}
 
 
-def whole(most: int, least: int = 1) -> Any:
-    return finite(most, least=least, of=int)
-
-
-MANY_MOLECULES = whole(10_000_000)
+MANY_MOLECULES = most(10_000_000)
 JSON = option(False, "one JSON document on standard output", "--json")
 YES = option(False, "do not ask", "--yes")
 STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
-THREADS = option(None, "default: all cores that are idle now", of=whole(4_096), metavar="N")
-RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=whole(1_000), metavar="[K=10]")
+THREADS = option(None, "default: all cores that are idle now", of=most(4_096), metavar="N")
+RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=most(1_000), metavar="[K=10]")
 RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
 
 
@@ -292,7 +251,15 @@ def write(text: str) -> None:
 
 def note(text: str) -> None:
     """One line for people, on standard error."""
-    sys.stderr.write(one_line(text) + "\n")
+    sys.stderr.write(("\r\033[K" if sys.stderr.isatty() else "") + one_line(text) + "\n")  # over a line of progress
+
+
+def note_left_out(what: Sequence[str], of: int = 0, rest: str = "") -> None:
+    """The first of it, on standard error; ``of`` how many, where they are not all given."""
+    for one in what[:10]:
+        note(f"left out: {one}")
+    if (more := max(of, len(what)) - 10) > 0:
+        note(f"left out: {more:,} more{rest}")
 
 
 def text_lines(document: Any, columns: str = "") -> Iterator[str]:
@@ -364,25 +331,6 @@ def cell(value: object, most: int = MOST_CELL) -> str:
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class StatusLine(contextlib.AbstractContextManager["StatusLine"]):
-    """One line of progress on standard error, redrawn in place. It shows only where that is a terminal."""
-
-    def __init__(self, *, is_quiet: bool = False) -> None:
-        self.is_shown = sys.stderr.isatty() and not is_quiet
-        self._drawn_s = 0.0
-
-    def draw(self, text: str, done: float | None = None, *, now: bool = False) -> None:
-        """At most five times a second, unless ``now``; ``done`` is from 0 to 1."""
-        if self.is_shown and (now or time.monotonic() - self._drawn_s >= 0.2):
-            self._drawn_s = time.monotonic()
-            share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%} "
-            print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
 Say = Callable[..., None]
 
 
@@ -396,37 +344,39 @@ class Progress:
     until_eof: bool = option(False, "stop, as with Ctrl-C, when standard input ends")
 
     @contextlib.contextmanager
-    def reporting(self) -> Iterator[Say]:
-        """A function that writes its keywords as a line of progress; ``now=True`` is never left out."""
+    def reporting(self, *, is_quiet: bool = False) -> Iterator[Say]:
+        """What says how far work is: ``say("3/9 samples", work=0.33, samples=9)``. The text is a line of a terminal's
+        standard error, redrawn in place; the rest a line of the file. Twice a second, and where it says ``now=True``.
+        """
         if self.until_eof:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
             threading.Thread(target=_stop_at_eof, daemon=True).start()
-        if not self.progress:
-            yield lambda **_: None
-            return
-        written_s = 0.0
-        with path_of(self.progress).open("a", encoding="utf-8", buffering=1) as file:
+        is_shown, told_s = sys.stderr.isatty() and not is_quiet, 0.0
 
-            def say(*, now: bool = False, **values: Any) -> None:
-                nonlocal written_s
-                if now or time.monotonic() - written_s >= 0.5:
-                    written_s = time.monotonic()
-                    with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
-                        file.write(json.dumps(values, allow_nan=False) + "\n")
+        def say(text: str = "", *, now: bool = False, **values: Any) -> None:
+            nonlocal told_s
+            if not now and time.monotonic() - told_s < 0.5:
+                return
+            told_s = time.monotonic()
+            if is_shown and text:
+                share = f"{min(max(values['work'], 0.0), 1.0):.0%} " if "work" in values else ""
+                print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
+            if file is not None and values:
+                with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
+                    file.write(json.dumps(values, allow_nan=False) + "\n")
 
+        with contextlib.ExitStack() as stack:
+            file: Any = None
+            if self.progress:
+                file = stack.enter_context(path_of(self.progress).open("a", encoding="utf-8", buffering=1))
+            if is_shown:
+                stack.callback(print, "\r\033[K", end="", file=sys.stderr, flush=True)
             yield say
 
-    @contextlib.contextmanager
-    def counting(self, what: str, *, is_quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Say]]:
-        """What to call with how many are done of how many, as "molecules evaluated"; and ``say``."""
-        with self.reporting() as say, StatusLine(is_quiet=is_quiet) as line:
 
-            def progress(done: int, all_of_them: int) -> None:
-                say(done=done, **{what.split()[0]: all_of_them}, work=done / max(all_of_them, 1))
-                words = f"{done:,}/{all_of_them:,} {what}"
-                line.draw(words, done / max(all_of_them, 1), now=done == all_of_them)
-
-            yield progress, say
+def status(*, is_quiet: bool) -> contextlib.AbstractContextManager[Say]:
+    """A terminal's line of progress alone."""
+    return Progress(None, False).reporting(is_quiet=is_quiet)
 
 
 def typed_command(default: str) -> str:

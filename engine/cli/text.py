@@ -18,7 +18,7 @@ TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
 PLACEHOLDER = cli.option("0.0000,0.0000,0.0000", metavar="P")
 DECIMALS = cli.option(4, "1 drops trailing zeros, 0 a trailing point too")
 BINS_HELP = "binned numbers: bins of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
-BINS = cli.option(None, BINS_HELP, of=cli.finite(), metavar="WIDTH RANGE")
+BINS = cli.option(None, BINS_HELP, metavar="WIDTH RANGE")
 READER = cli.option("strict", READER_HELP)
 
 
@@ -78,17 +78,15 @@ def drift(
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     smiles: list[str] | None = cli.option(None, "reference conformers of these molecules", metavar="SMILES..."),
-    first: int | None = cli.option(
-        None, "the first N of data/molecules.tsv", "--set", of=cli.whole(2_000), metavar="N"
-    ),
+    first: int | None = cli.option(None, "the first N of data/molecules.tsv", "--set", of=cli.most(2_000), metavar="N"),
     file: str | None = cli.option(None, "enriched text, one molecule per line (- is standard input), or an SDF file"),
-    conformers: int | None = cli.option(None, "conformers per molecule (default 1)", of=cli.whole(1_000)),
-    seed: int | None = cli.option(None, "seed of the embedding (default 0)", of=cli.whole(2**31 - 1, 0)),
+    conformers: int | None = cli.option(None, "conformers per molecule (default 1)", of=cli.most(1_000)),
+    seed: int | None = cli.option(None, "seed of the embedding (default 0)", of=cli.most(2**31 - 1, 0)),
     least_decimals: Literal[0, 1, 2, 3, 4] = DECIMALS,
     bins: tuple[float, float] | None = BINS,
     fit: bool = cli.option(False, "also fit a placeholder to these coordinates"),
-    junk_weight: float | None = cli.option(None, "cost of a surplus token (default 1)", of=cli.finite(1e6, least=0)),
-    cut_weight: float | None = cli.option(None, "cost of a missing token (default 1)", of=cli.finite(1e6, least=0)),
+    junk_weight: float | None = cli.option(None, "cost of a surplus token (default 1)", of=cli.most(1e6, 0)),
+    cut_weight: float | None = cli.option(None, "cost of a missing token (default 1)", of=cli.most(1e6, 0)),
 ) -> int:
     """drift of known coordinates, both signs"""
     from engine.chem.molecule_sets import load_molecule_set
@@ -106,9 +104,9 @@ def drift(
     if file is None:
         given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
         molecules = [parse_smiles(one) for one in given]  # all of them, before the first is embedded
-        with cli.StatusLine() as line:
+        with cli.status(is_quiet=out.is_json) as say:
             for number, molecule in enumerate(molecules):
-                line.draw(f"embedding {number}/{len(molecules)}")
+                say(f"embedding {number}/{len(molecules)}")
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
     found = drift_summary(texts, by, placeholder)
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}

@@ -119,7 +119,7 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("encode", ""), "'' is not a path"),
         (("encode", "a\0.sdf"), "is not a path"),
         (("encode", "molecule.txt"), "is not of a known kind"),
-        (("encode", "x.sdf", "--least-decimals", "5"), "invalid choice: '5'"),
+        (("encode", "x.sdf", "--least-decimals", "5"), "'5' is not one of '0'"),
         (("decode", ""), "there is nothing in it"),
         (("decode", "[C]<0000,0498,0501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),
         (("decode", "[C]<512,498,501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),

@@ -197,7 +197,7 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "there already" in run("generate", *asked, "--log-logits", "3").error
     assert "belongs to --log-logits" in run("generate", *asked, "--logit-log", "x").error
     assert "belongs to --log-logits" in run("run", *asked, "--add-log").error
-    assert "'x' is not a whole number" in run("generate", *asked, "--log-logits", "x").error
+    assert "'x' is neither a number" in run("generate", *asked, "--log-logits", "x").error
     assert "belongs to a run of this process" in run("run", *asked, "--log-logits", "3", "--submit", "local").error
 
 
