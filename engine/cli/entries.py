@@ -19,7 +19,7 @@ import typer
 from engine.cli import terminal as cli
 from engine.cli.generate import read_molecules
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, StoreFolderError, nearest, one_line, shown
+from engine.errors import DriftscopeError, nearest, one_line, shown
 from engine.file_patterns import expand
 from engine.records import ReaderName
 from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
@@ -194,34 +194,15 @@ def annotate(
 @cli.command(app, "verify")
 def verify(io: cli.Io) -> int:
     """read every file of the store, and name what is damaged"""
-    from engine.store.store import damaged_parts
-    from engine.store.unfinished import unfinished_runs
+    from engine.store.unfinished import state_rows
 
-    store = io.opened(to_read=True)
-    rows: list[dict[str, Any]] = []
-    for kind in KINDS:
-        states: list[tuple[str, str | None, str, str | None]] = []
-        try:
-            entries, damages = (found := store.found(kind)).entries, list(found.damages)
-            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in entries}
-            damages += [part for entry in entries for part in damaged_parts(entry)]
-            states += [("damaged", folders.get(one.where.rpartition("/")[0]), one.where, one.what) for one in damages]
-            unsound = {id_ for _, id_, *_ in states}
-            states += [("whole", entry.id, entry.files.where, None) for entry in entries if entry.id not in unsound]
-            for run in unfinished_runs(store.home) if kind is RUN else ():
-                done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
-                states.append(("unfinished", run.run_id, store.home.where, done + run.state))
-        except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            states.append(("damaged", None, store.home.where, error.what))
-        for state, id_, where, what in states:
-            row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
-            rows.append(row | {"run_id": id_ if kind is RUN else None})
+    rows = state_rows(io.opened(to_read=True))
     if io.is_json:
         cli.emit_json(rows)
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            whose = row["run_id"] if row["state"] == "unfinished" else row["where"]
+            whose = row["id"] if row["state"] == "unfinished" else row["where"]
             if row["state"] != "whole":
                 cli.write(one_line(f"{row['state']}: {whose}: {row['what']}"))
     if damaged := sum(row["state"] == "damaged" for row in rows):

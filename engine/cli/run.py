@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +28,7 @@ from engine.records import Molecule
 from engine.store.schema import RUN
 
 if TYPE_CHECKING:
-    from engine.runner.plan import RunPlan, RunProgress
+    from engine.runner.plan import RunProgress
     from engine.runner.run_state import RunState
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
@@ -61,9 +61,8 @@ class Cluster:
     gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
 
     @contextmanager
-    def workers(self, model: Model) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """The cluster or the pool of actors that writes the runs, for as long as this lasts, and how many share a run;
-        None: this process."""
+    def workers(self, model: Model) -> Iterator[Any]:
+        """The cluster or the pool of actors that writes the runs, for as long as this lasts; None: this process."""
         if self.kind and self.engine == "ray":
             raise DriftscopeError("give either --submit or --engine ray", "Ray can start inside a Slurm job")
         of_task = cli.picked(self, "partition slurm logs wait") | {"time": self.minutes, "array": self.tasks}
@@ -78,14 +77,14 @@ class Cluster:
             more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
             cluster = Submitting(**cli.given(Submitting, self), threads=model.threads, more=more)
             check(cluster)
-            yield cluster, {"parts": cluster.tasks, "on_gpu": cluster.gpus_a_task(model.device) > 0}
+            yield cluster
         elif self.engine == "ray":
             from engine.runner.ray_run import Actors, connected
 
             with connected(Actors(**cli.given(Actors, self), threads=model.threads), model.device) as pool:
-                yield pool, {"parts": pool.count, "on_gpu": pool.gpus > 0}
+                yield pool
         else:
-            yield None, {}
+            yield None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +154,9 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
-    from engine.models.loading import load_model, load_outline
+    from engine.runner.batch import begun, resumed
     from engine.runner.plan import RunPlan
-    from engine.runner.ray_run import Pool, RayRun
     from engine.runner.run import Run as Written
-    from engine.runner.run import begin, molecules_of, resume
-    from engine.runner.run_state import RunState
     from engine.store.references import reference_set
 
     models: Sequence[str | None] = model or [None]
@@ -185,53 +181,29 @@ def run(
         raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
     to = io.opened()
 
-    def state(staging: Any, asked: Sequence[Molecule], plan: RunPlan, loaded: Any) -> RunState:
-        """To be written by this process or by actors, or to be submitted."""
-        if isinstance(workers, Pool):
-            return RayRun(staging, asked, plan, plan.model.entry(), workers)
-        return RunState(staging, asked, plan) if workers else Written(staging, loaded, asked, plan)
+    more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
 
-    def resumed(run_id: str) -> Iterator[RunState]:
-        staging, plan = resume(to.home, run_id)
-        if staging.is_being_written:
-            raise DriftscopeError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
-        choice, loaded = plan.model, None
-        if of_model.device != "auto":
-            choice = replace(choice, device=of_model.device)
-        if not workers:
-            set_threads(of_model.threads)
-            staging.lock()
-            loaded = load_model(choice.entry(), choice.device, choice.dtype, choice.attention)
-        yield state(staging, molecules_of(staging), replace(plan, model=choice), loaded)
-
-    def begun() -> Iterator[RunState]:
-        """One run after the other: each when the one before is in the store, or submitted."""
-        more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
-        plans = []
-        for entry, choice in map(of_model.chosen, models):
-            plans.append((entry, [RunPlan(choice, of_plan.of(entry.numbers, name), **more) for name in lps]))
+    def states() -> Iterator[RunState]:
+        if of_run.resume:
+            yield resumed(to.home, workers, of_run.resume, of_model.device)
+            return
+        chosen = list(map(of_model.chosen, models))
+        plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more) for entry, choice in chosen for name in lps]
         references = None if molecules.references is None else reference_set(to, molecules.references)
         asked = molecules.read(references, is_quiet=io.is_json)
-        set_threads(of_model.threads)
-        for entry, of_entry in plans:
-            if workers:  # other processes compute
-                loaded = load_outline(entry, of_model.dtype, of_model.attention)
-            else:
-                loaded = load_model(entry, of_model.device, of_model.dtype, of_model.attention)
-            for plan in of_entry:
-                staging = begin(to.home, loaded, asked, plan, references=references, **sharing)
-                yield state(staging, asked, RunPlan.read(staging.sheet["plan"]), loaded)
+        yield from begun(to.home, workers, asked, plans, references)
 
     with (
         progress.reporting(is_quiet=io.is_json) as say,
-        cluster.workers(of_model) as (workers, sharing),
+        cluster.workers(of_model) as workers,
         logged.recording(io, of_run.label, say) as log,
     ):
-        states = resumed(of_run.resume) if of_run.resume else begun()
+        if not workers:
+            set_threads(of_model.threads)
         if cluster.kind:
-            return _submit(io, to, states, workers, cluster)
+            return _submit(io, to, states(), workers, cluster)
         entries = []
-        for number, written in enumerate(states):
+        for number, written in enumerate(states()):
             row, plan = written.staging.sheet["row"], written.plan.plan
             label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
             with profiled.recording(io, plan.backend, label, "run --profile", written.staging.id) as watch:
