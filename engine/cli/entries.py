@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
@@ -79,24 +79,26 @@ def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     return 0
 
 
-Read = Callable[[Path, cli.Say], Iterable[tuple[Entry, bool]]]
-"""The entries that a file becomes, each with whether it is new. It says how much is read, and which share of it."""
+Read = Callable[[Path, cli.Say], Sequence[Entry]]
+"""The entries that a file becomes, also those that are there already. It says how much is read, and which share of the
+file."""
 
 
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
+    known = {entry.id for entry in io.opened().found(kind).entries}
     with progress.reporting(is_quiet=io.is_json) as say:
-
-        def seen(told: dict[str, Any], done: int, work: float, **more: int) -> None:
-            told |= {"done": done, **more}
-            say(f"{one_line(told['file'])[:60]}: {done:,} read", work=work, **told)
-
         for number, path in enumerate(paths):
             told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
+
+            def seen(done: int, work: float, told: dict[str, Any] = told, **more: int) -> None:
+                told |= {"done": done, **more}
+                say(f"{one_line(told['file'])[:60]}: {done:,} read", work=work, **told)
+
             say(now=True, work=0.0, **told)
             try:
-                found = list(read(path, partial(seen, told)))
+                found = read(path, seen)
             except DriftscopeError as error:
                 say(now=True, state="failed", error=str(error), **told)
                 if path is paths[-1] and not entries:
@@ -104,12 +106,16 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
                     raise none if len(paths) > 1 else error from None
                 cli.note(f"left out: {path}: {error}")
                 continue
-            entries += [entry for entry, _ in found]
-            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry, _ in found)
-            say(now=True, state="done" if any(is_new for _, is_new in found) else "there", work=1.0, **told)
-            for entry, is_new in found:
-                if not is_new:
+            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in found)
+            say(now=True, state="there" if known.issuperset(entry.id for entry in found) else "done", work=1.0, **told)
+            for entry in found:
+                if entry.id in known:
                     cli.note(f"{path} is already in the store, as {entry.id}")
+                of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
+                for warning in (entry.row.get("warnings") or of_log or "").splitlines():
+                    cli.note(f"{path.name}: {warning}")
+            entries += found
+            known |= {entry.id for entry in found}
     return show_entries(io, kind, entries)
 
 
@@ -259,19 +265,14 @@ def import_files(
     conformers are kept; nothing of it is run.
     """
     from engine.store.generations import import_generations, is_pickle
-    from engine.store.reports.importing import AlreadyThere, import_report
+    from engine.store.reports.importing import import_report
 
     store = io.opened()
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
         if is_pickle(path):
-            found = import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)
-        else:
-            found = import_report(
-                store, path, label=label, tokenizer=tokenizer,
-                progress=lambda done, samples: seen(done, done / max(samples, 1), samples=samples),
-            )  # fmt: skip
-        yield (found.entry, False) if isinstance(found, AlreadyThere) else (found, True)
+            return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)]
+        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen)]
 
     return read_files(io, progress, RUN, expand(files), read)
 
@@ -400,11 +401,8 @@ def add_traces(
     store = io.opened()
     metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
-        entry = add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)
-        for warning in (entry.row.get("warnings") or "").splitlines():
-            cli.note(f"{path.name}: {warning}")
-        yield entry, True
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
+        return [add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)]
 
     return read_files(io, progress, TRACE, [cli.path_of(file) for file in files], read)
 
@@ -424,12 +422,7 @@ def add_logs(
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
-        logs = add_file(store, path, names, seen)
-        seen(sum(log.row["entries"] for log, _ in logs), 1.0)
-        for log, is_new in logs:
-            if log.row.get("left_out") or log.row.get("is_cut"):
-                cli.note(f"{log.id}: {log.row.get('notes') or ''}")
-            yield log, is_new
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
+        return [entry for entry, _ in add_file(store, path, names, seen)]
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)
