@@ -17,16 +17,16 @@ from typing import Any
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.generate import read_molecules
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, nearest, one_line, shown
 from engine.file_patterns import expand
-from engine.records import ReaderName
+from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
+from engine.user_files import path_of, read_text
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -42,6 +42,7 @@ COLUMNS = {
                "garbage_entries%entries cause certainty",
     REFERENCES: "name form source molecules conformers repeated left_out content",
 }  # fmt: skip
+MOST_LINES = 100_000  # of standard input; all are held parsed, 20 KB each
 FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = cli.option(None, "a name of your own")
 
@@ -62,6 +63,37 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
             row["rmsd_to"] = rmsd_references(entry) or "not named"
         rows.append(row)
     return io.show(rows, COLUMNS[kind])
+
+
+def read_molecules(
+    io: cli.Io, smiles: Sequence[str], file: str | None = None, *, order: str = "canonical", limit: int | None = None,
+    column: str | None = None,
+) -> tuple[Sequence[Molecule], list[dict[str, str]]]:  # fmt: skip
+    """Molecules that were typed, piped in (``-``) or stand in a file, and those that cannot be read, with what is
+    wrong; an error where none is left. Nothing of a file is quoted, as it may be of another kind."""
+    from engine.chem.molecule_files import read_molecule_file, read_typed
+    from engine.chem.smiles import parse_smiles, parse_written
+
+    if smiles and file:
+        raise DriftscopeError("SMILES and a file of them are given", "Leave one of the two out")
+    parse, typed = parse_smiles if order == "canonical" else parse_written, list(smiles)
+    molecules: Sequence[Molecule]
+    if "-" in (file, *smiles):
+        typed = [line.split()[0] for line in read_text("-").splitlines() if line.strip()]
+    elif file is not None:
+        with cli.status(is_quiet=io.is_json) as say:
+            told = lambda done: say(f"{done:,} molecules read")  # noqa: E731
+            molecules, skipped = read_molecule_file(
+                path_of(file), column=column, limit=limit, parse=parse, progress=told
+            )
+    if file in (None, "-"):
+        if not typed or len(typed) > MOST_LINES:
+            problem = f"over {MOST_LINES:,} lines of molecules are given" if typed else "no molecule is given"
+            raise DriftscopeError(problem, "Give SMILES, - for standard input, or a file of them")
+        molecules, skipped = read_typed(typed[:limit], parse)
+    errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
+    cli.note_left_out(errors, skipped.total)
+    return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
 
 
 def without_damaged(found: StoreListing) -> StoreListing:
@@ -234,7 +266,7 @@ def sql(
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
-    text = cli.read_text("-") if sql == "-" else sql
+    text = read_text("-") if sql == "-" else sql
     with io.opened(to_read=True).console(Limits(rows=rows, seconds=seconds)) as console:
         answer = console.query(text)
     table = answer.table
@@ -301,7 +333,7 @@ def export(
         raise DriftscopeError("a run goes to one file, in one form", "Give RUN and FILE, or --sdf FILE")
     store = io.opened()
     entry = store.entry(names[0])
-    path = cli.path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
+    path = path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not path.is_file():
         raise DriftscopeError(f"{path} is no plain file", "Give another name")
     if path.exists() and not force:
@@ -340,7 +372,7 @@ def add_references(
     """
     from engine.chem.reference_files import reference_source
 
-    source = reference_source(cli.path_of(file))
+    source = reference_source(path_of(file))
     return _write_references(io, label, source.conformers(), form=source.form, source=source.name)
 
 
@@ -357,7 +389,7 @@ def make_references(
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
 
-    molecules, _ = read_molecules(smiles or [], smiles_file, is_quiet=io.is_json)
+    molecules, _ = read_molecules(io, smiles or [], smiles_file)
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
     return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
@@ -404,7 +436,7 @@ def add_traces(
     def read(path: Path, seen: cli.Say) -> list[Entry]:
         return [add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)]
 
-    return read_files(io, progress, TRACE, [cli.path_of(file) for file in files], read)
+    return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
 
 
 @cli.command(logs_app, "add")

@@ -21,8 +21,7 @@ from engine.folders import keep_private
 
 MODULES = {
     "text": ("tokens", "template", "drift", "junk", "encode", "decode"),
-    "generate": ("models", "generate", "prepare"),
-    "run": ("run",),
+    "generate": ("models", "generate", "run", "prepare"),
     "entries": ("runs", "annotate", "rm", "verify", "sql", "import", "export", "references"),
     "questions": ("ask", "show", "compare", "evaluate", "judge", "cost-of-lp", "advise", "claims", "trace", "logits"),
 }

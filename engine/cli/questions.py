@@ -9,12 +9,11 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
 from io import StringIO
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -29,6 +28,7 @@ from engine.lp_records import LPS, full_name
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.trace_schema import TRACE
+from engine.user_files import read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -239,7 +239,7 @@ def evaluate(
     rule = {"threshold_ang": threshold, "missing_rule": missing}
     cli.one_of("a run or --matrices", run_id, matrices, hint="`runs` lists the runs")
     if matrices is not None:
-        each = [metrics.figures_of(rmsd, threshold) for rmsd in read_matrices(cli.read_text(matrices)).values()]
+        each = [metrics.figures_of(rmsd, threshold) for rmsd in read_matrices(read_text(matrices)).values()]
         return io.show(rule | metrics.over_molecules(each, missing).columns())
     store = io.opened()
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
@@ -265,14 +265,6 @@ def evaluate(
     })  # fmt: skip
 
 
-OF_SAMPLE = (
-    "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
-    "strain_kcal strain_moved_ang strain_field"
-).split()
-WHOLE = ("passed", "decodes", "clean", "usable")  # not known where that of a sample is not
-RATES = (*WHOLE, "stereo_right", "geometry_right")  # not every molecule has these two
-
-
 @cli.command(app, "judge", rules=True)
 def judge(
     io: cli.Io,
@@ -289,7 +281,7 @@ def judge(
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored"""
     from engine.chem.judges import LIMIT_S
-    from engine.chem.verdict import JudgeSettings, strain_per_atom
+    from engine.chem.verdict import JudgeSettings
     from engine.inspection.judging import judge_run, judge_text
 
     cli.one_of("a run or --text", run_id, text, hint="`runs` lists the runs")
@@ -307,23 +299,8 @@ def judge(
         where = judged.entry.files.where
         cli.note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
 
-    def mean(values: Iterable[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return fmean(known) if known else None
-
-    rows = judged.rows
-    right = [row for row in rows if row["geometry_right"]]
-    rates = {name: mean(row[name] for row in rows) for name in RATES}  # from 0 to 1
-    rates |= {name: None for name in WHOLE if any(row[name] is None for row in rows)}
-    return io.show({
-        "run_id": judged.entry.id,
-        "stored": judged.is_stored,
-        **judged.columns,
-        **rates,
-        **{name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")},
-        "strain_kcal_per_atom": mean(map(strain_per_atom, right)),
-        "samples": [{name: row[name] for name in OF_SAMPLE} for row in rows],
-    })  # fmt: skip
+    about = {"run_id": judged.entry.id, "stored": judged.is_stored}
+    return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
 
 
 @cli.command(app, "cost-of-lp")

@@ -24,16 +24,16 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.words import number, shortened
+from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.user_files import open_file
+from engine.user_files import path_of, read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
 
 Row = Mapping[str, Any]
 
-MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
-"""Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
+MOST_TEXT_BYTES = 1024 * 1024  # its tokens take 300 times as much memory
 MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
 MOST_ROWS = 200  # of a table below a record
 MOST_SEED = 2**63 - 1
@@ -196,23 +196,6 @@ def one_of(what: str, *options: object, hint: str) -> None:
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
-def read_text(path: str, most: int = MOST_INPUT_BYTES) -> str:
-    """A UTF-8 text file, or standard input for ``-``."""
-    if path == "-":
-        if sys.stdin is None:
-            raise DriftscopeError("there is no standard input", "Give the text itself, or a file")
-        raw = sys.stdin.buffer.read(most + 1)
-    else:
-        with open_file(path_of(path)) as file:
-            raw = file.read(most + 1)
-    if len(raw) > most:
-        raise DriftscopeError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DriftscopeError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
-
-
 def given_text(text: str | None, file: str | None = None) -> str:
     """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
     from engine.text.tokenizers import check_text
@@ -225,13 +208,6 @@ def given_text(text: str | None, file: str | None = None) -> str:
         typed = os.fsencode(typed).decode("utf-8")
     check_text(typed)
     return typed
-
-
-def path_of(text: str) -> Path:
-    """A path from the command line, if the system can have it."""
-    if not text or "\0" in text:
-        raise DriftscopeError(f"{shown(text)} is not a path", "Give the name of a file")
-    return Path(text)
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -350,7 +326,7 @@ class Progress:
         """
         if self.until_eof:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
-            threading.Thread(target=_stop_at_eof, daemon=True).start()
+            threading.Thread(target=stop_at_end_of_input, daemon=True).start()
         is_shown, told_s = sys.stderr.isatty() and not is_quiet, 0.0
 
         def say(text: str = "", *, now: bool = False, **values: Any) -> None:
@@ -386,13 +362,3 @@ def typed_command(default: str) -> str:
     watched = [before == "--progress" or word.startswith(("--progress", "--until-eof"))
                for before, word in zip(["", *words], words, strict=False)]  # fmt: skip
     return shlex.join(["python", "-m", "engine", *itertools.compress(words, [not part for part in watched])])
-
-
-def _stop_at_eof() -> None:
-    if sys.stdin is not None:
-        with contextlib.suppress(OSError, ValueError):
-            while os.read(sys.stdin.fileno(), 1 << 16):
-                pass
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(20.0)  # longer than a step of any model
-    os._exit(130)

@@ -7,11 +7,12 @@ from typing import Any, Literal
 
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
-from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
+from engine.errors import DriftscopeError
 from engine.folders import exporting
 from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
+from engine.user_files import path_of
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
@@ -93,14 +94,14 @@ def drift(
     from engine.chem.smiles import parse_smiles
     from engine.text.drift import drift_summary
     from engine.text.placeholder import fit_placeholder
-    from engine.text.reference import reference_texts
+    from engine.text.reference import reference_texts, texts_of_file
     from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
     cli.only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
     cli.only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)
-    texts = [] if file is None else _file_texts(file, form)
+    texts = [] if file is None else texts_of_file(file, form)
     if file is None:
         given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
         molecules = [parse_smiles(one) for one in given]  # all of them, before the first is embedded
@@ -116,28 +117,6 @@ def drift(
         fitted = fit_placeholder(texts, by, **{name: weight for name, weight in weights.items() if weight is not None})
         document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
     return out.show(document)
-
-
-def _file_texts(path: str, form: NumberFormat) -> list[str]:
-    from engine.chem.enriched import as_decimals, decode, encode
-    from engine.chem.structure_files import read_molecules
-    from engine.text.check import answer_of
-
-    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
-        return [encode(mol, form).text for mol in read_molecules(cli.path_of(path))]
-    texts: list[str] = []
-    for number, line in enumerate(cli.read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        texts.append(answer_of(line))
-        try:
-            decode(as_decimals(texts[-1], form))
-        except EnrichedError as error:
-            why = str(error) if path == "-" else unquoted(error)  # perhaps another kind of file
-            raise DriftscopeError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
-    if not texts:
-        raise DriftscopeError(f"{shown(path)} has no enriched text", "Write one molecule per line")
-    return texts
 
 
 @cli.command(app, "junk")
@@ -184,7 +163,7 @@ def encode_file(
     from engine.chem.structure_files import read_molecules
 
     form = form_of(bins, least_decimals)
-    encoded = [encode(mol, form) for mol in read_molecules(cli.path_of(file))]
+    encoded = [encode(mol, form) for mol in read_molecules(path_of(file))]
     if not out.is_json:
         cli.write("\n".join(record.text for record in encoded))
         return 0
@@ -211,7 +190,7 @@ def decode_text(
     mol = decoded.mol
     for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, to_xyz(mol) if xyz else "")):
         if path:
-            with exporting(cli.path_of(path)) as file:
+            with exporting(path_of(path)) as file:
                 file.write(content.encode())
     stereo = judge_stereo(mol, mol)
     document: dict[str, Any] = {"smiles": decoded.smiles}

@@ -9,9 +9,9 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from engine.cli.generate import Cluster
+from engine.cli.generate import minutes as minutes_of
 from engine.cli.main import main
-from engine.cli.run import Cluster
-from engine.cli.run import minutes as minutes_of
 from engine.runner import ray_run, submit
 from engine.runner.run_state import RunState
 from engine.runner.submit import Submitted

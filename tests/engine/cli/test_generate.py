@@ -11,7 +11,7 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.structure_files import read_molecules
-from engine.cli import generate
+from engine.cli import entries
 from tests.cli import keys, run, run_json
 from tests.small_models import small_folder, use_small_model
 
@@ -130,7 +130,7 @@ def test_molecules_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
 
 def test_a_list_of_too_many_lines_is_refused_before_any_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """300,000 that are no molecule took 0.9 GB and 34 s, and a file may have 32 million."""
-    monkeypatch.setattr(generate, "MOST_LINES", 3)
+    monkeypatch.setattr(entries, "MOST_LINES", 3)
     result = run("generate", "-", *ASKED, stdin=b"C\r\n" * 4)
     assert (result.code, result.out) == (2, "") and "over 3 lines of molecules" in result.error
 

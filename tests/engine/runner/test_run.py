@@ -13,7 +13,7 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
-from engine.cli.run import progress_words
+from engine.cli.generate import progress_words
 from engine.decode.generation import Generation
 from engine.errors import ConstraintError, DriftscopeError, RunError, StoreError
 from engine.inspection.judging import judge_run

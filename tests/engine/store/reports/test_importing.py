@@ -351,7 +351,7 @@ def test_what_a_killed_import_left_is_thrown_away(tmp_path: Path) -> None:
     store.home.write(f"{left.folder}/samples-0000-00007.parquet", b"half")
     assert store.rows("SELECT * FROM runs") == []
     entry = import_report(store, path)
-    assert isinstance(entry, Entry) and entry.parts["samples"].rows == 3
+    assert entry.parts["samples"].rows == 3
     assert store.home.folders(ASIDE) == []
 
 
