@@ -273,9 +273,8 @@ def sql(
     if io.is_json:
         cli.emit_json(list(rows_of(table)))
     else:
-        values = (row.values() for row in rows_of(table))
-        cells = [["" if value is None else cli.cell(str(value), 60) for value in row] for row in values]
-        cli.write("\n".join(cli.table_lines(table.column_names, lambda: cells)))
+        cells = [["" if one is None else cli.cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
+        cli.write("\n".join(cli.table_lines(table.column_names, cells)))
     if answer.left_out:
         cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.cli import terminal as cli
 from engine.cli.entries import read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
-from engine.errors import DriftscopeError, EnrichedError, shown
+from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
 from engine.folders import exporting
 from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
@@ -245,12 +244,10 @@ def generate(
     profiled.check(io, profile_run)
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
-    from engine.chem.enriched import as_decimals
     from engine.chem.structure_files import to_sdf
-    from engine.decode.generation import Generation, document
+    from engine.decode.generation import Generation, conformers_of, document, names_of
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
-    from engine.text.readers import decode_with
 
     path = None if sdf is None else path_of(sdf)
     set_threads(of_model.threads)
@@ -263,14 +260,8 @@ def generate(
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        if log is not None:  # names are SMILES, so that logs of two engines meet by them
-            counts = Counter(molecule.smiles for molecule in generation.molecules)
-
-            def name_of(sample_id: int) -> str:
-                smiles = generation.molecule_of(sample_id).smiles
-                return smiles if counts[smiles] * plan.generations == 1 else f"{smiles} sample {sample_id}"
-
-            generation.tap = log.tap(loaded, plan.sampling, plan.seed, name_of)
+        if log is not None:
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
         try:
             for tokens, _ in enumerate(generation.events()):
                 done, of = len(generation.samples), len(generation.requests)
@@ -278,10 +269,7 @@ def generate(
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
     if path is not None:
-        mols = []
-        for sample in generation.in_order():
-            with suppress(EnrichedError):
-                mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+        mols = conformers_of(generation, reader)
         with exporting(path) as sdf_file:
             sdf_file.write(to_sdf(mols).encode())
         unread = len(generation.samples) - len(mols)

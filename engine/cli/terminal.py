@@ -12,8 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -26,6 +25,8 @@ from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.words import number, shortened
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
+from engine.runner.progress_file import Say as Say
+from engine.runner.progress_file import telling
 from engine.user_files import path_of, read_text
 
 if TYPE_CHECKING:
@@ -275,15 +276,13 @@ def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
     for name in list(table)[:-1]:
         if name != "file":
             table[name] = [shortened(text, MOST_CELL) for text in table[name]]
-    return table_lines(list(table), lambda: zip(*table.values(), strict=True))
+    return table_lines(list(table), list(zip(*table.values(), strict=True)))
 
 
-def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
-    """Aligned columns of rows which are made twice and never held: once for the widths, once to write them."""
-    widths = [len(title) for title in columns]
-    for row in rows():
-        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
-    for row in itertools.chain([columns], rows()):
+def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Aligned columns."""
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    for row in (titles, *rows):
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
 
 
@@ -307,52 +306,24 @@ def cell(value: object, most: int = MOST_CELL) -> str:
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-Say = Callable[..., None]
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """For programs that start a command. Each line of the file is one JSON object about one *part* of the work, a run
-    or a report file: its number from 0 of how many, how far it is, and in the end its ``state`` (``done``, ``there``
-    before, ``failed``)."""
+    """For programs that start a command."""
 
     progress: str | None = option(None, "append progress to FILE: two JSON lines a second", metavar="FILE")
     until_eof: bool = option(False, "stop, as with Ctrl-C, when standard input ends")
 
-    @contextlib.contextmanager
-    def reporting(self, *, is_quiet: bool = False) -> Iterator[Say]:
-        """What says how far work is: ``say("3/9 samples", work=0.33, samples=9)``. The text is a line of a terminal's
-        standard error, redrawn in place; the rest a line of the file. Twice a second, and where it says ``now=True``.
-        """
+    def reporting(self, *, is_quiet: bool = False) -> contextlib.AbstractContextManager[Say]:
         if self.until_eof:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
             threading.Thread(target=stop_at_end_of_input, daemon=True).start()
-        is_shown, told_s = sys.stderr.isatty() and not is_quiet, 0.0
-
-        def say(text: str = "", *, now: bool = False, **values: Any) -> None:
-            nonlocal told_s
-            if not now and time.monotonic() - told_s < 0.5:
-                return
-            told_s = time.monotonic()
-            if is_shown and text:
-                share = f"{min(max(values['work'], 0.0), 1.0):.0%} " if "work" in values else ""
-                print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
-            if file is not None and values:
-                with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
-                    file.write(json.dumps(values, allow_nan=False) + "\n")
-
-        with contextlib.ExitStack() as stack:
-            file: Any = None
-            if self.progress:
-                file = stack.enter_context(path_of(self.progress).open("a", encoding="utf-8", buffering=1))
-            if is_shown:
-                stack.callback(print, "\r\033[K", end="", file=sys.stderr, flush=True)
-            yield say
+        path = None if self.progress is None else path_of(self.progress)
+        return telling(path, is_shown=sys.stderr.isatty() and not is_quiet)
 
 
 def status(*, is_quiet: bool) -> contextlib.AbstractContextManager[Say]:
     """A terminal's line of progress alone."""
-    return Progress(None, False).reporting(is_quiet=is_quiet)
+    return telling(None, is_shown=sys.stderr.isatty() and not is_quiet)
 
 
 def typed_command(default: str) -> str:

@@ -59,16 +59,16 @@ def template(
     """a molecule's template and its roles"""
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
+    from engine.text.annotate import annotate_template
     from engine.text.template import build_template
     from engine.text.tokenizers import load_tokenizer
 
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
-    columns = zip(*(part.tolist() for part in (made.ids, made.starts, made.ends, made.block_of)), strict=True)
-    names, rows = ("position", "id", "piece", "start", "end", "role", "block"), list[dict[str, Any]]()
-    for place, (id_, start, end, block) in enumerate(columns):
-        values = place, id_, by.piece(id_), start, end, made.role(place), None if block < 0 else block
-        rows.append(dict(zip(names, values, strict=True)))
+    rows = [
+        {"position": place, **cli.picked(one.token, "id piece start end"), **cli.picked(one, "role block")}
+        for place, one in enumerate(annotate_template(made, by).tokens)
+    ]
     counts = cli.picked(made, "tokens free copy boundary")
     return out.show({"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer, **counts, "rows": rows})
 
@@ -134,17 +134,14 @@ def junk(
     document: dict[str, Any] = {"format": other or "enriched", "blocks": len(blocks)}
     if other is not None:  # its blocks are listed and not judged
         document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}
-        rows: list[Any] = [(block.content, (), "") for block in blocks]
+        rows: list[Any] = [{"text": block.content, "kinds": [], "junk_text": ""} for block in blocks]
     else:
         form = READ_FORMAT if bins is None else form_of(bins)
         readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
         count = count_junk(readings)
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
-        rows = [(reading.content, reading.kinds, reading.junk_text) for reading in readings]
-    document["rows"] = [
-        {"block": index, "text": content, "kinds": list(kinds), "junk_text": junk_text}
-        for index, (content, kinds, junk_text) in enumerate(rows)
-    ]
+        rows = [{"text": one.content, "kinds": list(one.kinds), "junk_text": one.junk_text} for one in readings]
+    document["rows"] = [{"block": index, **row} for index, row in enumerate(rows)]
     if not out.is_json and (other or not blocks):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
         cli.note(f"{reason}: nothing of this text could be judged")
@@ -192,13 +189,10 @@ def decode_text(
         if path:
             with exporting(path_of(path)) as file:
                 file.write(content.encode())
-    stereo = judge_stereo(mol, mol)
-    document: dict[str, Any] = {"smiles": decoded.smiles}
-    if out.is_json:
-        document["coordinates"] = decoded.coordinates
-        document["stereo"] = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}
-    else:
-        document["stereo"] = stereo.words().removeprefix("stereo: ")
-        atoms = zip(mol.GetAtoms(), decoded.numbers, strict=True)
-        document["atoms"] = [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms]
-    return out.show(document)
+    stereo, atoms = judge_stereo(mol, mol), zip(mol.GetAtoms(), decoded.numbers, strict=True)
+    return out.show({
+        "smiles": decoded.smiles,
+        "stereo": {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]},
+        "atoms": [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms],
+        **({"coordinates": decoded.coordinates} if out.is_json else {}),
+    })  # fmt: skip
