@@ -18,7 +18,7 @@ import typer
 
 from engine.cli import terminal as cli
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, nearest, one_line, shown
+from engine.errors import DriftscopeError, one_line, shown
 from engine.file_patterns import expand
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
@@ -326,17 +326,13 @@ def export(
 
     chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM
     names = [*(names or []), *more, *([sdf] if sdf else [])]
-    if chosen not in FORMS:
-        raise DriftscopeError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
-    if not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
-        raise DriftscopeError("a run goes to one file, in one form", "Give RUN and FILE, or --sdf FILE")
+    if chosen not in FORMS or not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
+        raise DriftscopeError(f"a run goes to one file, in one form of {', '.join(FORMS)}", "Give RUN and FILE")
     store = io.opened()
     entry = store.entry(names[0])
     path = path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
-    if path.exists() and not path.is_file():
-        raise DriftscopeError(f"{path} is no plain file", "Give another name")
-    if path.exists() and not force:
-        raise DriftscopeError(f"{path} already exists", "Give another name, or --force")
+    if path.exists() and not (force and path.is_file()):
+        raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
     row = entry_row(entry) | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:

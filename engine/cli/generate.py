@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
     from engine.logits.recorder import LogFile
-    from engine.runner.plan import ModelChoice, RunProgress
+    from engine.runner.plan import ModelChoice
     from engine.runner.run_state import RunState
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
@@ -421,24 +421,18 @@ def run(
     lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
     per_reference = molecules.references and of_plan.generations == 1
     cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
-    report, trace = of_run.json_report, profiled.profile_output
+    report = of_run.json_report
     cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=progress.progress)
     is_here = not cluster.kind and cluster.engine == "here"
     cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
     profiled.check(io)
     parts = 1 if of_run.resume else len(models) * len(lps)
-    if (report or trace) and parts > 1:
-        name, fix = ("--json-report", "Use `export`") if report else ("--profile-output", "Leave it out")
-        raise DriftscopeError(f"{name} is one file, but there are {parts} runs", fix)
+    cli.only_with("one run, not several", parts == 1, json_report=report, profile_output=profiled.profile_output)
     if of_model.step and len(models) > 1:
         raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
-    if of_plan.bins and any(split_cleanup(full_name(name))[0] not in ("exact", "none") for name in lps):
-        problem = "a run with --bins is for the LPs exact and none; the others write decimals"
-        raise DriftscopeError(problem, "Leave --bins or --lp out")
     if of_plan.bins and report:
         raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
     to = io.opened()
-
     more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
 
     def states() -> Iterator[RunState]:
@@ -488,7 +482,7 @@ def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
         cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
     try:
         for now in state.progress():
-            say(progress_words(now, first.work), now=now.done == now.samples, **asdict(now))
+            say(now.words(first.work), now=now.done == now.samples, **asdict(now))
         entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
@@ -500,14 +494,6 @@ def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
             cli.note(text)
     say(**asdict(state.now()), now=True, state="done")
     return entry
-
-
-def progress_words(progress: RunProgress, began: float) -> str:
-    """``began``: the share of a resumed run that others wrote."""
-    left_s = progress.left_s(began)
-    left = f", {left_s:,.0f} s left" if left_s is not None and progress.work < 1 else ""
-    rates = f"{progress.pass_rate:.1%} passed, {progress.decodes_rate:.1%} decode, {progress.clean_rate:.1%} clean"
-    return f"{progress.done}/{progress.samples} samples, {progress.samples_a_second:,.1f} samples/s{left}, {rates}"
 
 
 def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:

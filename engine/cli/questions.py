@@ -122,6 +122,8 @@ def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., An
 
         found = work(*of, **how, progress=seen)
         say(now=True, run_id=found.entry.id, state="done")
+    if not getattr(found, "is_stored", True) and found.samples:
+        cli.note(f"{found.entry.id} lies in {found.entry.files.where}, which is read-only: printed, not stored")
     return found
 
 
@@ -295,10 +297,6 @@ def judge(
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
-    if not judged.is_stored:
-        where = judged.entry.files.where
-        cli.note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
-
     about = {"run_id": judged.entry.id, "stored": judged.is_stored}
     return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
 
@@ -332,9 +330,6 @@ def cost_of_lp(
         set_threads(threads)
         how = {"most": samples or 0, "device": device, "batch_size": batch_size}
         scored = worked(io, progress, "samples scored", score_run, store, facts.run_id, **how)
-    if scored.samples and not scored.is_stored:
-        where = scored.entry.files.where
-        cli.note(f"{facts.run_id} lies in {where}, which is read-only: scored and printed, not stored")
     cost = scored.cost
     if io.is_json:  # what is not finite is null
         how = cli.picked(scored, "samples tokens seconds") | {"stored": scored.is_stored}

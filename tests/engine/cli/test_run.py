@@ -135,11 +135,11 @@ def test_the_reports_names_of_options() -> None:
         (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "--profile belongs to a run of this process"),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--profile", "--profile-output", "x"),
-            "there are 2 runs. Leave it out",
+            "--profile-output belongs to one run",
         ),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
-            "there are 2 runs. Use `export`",
+            "--json-report belongs to one run",
         ),
         (
             ("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"),
