@@ -19,6 +19,7 @@ import typer
 from engine.cli import terminal as cli
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, one_line, shown
+from engine.figures.text_tables import cell, table_lines
 from engine.file_patterns import expand
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
@@ -273,8 +274,8 @@ def sql(
     if io.is_json:
         cli.emit_json(list(rows_of(table)))
     else:
-        cells = [["" if one is None else cli.cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
-        cli.write("\n".join(cli.table_lines(table.column_names, cells)))
+        cells = [["" if one is None else cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
+        cli.write("\n".join(table_lines(table.column_names, cells)))
     if answer.left_out:
         cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:

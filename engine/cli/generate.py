@@ -368,15 +368,8 @@ class Molecules:
         molecules, _ = read_molecules(io, smiles, self.smiles_file, **how)
         if references is None:
             return molecules
-        asked: list[Molecule] = []
-        for molecule in molecules:
-            conformers = references.conformers(molecule.smiles)
-            if conformers is None:
-                cli.note(f"left out: {references.name} has no conformer of {molecule.smiles}")
-            else:
-                asked += [molecule] * ((self.per_reference or 0) * conformers.GetNumConformers() or 1)
-        if not asked:
-            raise DriftscopeError(f"{references.name} has none of these molecules", "Without SMILES all are taken")
+        asked, unknown = references.asked(molecules, self.per_reference)
+        cli.note_left_out([f"{references.name} has no conformer of {smiles}" for smiles in unknown])
         return asked
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 app = cli.new_app()
 app.add_typer(traces_app)
 app.add_typer(logs_app)
-MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
 WORKERS = cli.option(None, "processes (default: all cores)", of=cli.most(256), metavar="N")
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
@@ -45,20 +44,9 @@ CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 def write_answer(store: Store, key: str, ids: Sequence[str], given: cli.Row | None = None) -> int:
     """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
-    from engine.questions.question import Column
+    from engine.questions.question import answer_lines
 
-    question, answered = question_of(key), ask(store, key, ids, given)
-    cli.write(answered.answer)
-    for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
-        about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
-        rows = [
-            {title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
-             for title, value in row.items() if not about[title].is_hidden}
-            for row in answered.tables[name].to_pylist()
-        ]  # fmt: skip
-        cli.write("\n".join(["", *cli.rows_lines(rows[:MOST_ROWS])]))
-        if len(rows) > MOST_ROWS:
-            cli.write(f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
+    cli.write("\n".join(answer_lines(question_of(key), ask(store, key, ids, given))))
     return 0
 
 
