@@ -48,16 +48,10 @@ FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*
 LABEL = cli.option(None, "a name of your own")
 
 
-def entry_row(entry: Entry, kind: Kind = RUN) -> dict[str, Any]:
-    """All columns of an entry, in JSON's types."""
-    row: dict[str, Any] = dict.fromkeys(kind.main.by_name) | dict(entry.row)
-    return row | {name: row[name].isoformat() for name in kind.main.moments if row[name] is not None}
-
-
 def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     rows = []
     for entry in entries:
-        row = entry_row(entry, kind)
+        row = entry.columns(kind)
         if kind is REFERENCES:
             row = {"name": row[kind.key], **row}
         elif kind is RUN and not io.is_json and row["rmsd_ang"] is not None:
@@ -157,7 +151,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
     metavar = argument.removesuffix("s").removesuffix("_id").upper()  # trace_ids -> TRACE
     named = make_dataclass("Named", [(argument, list[str], cli.words(..., metavar))], bases=(cli.Io,), frozen=True)
 
-    def remove(io: Any, yes: bool = cli.YES) -> int:
+    def remove(io: Any, yes: bool = cli.option(False, "do not ask")) -> int:
         from engine.profile.ingest import remove_trace
         from engine.store.staging import unfinished_ids
         from engine.store.unfinished import abandon, check_idle
@@ -334,7 +328,7 @@ def export(
     path = path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not (force and path.is_file()):
         raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
-    row = entry_row(entry) | {"file": str(path)}
+    row = entry.columns() | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
             raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")

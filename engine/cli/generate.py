@@ -68,14 +68,6 @@ class Model:
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
 
 
-def set_threads(threads: int | None) -> None:
-    import torch
-
-    from engine.models.devices import idle_cores
-
-    torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     placeholder: str = cli.option("", "for a position LP (default: the LP's own)")
@@ -187,11 +179,7 @@ class Logging:
             path = path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
             with LogFile(path, self.log_logits) as log:
                 yield log
-            where = path if is_kept else "the log"
-            checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
-            if not log.is_sound:  # tokens were drawn from other logits than those that are logged
-                raise DriftscopeError(f"{where} is not what was sampled from: {checked}", "Report this")
-            cli.note(f"{where}: logits of {log.entries:,} tokens; {checked}")
+            cli.note(f"{path if is_kept else 'the log'}: {log.sentence()}")
             for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)) if self.add_log else ():
                 cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
@@ -215,8 +203,7 @@ def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS 
         for warning in found.warnings:
             cli.note(f"warning: {warning}")
         if found.problem:
-            name = found.entry.name
-            cli.note(found.problem if found.problem.startswith(name) else f"{name}: {found.problem}")
+            cli.note(f"{found.entry.name}: {found.problem.removeprefix(f'{found.entry.name}: ')}")
     return 2 if model and summaries[0].problem else 0
 
 
@@ -246,6 +233,7 @@ def generate(
     # Imported here: torch takes seconds.
     from engine.chem.structure_files import to_sdf
     from engine.decode.generation import Generation, conformers_of, document, names_of
+    from engine.models.devices import set_threads
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
 
@@ -405,6 +393,7 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
+    from engine.models.devices import set_threads
     from engine.runner.batch import begun, resumed
     from engine.runner.plan import RunPlan
     from engine.runner.run import Run as Written
@@ -499,11 +488,10 @@ def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, 
         if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
             state.publish_if_whole()
     if not asked.wait and workers.kind != "debug":
-        rows = []
-        for state, tasks in submitted:
-            row = {"run_id": tasks.run_id, "molecules": len(state.molecules), "samples": state.now().samples}
-            rows.append(row | {"jobs": tasks.ids, "cancel": tasks.cancel, "logs": str(tasks.logs)})
-        return io.show(rows)
+        return io.show([
+            {"run_id": tasks.run_id, "molecules": len(state.molecules), "samples": state.now().samples,
+             "jobs": tasks.ids, "cancel": tasks.cancel, "logs": str(tasks.logs)} for state, tasks in submitted
+        ])  # fmt: skip
     for state, tasks in submitted:
         with cli.status(is_quiet=io.is_json) as say:
             for written, groups in tasks.finish(state, cli.note):

@@ -20,11 +20,11 @@ import msgspec
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.entries import entry_row, logs_app, traces_app, without_damaged
-from engine.cli.generate import set_threads
+from engine.cli.entries import logs_app, traces_app, without_damaged
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
+from engine.records import VerdictName
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.trace_schema import TRACE
@@ -41,7 +41,7 @@ ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
-def write_answer(store: Store, key: str, ids: Sequence[str], given: cli.Row | None = None) -> int:
+def write_answer(store: Store, key: str, ids: Sequence[str], given: dict[str, Any] | None = None) -> int:
     """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
     from engine.questions.question import answer_lines
@@ -132,7 +132,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
     store = io.opened()
     entry = store.entry(run_id)
-    row = entry_row(entry)
+    row = entry.columns()
     row |= {name: one.get("value") for name, one in figures_of(store, [entry])[entry.id].items() if name not in row}
     return io.show([row] if io.is_json else row)
 
@@ -153,7 +153,7 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
             figure |= to_itself if entry.id == entries[0].id and figure.get("value") else {}
             row[name] = figure.get("value")
             row |= {f"{name}_{key}": figure.get(key) for key in ("low", "high", "ratio", "ratio_low", "ratio_high")}
-        rows.append(row | entry_row(entry))
+        rows.append(row | entry.columns())
     return cli.emit_json(rows)
 
 
@@ -308,6 +308,7 @@ def cost_of_lp(
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
     from engine.live.score_run import ScoredRun, score_run
+    from engine.models.devices import set_threads
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
     store = io.opened()
@@ -425,16 +426,12 @@ def _probe(
     return ids
 
 
-Verdict = Literal["reproduced", "contradicted", "internally inconsistent", "not shown on these models",
-                  "not testable here"]  # fmt: skip
-
-
 @cli.command(app, "claims")
 def claims(
     io: cli.Io,
     ids: list[str] | None = cli.words(None, "CLAIM", "only these claims, in detail (default: all)"),
     report: Literal["000", "001", "002", "003", "004", "005"] | None = cli.option(None, "only this report's claims"),
-    verdict: Verdict | None = cli.option(None, "only this verdict"),
+    verdict: VerdictName | None = cli.option(None, "only this verdict"),
     save_all: bool = cli.option(False, "re-check all claims, and save the verdicts in data/claims/", "--save"),
 ) -> int:
     """the reports' claims, each checked now"""

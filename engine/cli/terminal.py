@@ -12,7 +12,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -31,8 +31,6 @@ from engine.user_files import path_of, read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
-
-Row = Mapping[str, Any]
 
 MOST_TEXT_BYTES = 1024 * 1024  # its tokens take 300 times as much memory
 MOST_SEED = 2**63 - 1
@@ -134,7 +132,6 @@ def most(most: float, least: float = 1) -> dict[str, float]:
 
 MANY_MOLECULES = most(10_000_000)
 JSON = option(False, "one JSON document on standard output", "--json")
-YES = option(False, "do not ask", "--yes")
 STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
 THREADS = option(None, "default: all cores that are idle now", of=most(4_096), metavar="N")
 RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=most(1_000), metavar="[K=10]")
