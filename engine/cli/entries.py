@@ -71,21 +71,21 @@ def read_molecules(
 
     if smiles and file:
         raise DriftscopeError("SMILES and a file of them are given", "Leave one of the two out")
-    parse, typed = parse_smiles if order == "canonical" else parse_written, list(smiles)
+    parse = parse_smiles if order == "canonical" else parse_written
     molecules: Sequence[Molecule]
-    if "-" in (file, *smiles):
-        typed = [line.split()[0] for line in read_text("-").splitlines() if line.strip()]
-    elif file is not None:
-        with cli.status(is_quiet=io.is_json) as say:
-            told = lambda done: say(f"{done:,} molecules read")  # noqa: E731
-            molecules, skipped = read_molecule_file(
-                path_of(file), column=column, limit=limit, parse=parse, progress=told
-            )
     if file in (None, "-"):
-        if not typed or len(typed) > MOST_LINES:
-            problem = f"over {MOST_LINES:,} lines of molecules are given" if typed else "no molecule is given"
+        if file or list(smiles) == ["-"]:
+            smiles = [line.split()[0] for line in read_text("-").splitlines() if line.strip()]
+        if not smiles or len(smiles) > MOST_LINES:
+            problem = f"over {MOST_LINES:,} lines of molecules are given" if smiles else "no molecule is given"
             raise DriftscopeError(problem, "Give SMILES, - for standard input, or a file of them")
-        molecules, skipped = read_typed(typed[:limit], parse)
+        molecules, skipped = read_typed(smiles[:limit], parse)
+    else:
+        with cli.status(is_quiet=io.is_json) as say:
+            seen = lambda done: say(f"{done:,} molecules read")  # noqa: E731
+            molecules, skipped = read_molecule_file(
+                path_of(file), column=column, limit=limit, parse=parse, progress=seen
+            )
     errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
     cli.note_left_out(errors, skipped.total)
     return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
