@@ -171,5 +171,5 @@ def answer(tables: Tables, options: Options) -> str:
         if fact["has_events"] and not fact["is_asked"]:
             notes.append(f"{name}: too many events here to show each. Choose a smaller window.")
         elif not fact["has_events"]:
-            notes.append(f"{name}: single events were not kept (`trace add --events` keeps them).")
+            notes.append(f"{name}: single events were not kept (trace add --events keeps them).")
     return answer_text(lines or ["These traces have no timeline."], notes)
