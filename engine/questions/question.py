@@ -126,7 +126,7 @@ class Answered:
 
 def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:
     """The answer, a line each run where there are several; after an empty line, what it leaves out."""
-    return "\n\n".join(part for part in ("\n".join(lines), "\n".join(notes)) if part)
+    return "\n\n".join(part for part in ("\n".join(filter(None, part)) for part in (lines, notes)) if part)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pa.Table:
