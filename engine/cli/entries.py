@@ -22,7 +22,7 @@ from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.file_patterns import expand
 from engine.records import Molecule, ReaderName
-from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
+from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
@@ -91,15 +91,11 @@ def read_molecules(
     return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
 
 
-def without_damaged(found: StoreListing) -> StoreListing:
-    cli.note_left_out([f"{damage.where}: {damage.what}" for damage in found.damages], rest="; `verify` names all")
-    return found
-
-
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    entries = without_damaged(store.found(kind)).entries
+    entries, damages = (found := store.found(kind)).entries, found.damages
+    cli.note_left_out([f"{damage.where}: {damage.what}" for damage in damages], rest="; `verify` names all")
     show_entries(io, kind, entries)
     if not entries and not io.is_json:
         cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")

@@ -18,7 +18,7 @@ from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
 from engine.folders import exporting
-from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
+from engine.lp_records import LPS, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import Molecule, NumberFormat, ReaderName
@@ -40,6 +40,7 @@ DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: t
 LPS_HELP = f"{', '.join(LPS)}; default: exact"
 GUARD = GuardSettings()
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
+SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
 COUNT, NUMBER = cli.most(10**9, -(10**9)), cli.most(1e9, -1e9)
 
 
@@ -102,9 +103,6 @@ class Plan:
 
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
-        record = lp_record(split_cleanup(lp)[0])
-        if self.bins is not None and (record.is_guarded or record.name == "truncating"):
-            raise DriftscopeError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
         guard = replace(GUARD, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
         own = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
@@ -283,23 +281,12 @@ def generate(
     return 0
 
 
-SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
-
-
-def minutes(text: str) -> int:
-    match = re.fullmatch(r"(?:(\d{1,5}):([0-5]\d):([0-5]\d))|(\d{1,6})", text)
-    hours, minutes, seconds, only = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    if total := only + 60 * hours + minutes + (seconds > 0):
-        return total
-    raise ValueError(f"{text!r} is not a time such as 90 (minutes) or 01:30:00")
-
-
 @dataclass(frozen=True, slots=True)
 class Cluster:
     kind: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
     tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.most(10_000), metavar="N")
     partition: str | None = cli.option(None, "for Slurm", metavar="P")
-    minutes: int | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time", of=minutes)
+    minutes: str | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time")
     slurm: list[str] | None = cli.option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
     logs: str | None = cli.option(None, "folder of the tasks' logs (default: beside the runs)", metavar="DIR")
     wait: bool = cli.option(False, "wait until the tasks have ended")
@@ -320,10 +307,11 @@ class Cluster:
         cli.only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus is not None)
         if self.kind:
             from engine.runner.submit import Cluster as Submitting
-            from engine.runner.submit import check
+            from engine.runner.submit import check, minutes_of
 
             more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
-            cluster = Submitting(**cli.given(Submitting, self), threads=model.threads, more=more)
+            own = {"minutes": minutes_of(self.minutes), "threads": model.threads, "more": more}
+            cluster = Submitting(**cli.given(Submitting, self) | own)
             check(cluster)
             yield cluster
         elif self.engine == "ray":

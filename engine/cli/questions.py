@@ -20,13 +20,13 @@ import msgspec
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.entries import logs_app, traces_app, without_damaged
+from engine.cli.entries import logs_app, traces_app
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
 from engine.records import VerdictName
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.schema import LOGIT_LOG
 from engine.store.trace_schema import TRACE
 from engine.user_files import read_text
 
@@ -62,7 +62,7 @@ class Asking(cli.Command):
             like = next(param for param in self.params if param.name == "store")
             for asked in question.OPTIONS:
                 param: Any = copy(like)
-                param.name, param.opts = asked.name, [f"--{asked.name.replace('_', '-')}"]
+                param.name, param.opts, param.metavar = asked.name, [f"--{asked.name.replace('_', '-')}"], "VALUE"
                 param.help, param.expose_value = asked.help or asked.label, False
                 param.callback = lambda ctx, param, value: ctx.meta.update({param.name: value})
                 self.params.append(param)
@@ -141,8 +141,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
 def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
     """runs beside a control, with ratios to it"""
     store = io.opened()
-    found = without_damaged(store.found())
-    entries = [found.get(name, RUN) for name in (control, *tests)]
+    entries = [store.entry(name) for name in (control, *tests)]
     if not io.is_json:
         return write_answer(store, "compare_figures", [entry.id for entry in entries])
     figures, rows = figures_of(store, entries), list[dict[str, Any]]()
@@ -276,8 +275,6 @@ def judge(
 
     cli.one_of("a run or --text", run_id, text, hint="`runs` lists the runs")
     cli.only_with("--text", text is not None, smiles=smiles)
-    if energy and settings == "mol_fast":
-        raise DriftscopeError("the settings mol_fast have no energy ratio", "Give --settings mol or group")
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         return io.show(judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))

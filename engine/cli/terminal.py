@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -39,6 +40,20 @@ MOST_SEED = 2**63 - 1
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Typer's conversion, where there is one to make: pydantic, which makes it, takes 0.2 s to import."""
+
+    native: Callable[[], Any]
+
+    def coerce(self, given: Any, *, param: Any, ctx: Any) -> Any:
+        of, words = param.type_descriptor, given if isinstance(given, list | tuple) else [given]
+        is_text = of.annotation in (str, list[str]) and of.parameter_info.parser is None
+        if is_text or not any(isinstance(word, str) for word in words):  # a default
+            return given
+        return self.native().coerce(given, param=param, ctx=ctx)
+
+
 class Words:
     """What scripts rely on, in front of typer's parser: ``--smiles A B`` (metavar ``A...``) is ``--smiles A --smiles
     B``, and ``--rmsd`` alone (metavar ``[K=10]``) is ``--rmsd=10``."""
@@ -46,6 +61,7 @@ class Words:
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         metavars: dict[str, str] = {}
         for param in self.get_params(ctx):
+            param.get_runtime_param = partial(Late, param.get_runtime_param)
             metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
         spread, rest = list[str](), list(args)
         while rest and rest[0] != "--":

@@ -210,6 +210,17 @@ class Submitted:
         return sum(name.startswith("group-") for name in self.files.sizes(f"{ASIDE}/{self.run_id}"))
 
 
+def minutes_of(text: str | None) -> int | None:
+    """``90``, or ``01:30:00``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(?:(\d{1,5}):([0-5]\d):([0-5]\d))|(\d{1,6})", text, re.ASCII)
+    hours, minutes, seconds, only = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    if total := only + 60 * hours + minutes + (seconds > 0):
+        return total
+    raise RunError(f"{shown(text)} is not a time", "Give minutes, such as 90, or 01:30:00")
+
+
 def check(cluster: Cluster) -> None:
     """An error where this cluster cannot be reached; called before a run is created."""
     _submitit()
