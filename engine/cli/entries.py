@@ -44,6 +44,7 @@ COLUMNS = {
     REFERENCES: "name form source molecules conformers repeated left_out content",
 }  # fmt: skip
 MOST_LINES = 100_000  # of standard input; all are held parsed, 20 KB each
+MOLECULES_HELP = "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz"
 FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = cli.option(None, "a name of your own")
 
@@ -214,8 +215,7 @@ def annotate(
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not (values or tag or untag):
         raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
-    store = io.opened()
-    own = store.own(run_id).id
+    own = (store := io.opened()).own(run_id).id
     store.tag([own], add=tag, take=untag)
     return show_entries(io, RUN, [store.annotate(own, **values)])
 
@@ -367,7 +367,7 @@ def make_references(
     io: cli.Io,
     label: str = SET_NAME,
     smiles: list[str] | None = cli.words(None, "SMILES"),
-    smiles_file: str | None = cli.option(None, "one SMILES per line", metavar="FILE"),
+    smiles_file: str | None = cli.option(None, MOLECULES_HELP, metavar="FILE"),
     per_molecule: int = cli.option(10, "conformers", of=cli.most(1_000), metavar="K"),
     seed: int = cli.option(0, of=cli.most(2**31 - 1, 0), metavar="N"),
     mmff: bool = cli.option(False, "relax each with MMFF94"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.cli import terminal as cli
-from engine.cli.entries import read_molecules, show_entries
+from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
@@ -213,7 +213,7 @@ def generate(
     profiled: Profiling,
     logged: Logging,
     smiles: list[str] | None = SMILES,
-    file: str | None = cli.option(None, "a file with SMILES, one per line"),
+    file: str | None = cli.option(None, MOLECULES_HELP),
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP (see `models`)", "--model", "--model-alias", metavar="A"),
     lp: str = cli.option("exact", f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
     no_logit_processor: bool | None = cli.option(None, "--lp none"),
@@ -326,7 +326,7 @@ class Cluster:
 @dataclass(frozen=True, slots=True)
 class Molecules:
     smiles: list[str] | None = SMILES
-    smiles_file: str | None = cli.option(None, "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz", metavar="FILE")
+    smiles_file: str | None = cli.option(None, MOLECULES_HELP, metavar="FILE")
     smiles_column: str | None = cli.option(None, "of a CSV or Parquet file (default: found by name)")
     order: Literal["canonical", "written"] = cli.option("canonical", "of the atoms: written keeps the input's")
     sample_size: int | None = cli.option(None, "the first N; alone: of the held-out ones (64)", of=cli.MANY_MOLECULES)
