@@ -175,9 +175,11 @@ class Profiling:
                 cli.note(f"not linked to {run_id}: its samples have other tokens")
                 run_id = ""
             aligned = aligned_in_run(store, run_id, samples) if run_id else align(samples)
-            metadata = replace(captured, run_id=run_id, written=step_rows(tokens, aligned), label=label, source=source)
-            entry = add_trace(store, path, metadata, keep_file=not self.profile_sums)
-            cli.note(f"trace {entry.id}: {metadata.forward_passes:,} forward passes, {metadata.tokens:,} tokens")
+            about = captured | {"run_id": run_id, "label": label, "source": source}
+            entry = add_trace(
+                store, path, about, step_rows(tokens, aligned), capture.passes, keep_file=not self.profile_sums
+            )
+            cli.note(f"trace {entry.id}: {about['forward_passes']:,} forward passes, {about['tokens']:,} tokens")
             if self.profile_output:
                 target = cli.path_of(self.profile_output)
                 opened = Path.open if target.suffix == ".gz" else gzip.open
