@@ -114,18 +114,14 @@ class TraceFile:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
         reader: Any = _GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
-        limit = ReadLimit(self.path)
-        with ThreadPoolExecutor(1, "inflate") as pool:
-            ahead = pool.submit(reader.read, PIECE_BYTES)
-            while piece := self._waited(ahead.result):
-                limit.add(len(piece))
-                ahead = pool.submit(reader.read, PIECE_BYTES)
-                yield piece
-
-    def _waited(self, result: Callable[[], bytes]) -> bytes:
-        name = shown(self.path, 200)
+        limit, name = ReadLimit(self.path), shown(self.path, 200)
         try:
-            return result()
+            with ThreadPoolExecutor(1, "inflate") as pool:
+                ahead = pool.submit(reader.read, PIECE_BYTES)
+                while piece := ahead.result():
+                    limit.add(len(piece))
+                    ahead = pool.submit(reader.read, PIECE_BYTES)
+                    yield piece
         except EOFError as error:
             raise FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:

@@ -77,8 +77,6 @@ def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> di
 def repeats(store: Store, run_id: str, written: Sequence[CapturedToken]) -> bool:
     """Whether these are the tokens of that run's samples."""
     ids = sorted({one.sample_id for one in written})
-    rows = store.table(
-        "SELECT sample_id, token_ids FROM samples WHERE sample_id IN (SELECT unnest($ids))", {"ids": ids}, [run_id]
-    )
-    known = {row["sample_id"]: row["token_ids"] or [] for row in rows.to_pylist()}
+    rows = store.table(_SAMPLES, {"ids": ids}, of=[run_id]).to_pylist()
+    known = {row["sample_id"]: row["token_ids"] or [] for row in rows}
     return bool(written) and all(one.token_id in known.get(one.sample_id, [])[one.pos : one.pos + 1] for one in written)

@@ -128,7 +128,7 @@ def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None
 def incomparable(control: Trace, test: Trace) -> str:
     """Why the difference of these two cannot be split; empty where it can."""
     if control.work_side != test.work_side:
-        return "Not comparable: one is work of a device, the other of operators on a CPU."
+        return "Not comparable: one trace has work of a device, the other only of operators on the CPU."
     if control.is_whole != test.is_whole:
         reported = control.name if test.is_whole else test.name
         return f"Not comparable as a whole: {reported} is a report's, which names some operations only."
@@ -165,8 +165,8 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
     """What to know before any figure. Texts may have words of a trace's file in them: escape them."""
     rows = {trace.name: trace.entry.row for trace in (control, test)}
     if control.entry.id != test.entry.id:
-        if control.work_side != test.work_side:
-            yield "Not comparable: one trace has device events, the other only operators on the CPU."
+        if reason := incomparable(control, test):
+            yield reason
         if {row.get("form") for row in rows.values()} == {"events", "table"}:
             yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
         devices = [row.get("device") for row in rows.values()]
@@ -177,7 +177,7 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"They cover {one:,.0f} and {other:,.0f} tokens: compare per-token figures."
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
-        yield f"{' and '.join(reported)}: as a report states it, not measured here."
+        yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."
     for name, row in rows.items():
         if row.get("is_complete") is False:
             yield f"{name} is cut off: its sums cover what could be read."

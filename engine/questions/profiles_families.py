@@ -167,7 +167,7 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     here = quotient(tokens, trace.known("samples"))
     is_ours = run.get("lp") == "exact" and run.get("backend") == "fast"
     return {
-        "name": trace.name, "work_side": trace.work_side, "is_whole": trace.is_whole, "base": base,
+        "name": trace.name, "work_side": trace.work_side, "base": base,
         "has_work": trace.work().us > 0, "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
         "lp": run.get("lp"), "forced": quotient(trace.known("forced_tokens"), tokens),
         "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
@@ -188,8 +188,6 @@ def answer(tables: Tables, options: Options) -> str:
         if unmatched:
             where = f"the work of {fact['name']}"
             notes.append(f"No rule of a family matches {percent(unmatched)} of {where}: family other.")
-    if not control["is_whole"] or not test["is_whole"]:
-        notes.append("A report names some operations only: shares are of those.")
     if control["reason"]:
         return answer_text([control["reason"]], notes)
     if not control["has_work"]:

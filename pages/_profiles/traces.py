@@ -35,10 +35,8 @@ Three ways to get a first trace:
 
 def trace_picker(runs: Mapping[str, Mapping[str, Any]]) -> Picker:
     """``runs``: rows of those to which traces may belong, by id."""
-    default = partial(default_choice, runs=runs)
-    return Picker(
-        TRACE, "trace", "control", "test", 2, partial(_cells, runs=runs), _columns(), default, entry_names, EMPTY
-    )
+    cells, default = partial(_cells, runs=runs), partial(default_choice, runs=runs)
+    return Picker(TRACE, "trace", "control", "test", 2, cells, COLUMNS, default, entry_names, EMPTY)
 
 
 def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -61,25 +59,26 @@ def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     }
 
 
-def _columns() -> dict[str, Any]:
-    config = st.column_config
-    idle = "Share of the time between a device's first and last work"
-    return {
-        "label": config.TextColumn("label", width=226, help="Its own name, else the file or the text it comes from"),
-        "origin": origin_column(),
-        "form": config.TextColumn("form", width=62, help="events: a whole trace. table: sums of one, without times"),
-        "model": config.TextColumn("model", width=110, help="Of its run"),
-        "lp": config.TextColumn("LP", width=120, help="Of its run"),
-        "device": config.TextColumn("device", width=88),
-        "events": config.NumberColumn("events", width=80, format="localized", help="With a duration"),
-        "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
-        "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),
-        "idle": config.NumberColumn("idle", width=62, format="percent", help=idle),
-        "tokens": config.NumberColumn("tokens", width=70, format="localized", help="That it covers"),
-        "passes": config.NumberColumn("passes", width=66, format="localized", help="Forward passes that it covers"),
-        "made": time_column(),
-        "run": config.LinkColumn("run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"),
-    }
+TEXT, NUMBER = st.column_config.TextColumn, partial(st.column_config.NumberColumn, format="localized")
+IDLE = "Share of the time between a device's first and last work"
+COLUMNS = {
+    "label": TEXT("label", width=226, help="Its own name, else the file or the text it comes from"),
+    "origin": origin_column(),
+    "form": TEXT("form", width=62, help="events: a whole trace. table: sums of one, without times"),
+    "model": TEXT("model", width=110, help="Of its run"),
+    "lp": TEXT("LP", width=120, help="Of its run"),
+    "device": TEXT("device", width=88),
+    "events": NUMBER("events", width=80, help="With a duration"),
+    "span": NUMBER("span ms", width=80, format="%.1f", help="First event to last"),
+    "work": NUMBER("device ms", width=80, format="%.1f", help="Work of devices, added up"),
+    "idle": NUMBER("idle", width=62, format="percent", help=IDLE),
+    "tokens": NUMBER("tokens", width=70, help="That it covers"),
+    "passes": NUMBER("passes", width=66, help="Forward passes that it covers"),
+    "made": time_column(),
+    "run": st.column_config.LinkColumn(
+        "run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"
+    ),
+}
 
 
 def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
