@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -24,12 +23,11 @@ from isal import igzip, isal_zlib
 from engine.errors import FileFormatError, shown
 from engine.user_files import ReadLimit, gz_problem, parsed_json
 
-_GZIP: Any = igzip.IGzipFile
+GZIP: Any = igzip.IGzipFile
 _WRONG: Any = (isal_zlib.error, gzip.BadGzipFile)
 PIECE_BYTES = 4 * 1024 * 1024
 MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
 GUESSED_BYTES = 64 * 1024  # from a buffer's end, within which the last event's end is searched
-PACKING_LEVEL = 2
 COARSE_US = float(2**43)  # above this a double has no nanosecond resolution for a time in microseconds
 Mixed = int | str | float | None
 Time = TypeVar("Time", float, Decimal)
@@ -113,7 +111,7 @@ class TraceFile:
     def _pieces(self) -> Generator[bytes, None, None]:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
-        reader: Any = _GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
+        reader: Any = GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
         limit, name = ReadLimit(self.path), shown(self.path, 200)
         try:
             with ThreadPoolExecutor(1, "inflate") as pool:
@@ -220,9 +218,3 @@ def _decimal(text: str) -> Decimal | None:
         return Decimal(text)
     except ArithmeticError:
         return None
-
-
-def write_gzip(path: Path, target: Path) -> None:
-    """Compress a file: torch's own compression takes ten times as long."""
-    with path.open("rb") as source, _GZIP(target, "wb", PACKING_LEVEL) as writer:
-        shutil.copyfileobj(source, writer, PIECE_BYTES)

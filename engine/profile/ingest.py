@@ -37,7 +37,7 @@ from engine.store.writing import write_entry
 from engine.user_files import open_file
 
 MOST_NAME = 60
-FILES = "profiles"  # where trace files lie in a store
+FILES, SUFFIXES = "profiles", (".json", ".json.gz")  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 Progress = Callable[[int, float], None]
@@ -133,7 +133,8 @@ def add_trace(
         }
         if keep_file:
             with path.open("rb") as source:
-                row["file"] = possible_names(trace_id)[source.read(2) == b"\x1f\x8b"]
+                is_packed = source.read(2) == b"\x1f\x8b"
+                row["file"] = f"{FILES}/{trace_id}{SUFFIXES[is_packed]}"
                 source.seek(0)
                 with store.home.writing(row["file"]) as target:
                     shutil.copyfileobj(source, target, 1024 * 1024)
@@ -147,19 +148,11 @@ def add_trace(
             raise
 
 
-def remove_trace(store: Store, id_: str) -> str:
-    """Remove the entry, damaged ones by their whole id, and the trace's file if the store keeps it; the whole id."""
-    is_whole = f"{TRACE.key}={id_}" in store.home.folders(TRACE.folder)
-    trace_id = id_ if is_whole else store.own(id_, TRACE).id
+def remove_trace(store: Store, trace_id: str) -> None:
+    """The entry of this whole id, and the trace's file if the store keeps it."""
     store.remove(trace_id, TRACE)
-    for file in possible_names(trace_id):
-        store.home.remove(file)
-    return trace_id
-
-
-def possible_names(trace_id: str) -> list[str]:
-    """Of a trace's own file in the store: plain, and as gzip."""
-    return [f"{FILES}/{trace_id}.json", f"{FILES}/{trace_id}.json.gz"]
+    for suffix in SUFFIXES:
+        store.home.remove(f"{FILES}/{trace_id}{suffix}")
 
 
 def trace_file(entry: Entry) -> tuple[str, int] | None:

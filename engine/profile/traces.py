@@ -23,7 +23,6 @@ from engine.store.trace_schema import TRACE_OPS
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
 WINDOW = 0.02  # two traces whose tokens differ by less cover as much
-MOST_WARNINGS = 5
 SQL = """
 SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
        sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
@@ -75,8 +74,8 @@ class Trace:
 
     def work(self, *families: str) -> Totals:
         """Of some families of the work, or of all."""
-        chosen = [t for (side, name), t in self.families.items() if side == self.work_side and name in families]
-        chosen = chosen if families else [t for (side, _), t in self.families.items() if side == self.work_side]
+        own = ((name, totals) for (side, name), totals in self.families.items() if side == self.work_side)
+        chosen = [totals for name, totals in own if not families or name in families]
         return Totals(sum(totals.calls for totals in chosen), sum(totals.us for totals in chosen))
 
     def known(self, column: str) -> float | None:
@@ -183,7 +182,5 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"{name} is cut off: its sums cover what could be read."
         if row.get("counted_by") == "run":
             yield f"{name}: per-token figures use the whole run's tokens, right only if the trace covers all of it."
-        lines = str(row.get("warnings") or "").splitlines()
-        more = [f"{len(lines) - MOST_WARNINGS:,} more warnings"] if len(lines) > MOST_WARNINGS else []
-        for line in lines[:MOST_WARNINGS] + more:
+        for line in str(row.get("warnings") or "").splitlines():
             yield f"The file of {name}: {line.rstrip('.')}."

@@ -107,7 +107,6 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
 # --- work on them ----------------------------------------------------------------------------------------------------
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
-PROFILE = "--profile"
 FIELDS = (("Label", "trace_label", "--label", "a name of your own"),)
 ABOUT_FILES = (
     "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
@@ -163,7 +162,7 @@ def _window() -> tuple[list[str], str]:
         "Skip first passes", 0, MOST_STEPS, 0, key="profile_skip", bind="query-params",
         help="Passes before the recording begins. With 0 it includes templates and prefill.",
     )  # fmt: skip
-    words = [PROFILE] if steps == FIRST_STEPS else [PROFILE, "--profile-steps", str(steps)]
+    words = ["--profile", "--profile-steps", str(steps)]
     return words + (["--profile-skip", str(skip)] if skip else []), ""
 
 
