@@ -155,13 +155,6 @@ def remove_trace(store: Store, trace_id: str) -> None:
         store.home.remove(f"{FILES}/{trace_id}{suffix}")
 
 
-def trace_file(entry: Entry) -> tuple[str, int] | None:
-    """The name and bytes of a kept file; None where there is none, or it is gone."""
-    name = str(entry.row.get("file") or "")
-    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
-    return None if size is None else (name, size)
-
-
 def new_trace_id(name: str) -> str:
     """Readable, sorted by time, and unique."""
     plain = re.sub(r"\.(?:json|pt\.trace|gz|tsv|csv|txt)\b", "", name)

@@ -116,9 +116,8 @@ ORDER BY start_us, gap_us DESC
 FIGURES = """
 SELECT sum(calls)::BIGINT AS events, coalesce(sum(launched), 0)::BIGINT AS joined,
        sum(total_ns) FILTER (side = 'device') / 1000 AS device_us,
-       if(sum(self_us) FILTER (side = $work) > 0,
-          coalesce(sum(self_us) FILTER (side = $work AND family = 'other'), 0) / sum(self_us) FILTER (side = $work),
-          NULL) AS other_share
+       coalesce(sum(self_us) FILTER (side = $work AND family = 'other'), 0)
+           / nullif(greatest(sum(self_us) FILTER (side = $work), 0), 0) AS other_share
 FROM summed
 """
 EVENTS = """

@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.figures.statistics import quotient
 from engine.lp_records import LPS
-from engine.profile.ingest import remove_trace, trace_file
+from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -93,7 +93,7 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
     """
     newest = list(reversed(entries))
-    captured = [e for e in newest if e.row.get("origin") == "measured" and e.row.get("form") != "table"]
+    captured = [entry for entry in newest if entry.row.get("origin") == "measured"]
     for control in captured:
         model, lp = model_and_lp(control, runs)
         for test in captured if lp == "none" else ():
@@ -185,12 +185,13 @@ RECORD = StartForm(
 
 def _of_one(store: Store, entry: Entry) -> None:
     """Its file, and links to the run that it belongs to, as far as the store has it."""
-    name, size = trace_file(entry) or ("", 0)
+    name = str(entry.row.get("file") or "")
+    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
     file_button(
-        "Export", partial(entry.files.read, name), name.rpartition("/")[2] or f"{entry.id}.json",
-        key=f"trace-file-{entry.id}", type="secondary", disabled=not name,
+        "Export", partial(entry.files.read, name), name.removeprefix(f"{FILES}/") or f"{entry.id}.json",
+        key=f"trace-file-{entry.id}", type="secondary", disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
-        if not name
+        if size is None
         else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
     )  # fmt: skip
