@@ -414,13 +414,13 @@ def add_traces(
     passes: int | None = cli.option(None, "forward passes that the trace covers", of=COVERED, metavar="N"),
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
-    from engine.profile.ingest import TraceMetadata, add_trace
+    from engine.profile.ingest import add_trace
 
-    store = io.opened()
-    metadata = TraceMetadata(run_of or "", label, tokens=tokens, samples=samples, forward_passes=passes)
+    store, about = io.opened(), {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples}
+    about["forward_passes"] = passes
 
     def read(path: Path, seen: cli.Say) -> list[Entry]:
-        return [add_trace(store, path, metadata, with_events=events, keep_file=keep, say=seen)]
+        return [add_trace(store, path, about, with_events=events, keep_file=keep, say=seen)]
 
     return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
 

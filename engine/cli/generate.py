@@ -136,12 +136,10 @@ class Profiling:
         """``about``: the trace's label and source, and the run that it is of. None without --profile."""
         if not self.profile:
             return nullcontext()
-        from engine.profile.ingest import TraceMetadata
         from engine.runner.recording import traced
 
-        label, source, run = about
         return traced(
-            io.opened(), TraceMetadata(run or "", label, source=source), align, cli.note,
+            io.opened(), dict(zip(("label", "source", "run_id"), about, strict=True)), align, cli.note,
             steps=self.profile_steps, skip=self.profile_skip, runs_ahead=backend == "hf",
             keep_file=not self.profile_sums, output=path_of(self.profile_output) if self.profile_output else None,
         )  # fmt: skip

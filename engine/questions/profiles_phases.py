@@ -3,7 +3,8 @@
 Making templates (before the first pass), the pass over the prompts (prefill), over new tokens (forward), the LP
 (constraint), and drawing tokens (sample). *Other* is what no mark covers. Times are the host's: where a device works on
 its own, a phase is what it took to ask for the work. The set-up before the first pass makes the LP's tables, lays out
-the output head, and clears the cache.
+the output head, and clears the cache. Without an LP, templates are the prompts alone, and
+constraint is the time to add the drawn tokens.
 
 A pass covers all rows of its batch: junk in one row does not mean junk in the others.
 """
@@ -56,7 +57,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     around: list[dict[str, Any]] = []
     states: list[dict[str, Any]] = []
     by_state: list[dict[str, Any]] = []
-    runs, names = {entry.id: entry.row for entry in store.found().entries}, entry_names(entries)
+    names = entry_names(entries)
     for entry in entries:
         passes, name = passes_of(store, entry), names[entry.id]
         if not (count := len(passes.marks)):
@@ -73,13 +74,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         before, until = first["start_us"], last["start_us"] + last["dur_us"]
         in_passes, whole = sum(mark["dur_us"] for mark in passes.marks), means(state != "")
         templates = passes.us[:, PHASES.index("template")].sum().item() or None
-        has_lp = (runs.get(str(entry.row.get("run_id"))) or {}).get("lp") != "none"
         around.append({
             "name": name,
             "why": "which tokens of its passes are junk is not known" if (state == "unknown").all() else "",
             "in_passes": in_passes, "before": before, "between": until - before - in_passes,
             "after": (entry.row.get("span_us") or 0.0) - until, "templates": templates,
-            "is_without_lp": (templates is not None or "constraint" in whole) and not has_lp,
         })  # fmt: skip
         rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / sum(whole.values()),
                   "passes": count} for phase, us in whole.items()]  # fmt: skip
@@ -92,7 +91,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 states.append(row | {"example": example, "wrote": written[example]["wrote"]})
                 by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in some.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
-    columns = ["name", "why", "in_passes", "before", "between", "after", "templates", "is_without_lp"]
+    columns = ["name", "why", "in_passes", "before", "between", "after", "templates"]
     return {
         "main": rows_table(rows, ["name", "phase", "us", "ms"]),
         "around": rows_table(around, columns),
@@ -127,7 +126,4 @@ def answer(tables: Tables, options: Options) -> str:
             told = [f"{texts[0]} in passes", f"{texts[1]} before the first{set_up}", f"{texts[2]} between them"]
             told += [f"{texts[3]} after the last"] if parts[3] >= LEAST_AFTER * sum(parts) else []
             notes.append(f"{name} takes {number(sum(parts) / 1000)} ms by the clock: {listed(told)}.")
-        if row["is_without_lp"]:
-            notes.append(f"{name} has no LP: constraint is the time to add the drawn tokens, and templates are the "
-                         "prompts alone.")  # fmt: skip
     return answer_text(lines or ["No trace marks where its passes begin."], notes)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.ingest import add_trace
 from engine.runner.progress_file import PartProgress
 from engine.store.files import Files
 from engine.store.reference_schema import REFERENCES
@@ -128,7 +128,7 @@ def test_the_report_file_comes_in_again(store: Store, tmp_path: Path) -> None:
 def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::mm", 0, 10)]}))
-    entry, (control, _) = add_trace(store, path, TraceMetadata(label="kept"), keep_file=True), both(store)
+    entry, (control, _) = add_trace(store, path, {"label": "kept"}, keep_file=True), both(store)
     app = opened(TRACES, manage="One trace", trace=control.id)
     assert [one.proto.url for one in app.link_button] == [
         f"compare?control={control.row['run_id']}",
