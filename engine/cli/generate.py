@@ -26,9 +26,9 @@ from engine.store.schema import RUN
 from engine.user_files import path_of
 
 if TYPE_CHECKING:
+    from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.logits.recorder import LogFile
     from engine.runner.plan import ModelChoice
     from engine.runner.run_state import RunState
     from engine.store.entries import Entry
@@ -167,8 +167,8 @@ class Logging:
         if not self.log_logits:
             yield None
             return
+        from engine.decode.log_recorder import LogFile
         from engine.logits.ingest import LogNames, add_file
-        from engine.logits.recorder import LogFile
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
