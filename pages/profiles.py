@@ -47,6 +47,6 @@ with shown_errors():
     ids = [entry.id for entry in chosen]
 with shown_errors(stops=False):
     if chosen and (notes := list(cautions(*traces_of(store, chosen)))):
-        st.caption(unbroken(escape_markdown(f"{' '.join(notes)}")))
+        st.caption(unbroken(escape_markdown(" ".join(notes))))
 show_open(SECTIONS, store, ids)
 put_shown(page="profiles", traces=ids)

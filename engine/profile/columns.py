@@ -1,16 +1,17 @@
 """The events of a trace as rows of numbers, in a database of their own while a file is read.
 
-Names, streams and devices are stored once, as an *operation*. Times are whole nanoseconds. An event with an implausible
-time keeps its duration only: it is in every sum, and in no timeline.
+Names, streams and devices are stored once, as the kinds of events, numbered in the order of their first use. Times are
+whole nanoseconds. An event with an implausible time keeps its duration only: it is in every sum, and in no timeline.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from functools import lru_cache
+from itertools import count
 
 import duckdb
 import numpy as np
@@ -25,14 +26,6 @@ MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobyte
 TIMED, KINDS = "X", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
 
 
-class Numbering(dict[Any, int]):
-    """Numbers keys in the order of their first use."""
-
-    def __missing__(self, key: Any) -> int:
-        number = self[key] = len(self)
-        return number
-
-
 class EventCollector:
     """Fills ``events`` of a database, and in the end ``ops``."""
 
@@ -40,8 +33,9 @@ class EventCollector:
         self.db = db
         # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
         self.counts: Counter[str] = Counter()
-        self._operations, self._threads = Numbering(), Numbering()
-        db.execute("CREATE TABLE events (op INTEGER, thread INTEGER, start BIGINT, dur BIGINT, correlation BIGINT)")
+        self._operations = defaultdict[tuple[str | None, ...], int](count().__next__)
+        self._threads = defaultdict[tuple[Mixed, Mixed], int](count().__next__)
+        db.execute("CREATE TABLE events (kind INTEGER, thread INTEGER, start BIGINT, dur BIGINT, correlation BIGINT)")
 
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
@@ -58,7 +52,7 @@ class EventCollector:
             raise FileFormatError(what, "Record names without numbers in them")
         correlations = [None if event.args is None else _whole(event.args.correlation) for event in timed]
         columns = {
-            "op": pa.array([operations[_key(event)] for event in timed], pa.int32()),
+            "kind": pa.array([operations[_key(event)] for event in timed], pa.int32()),
             "thread": pa.array([threads[event.pid, event.tid] for event in timed], pa.int32()),
             "start": start,
             "dur": pc.fill_null(dur, 0),
@@ -69,19 +63,18 @@ class EventCollector:
         return len(timed)
 
     def finish(self) -> None:
-        """``kind`` numbers what is one operation: ``7``, ``7.0`` and ``"7"`` are one stream."""
-        kinds, rows = Numbering(), []
-        for (category, name, *places), op in self._operations.items():
-            stream, device = map(_label, places)
-            row = {"category": category, "name": name, "stream": stream, "device": device}
-            rows.append({"op": op, "kind": kinds[tuple(row.values())], **row})
-        self.db.register("batch", pa.Table.from_pylist(rows))
+        columns = zip(*self._operations, strict=True)
+        names = ("category", "name", "stream", "device")
+        rows = {"kind": range(len(self._operations)), **dict(zip(names, columns, strict=True))}
+        self.db.register("batch", pa.table(rows))
         self.db.execute("CREATE TABLE ops AS FROM batch")
 
 
-def _key(event: AnyEvent) -> tuple[str, str, Mixed, Mixed]:
+def _key(event: AnyEvent) -> tuple[str | None, ...]:
     args = event.args
-    return (event.cat, event.name, None, None) if args is None else (event.cat, event.name, args.stream, args.device)
+    if args is None:
+        return event.cat, event.name, None, None
+    return event.cat, event.name, _label(args.stream), _label(args.device)
 
 
 def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> pa.Array:
@@ -109,7 +102,9 @@ def _whole(number: Mixed) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
+@lru_cache(1024)
 def _label(value: Mixed) -> str | None:
+    """``7``, ``7.0`` and ``"7"`` are one stream."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return None if value is None else str(value)

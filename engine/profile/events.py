@@ -3,16 +3,13 @@
 A piece is inflated in a thread while the previous one is parsed. The text is split after an event, and the split is
 verified by decoding what comes before it: if that parses from the beginning of an event, the parser would be at the
 same place in the whole file. Where the guess is wrong (``},{`` occurs inside events, too) or the text is unusual, a
-slower scanner of strings and brackets finds the true ends. ``isal`` inflates four times as fast as ``gzip``, the
-fallback where it is not installed.
+slower scanner of strings and brackets finds the true ends. ``isal`` inflates four times as fast as ``gzip``.
 """
 
 from __future__ import annotations
 
 import gzip
 import re
-import shutil
-import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -21,23 +18,16 @@ from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
 import msgspec
+from isal import igzip, isal_zlib
 
 from engine.errors import FileFormatError, shown
 from engine.user_files import ReadLimit, gz_problem, parsed_json
 
-try:
-    from isal import igzip, isal_zlib
-
-    _GZIP: Any = igzip.IGzipFile
-    _WRONG: Any = (isal_zlib.error, zlib.error, gzip.BadGzipFile)
-except ImportError:  # no build for this machine
-    _GZIP = gzip.GzipFile
-    _WRONG = (zlib.error, gzip.BadGzipFile)
-
+GZIP: Any = igzip.IGzipFile
+_WRONG: Any = (isal_zlib.error, gzip.BadGzipFile)
 PIECE_BYTES = 4 * 1024 * 1024
 MOST_HEAD_BYTES, MOST_EVENT_BYTES = 16 * 1024 * 1024, 8 * 1024 * 1024
 GUESSED_BYTES = 64 * 1024  # from a buffer's end, within which the last event's end is searched
-PACKING_LEVEL = 2
 COARSE_US = float(2**43)  # above this a double has no nanosecond resolution for a time in microseconds
 Mixed = int | str | float | None
 Time = TypeVar("Time", float, Decimal)
@@ -121,19 +111,15 @@ class TraceFile:
     def _pieces(self) -> Generator[bytes, None, None]:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
-        reader: Any = _GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
-        limit = ReadLimit(self.path)
-        with ThreadPoolExecutor(1, "inflate") as pool:
-            ahead = pool.submit(reader.read, PIECE_BYTES)
-            while piece := self._waited(ahead.result):
-                limit.add(len(piece))
-                ahead = pool.submit(reader.read, PIECE_BYTES)
-                yield piece
-
-    def _waited(self, result: Callable[[], bytes]) -> bytes:
-        name = shown(self.path, 200)
+        reader: Any = GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
+        limit, name = ReadLimit(self.path), shown(self.path, 200)
         try:
-            return result()
+            with ThreadPoolExecutor(1, "inflate") as pool:
+                ahead = pool.submit(reader.read, PIECE_BYTES)
+                while piece := ahead.result():
+                    limit.add(len(piece))
+                    ahead = pool.submit(reader.read, PIECE_BYTES)
+                    yield piece
         except EOFError as error:
             raise FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:
@@ -232,10 +218,3 @@ def _decimal(text: str) -> Decimal | None:
         return Decimal(text)
     except ArithmeticError:
         return None
-
-
-def write_gzip(path: Path, target: Path) -> None:
-    """Compress a file: torch's own compression takes ten times as long."""
-    level = {"mode": "wb", "compresslevel": PACKING_LEVEL}
-    with path.open("rb") as source, target.open("wb") as file, _GZIP(fileobj=file, **level) as writer:
-        shutil.copyfileobj(source, writer, PIECE_BYTES)

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.errors import shown
@@ -122,26 +121,25 @@ class Families:
         yield spaces + own
 
 
-def load_families(path: Path = FILE, own: Path | None = None) -> Families:
-    """The rules of ``own`` (else of the file that DRIFTSCOPE_TRACE_FAMILIES names), then those that ship."""
-    named = os.environ.get(VARIABLE, "")
-    extra = own or (user_path(named, VARIABLE) if named else None)
-    shipped = read_toml(path, "file of families", _parsed)
-    if extra is None:
+def load_families() -> Families:
+    """The rules of the file that DRIFTSCOPE_TRACE_FAMILIES names, then those that ship."""
+    shipped = read_toml(FILE, "file of families", _parsed)
+    named = os.environ.get(VARIABLE)
+    if not named:
         return shipped
-    mine = read_toml(extra, "file of families", _parsed)
+    mine = read_toml(user_path(named, VARIABLE), "file of families", _parsed)
     wrappers = shipped.wrappers if mine.wrappers is _NEVER else mine.wrappers
     return Families((*mine.rules, *shipped.rules), {**shipped.categories, **mine.categories}, len(mine.rules), wrappers)
 
 
-def short_name(name: str, most: int = MOST_SHORT) -> str:
+def short_name(name: str) -> str:
     """A kernel's name without its templates and namespaces, and with the template argument that says what it does."""
     plain = _NOISE.sub("", name)
     head = re.split(r"[<(]", plain, maxsplit=1)[0].strip() or plain
     words = re.findall(r"\w+", plain[len(head) :])
     telling = (word for word in words if word.endswith(_TELLING) and "gpu_kernel" not in word)
     inner = next(telling, "")
-    return shortened(f"{head} [{inner}]" if inner and inner not in head else head, most)
+    return shortened(f"{head} [{inner}]" if inner and inner not in head else head, MOST_SHORT)
 
 
 def _parsed(document: Mapping[str, Any]) -> Families:

@@ -8,13 +8,11 @@ events take half a gigabyte, the process included, and longer traces spill to di
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -39,36 +37,11 @@ from engine.store.writing import write_entry
 from engine.user_files import open_file
 
 MOST_NAME = 60
-FILES = "profiles"  # where trace files lie in a store
+FILES, SUFFIXES = "profiles", (".json", ".json.gz")  # where trace files lie in a store
 OF_DEVICES = ("cuda", "gpu", "hip", "mtia", "xpu")
 COUNTS = ("samples", "tokens", "forced_tokens", "forward_passes")
 Progress = Callable[[int, float], None]
 """Called with the number of events with a duration so far, and the share of the file that they come from."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceMetadata:
-    """What is known of a trace besides its file."""
-
-    run_id: str = ""
-    label: str = ""
-    source: str = ""  # else the file's name
-    origin: str = "imported"
-    samples: int | None = None
-    tokens: int | None = None
-    forced_tokens: int | None = None
-    forward_passes: int | None = None
-    counted_by: str = "user"  # who counted these four
-    counters: Mapping[str, float] = field(default_factory=dict)
-    versions: str = ""
-    steps: int = 0
-    written: Sequence[Mapping[str, Any]] = ()  # rows of trace_steps without the trace_id
-
-    def row(self) -> dict[str, Any]:
-        row: dict[str, Any] = {"origin": self.origin, "label": self.label or None, "run_id": self.run_id or None}
-        row["counters"] = json.dumps(self.counters, sort_keys=True) if self.counters else None
-        counts = {name: value for name in COUNTS if (value := getattr(self, name)) is not None}
-        return row | {"versions": self.versions or None, **counts} | ({"counted_by": self.counted_by} if counts else {})
 
 
 def read_trace(
@@ -90,25 +63,31 @@ def read_trace(
 def add_trace(
     store: Store,
     path: Path,
-    metadata: TraceMetadata | None = None,
+    about: Mapping[str, Any] | None = None,
+    written: Sequence[Mapping[str, Any]] = (),
+    steps: int = 0,
     *,
     with_events: bool = False,
     keep_file: bool = False,
     say: Progress = lambda *_: None,
 ) -> Entry:
-    """Read a trace or a table of one, and publish it in the store."""
-    metadata = metadata or TraceMetadata()
-    if metadata.run_id:  # the whole name, and the run's counts where none are given
-        run = store.entry(metadata.run_id, RUN)
-        metadata = replace(metadata, run_id=run.id)
-        if all(getattr(metadata, name) is None for name in COUNTS):
-            counts: dict[str, Any] = {name: run.row.get(name) for name in COUNTS}
-            metadata = replace(metadata, counted_by="run", **counts)
+    """Read a trace or a table of one, and publish it in the store. ``about`` has columns of ``traces`` that the file
+    does not know; ``written`` are rows of ``trace_steps`` without the trace_id, of so many ``steps``."""
+    row = {name: value for name, value in (about or {}).items() if value not in ("", None)}
+    counted_by = "user"
+    if "run_id" in row:  # the whole name, and the run's counts where none are given
+        run = store.entry(row["run_id"], RUN)
+        row["run_id"] = run.id
+        if row.keys().isdisjoint(COUNTS):
+            row |= {name: run.row[name] for name in COUNTS if run.row.get(name) is not None}
+            counted_by = "run"
+    if not row.keys().isdisjoint(COUNTS):
+        row.setdefault("counted_by", counted_by)
     families = load_families()
     sweep(store.home, TRACE)
-    trace_id = new_trace_id(metadata.label or path.name)
-    row = {"trace_id": trace_id, "created_at": datetime.now(UTC).isoformat(), "source": metadata.source or path.name}
-    row |= metadata.row()
+    trace_id = new_trace_id(row.get("label") or path.name)
+    made = {"trace_id": trace_id, "created_at": datetime.now(UTC).isoformat()}
+    row = {"source": path.name, "origin": "imported", **row, **made}
     if looks_like_a_table(path):
         table, figures = read_table(path, trace_id, families)
         return write_entry(store.home, TRACE, trace_id, row | figures, [table])
@@ -131,14 +110,14 @@ def add_trace(
             one["category"].casefold().startswith(OF_DEVICES) for one in summariser.operations
         ):
             warnings.append("no work of a device is in it: its figures are of operators on the CPU")
-        if metadata.written:  # what the steps wrote, where each step has its mark
+        if written:  # what the steps wrote, where each step has its mark
             marks = tables.get(TRACE_MARKS.name)
             marked = 0 if marks is None else marks["name"].to_pylist().count(STEP)
-            if marked == metadata.steps:
-                steps = [{"trace_id": trace_id, **step} for step in metadata.written]
-                tables = {**tables, TRACE_STEPS.name: TRACE_STEPS.rows(steps)}
+            if marked == steps:
+                rows = TRACE_STEPS.rows([{"trace_id": trace_id, **step} for step in written])
+                tables = {**tables, TRACE_STEPS.name: rows}
             else:
-                warnings.append(f"{marked:,} marks of {metadata.steps:,} steps: what each wrote is left out")
+                warnings.append(f"{marked:,} marks of {steps:,} steps: what each wrote is left out")
         devices = file.head.get("deviceProperties")
         named = [one.get("name") for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
         kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
@@ -154,7 +133,8 @@ def add_trace(
         }
         if keep_file:
             with path.open("rb") as source:
-                row["file"] = possible_names(trace_id)[source.read(2) == b"\x1f\x8b"]
+                is_packed = source.read(2) == b"\x1f\x8b"
+                row["file"] = f"{FILES}/{trace_id}{SUFFIXES[is_packed]}"
                 source.seek(0)
                 with store.home.writing(row["file"]) as target:
                     shutil.copyfileobj(source, target, 1024 * 1024)
@@ -168,26 +148,11 @@ def add_trace(
             raise
 
 
-def remove_trace(store: Store, id_: str) -> str:
-    """Remove the entry, damaged ones by their whole id, and the trace's file if the store keeps it; the whole id."""
-    is_whole = f"{TRACE.key}={id_}" in store.home.folders(TRACE.folder)
-    trace_id = id_ if is_whole else store.own(id_, TRACE).id
+def remove_trace(store: Store, trace_id: str) -> None:
+    """The entry of this whole id, and the trace's file if the store keeps it."""
     store.remove(trace_id, TRACE)
-    for file in possible_names(trace_id):
-        store.home.remove(file)
-    return trace_id
-
-
-def possible_names(trace_id: str) -> list[str]:
-    """Of a trace's own file in the store: plain, and as gzip."""
-    return [f"{FILES}/{trace_id}.json", f"{FILES}/{trace_id}.json.gz"]
-
-
-def trace_file(entry: Entry) -> tuple[str, int] | None:
-    """The name and bytes of a kept file; None where there is none, or it is gone."""
-    name = str(entry.row.get("file") or "")
-    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
-    return None if size is None else (name, size)
+    for suffix in SUFFIXES:
+        store.home.remove(f"{FILES}/{trace_id}{suffix}")
 
 
 def new_trace_id(name: str) -> str:

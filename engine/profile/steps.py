@@ -14,7 +14,7 @@ from engine.inspection.runs import run_facts, run_tokenizer
 from engine.inspection.sample import molecule_asked
 from engine.profile.capture import CapturedToken
 from engine.store.store import Store
-from engine.text.align import AlignedToken, Alignment
+from engine.text.align import Alignment
 
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
@@ -27,19 +27,18 @@ _BLOCKS = "SELECT * FROM blocks WHERE sample_id IN (SELECT unnest($ids)) ORDER B
 
 def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
     """Rows of ``trace_steps`` without the trace_id; without an alignment only what was written."""
-    known = {(sample, row.pos): _known(row, of) for sample, of in alignments.items() for row in of.rows}
+    known = {}
+    for sample, of in alignments.items():
+        for token in of.rows:
+            block, mark = token.text_block, token.mark if token.mark in ("junk", "cut") else ""
+            kinds = list(of.blocks[block].kinds) if 0 <= block < len(of.blocks) else None
+            piece = token.piece.encode("utf-8", "replace").decode()
+            known[sample, token.pos] = {"piece": piece, "block": block, "kinds": kinds, "mark": mark}
     end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
     return [
         one._asdict() | (known.get((one.sample_id, one.pos), end) if one.sample_id in alignments else {})
         for one in written
     ]
-
-
-def _known(token: AlignedToken, alignment: Alignment) -> dict[str, Any]:
-    block = token.text_block
-    kinds = list(alignment.blocks[block].kinds) if 0 <= block < len(alignment.blocks) else None
-    mark = token.mark if token.mark in ("junk", "cut") else ""
-    return {"piece": token.piece.encode("utf-8", "replace").decode(), "block": block, "kinds": kinds, "mark": mark}
 
 
 def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict[int, Alignment]:
@@ -77,8 +76,6 @@ def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> di
 def repeats(store: Store, run_id: str, written: Sequence[CapturedToken]) -> bool:
     """Whether these are the tokens of that run's samples."""
     ids = sorted({one.sample_id for one in written})
-    rows = store.table(
-        "SELECT sample_id, token_ids FROM samples WHERE sample_id IN (SELECT unnest($ids))", {"ids": ids}, [run_id]
-    )
-    known = {row["sample_id"]: row["token_ids"] or [] for row in rows.to_pylist()}
+    rows = store.table(_SAMPLES, {"ids": ids}, of=[run_id]).to_pylist()
+    known = {row["sample_id"]: row["token_ids"] or [] for row in rows}
     return bool(written) and all(one.token_id in known.get(one.sample_id, [])[one.pos : one.pos + 1] for one in written)

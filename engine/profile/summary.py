@@ -25,8 +25,8 @@ EVENTS_A_GROUP, LOOP_ROWS = 1_000_000, 100_000
 SETTINGS = {"memory_limit": "300MB", "threads": "1"}
 TIMED = """
 CREATE VIEW timed AS
-SELECT e.rowid AS row, o.* EXCLUDE (op), thread, start, start + greatest(dur, 0) AS until, dur, correlation
-FROM events e JOIN ops o USING (op) WHERE start IS NOT NULL
+SELECT e.rowid AS row, o.*, thread, start, start + greatest(dur, 0) AS until, dur, correlation
+FROM events e JOIN ops o USING (kind) WHERE start IS NOT NULL
 """
 BOUNDS = "SELECT coalesce(min(start), 0), coalesce(max(until), 0) FROM timed WHERE family <> 'profiler'"
 HOST = "SELECT kind, thread, start, until FROM timed WHERE side = 'host' ORDER BY thread, start, until DESC, row"
@@ -36,7 +36,7 @@ CREATE TABLE summed AS
 WITH sums AS (
     SELECT kind, count(*) AS calls, sum(dur)::BIGINT AS total_ns, min(dur) AS least_ns, max(dur) AS most_ns,
            count(*) FILTER (dur < $short) AS short_calls
-    FROM events JOIN ops USING (op) GROUP BY kind
+    FROM events GROUP BY kind
 ), calls AS (
     SELECT correlation, arg_min((start, dur), (family <> 'launch', row)) AS first
     FROM timed WHERE side = 'call' AND correlation IS NOT NULL GROUP BY correlation
@@ -53,8 +53,7 @@ SELECT row_number() OVER (ORDER BY place, total_ns DESC, kind) - 1 AS op, kind, 
        short_calls, if(side = 'device', coalesce(launched, 0), NULL) AS launched,
        if(side = 'device', coalesce(launch_us, 0), NULL) AS launch_us,
        if(side = 'device', coalesce(delay_us, 0), NULL) AS delay_us
-FROM (SELECT DISTINCT * EXCLUDE (op) FROM ops) JOIN sums USING (kind) LEFT JOIN launches USING (kind)
-LEFT JOIN inner_sums USING (kind)
+FROM ops JOIN sums USING (kind) LEFT JOIN launches USING (kind) LEFT JOIN inner_sums USING (kind)
 """
 # Time in a bin: what was open before it takes all of it, what begins or ends in it the part until the bin's end. The
 # time of operators inside an operator is subtracted from its family.
@@ -86,19 +85,19 @@ FROM timed WHERE family IN ('annotation', 'gpu_annotation') ORDER BY start, row 
 # `reached`: until when an earlier span of the device lasts, and `holder` is the one that does.
 DEVICES = """
 CREATE TABLE spans AS
-SELECT number, device, kind, family IN ('memcpy', 'memset') AS is_copy, start, until, max(until) OVER before AS reached,
+SELECT device, kind, family IN ('memcpy', 'memset') AS is_copy, start, until, max(until) OVER before AS reached,
        arg_max(kind, until) OVER before AS holder
 FROM timed WHERE side = 'device'
-WINDOW before AS (PARTITION BY number ORDER BY start, row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+WINDOW before AS (PARTITION BY device ORDER BY start, row ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 """
 # What two spans share is what one has before the end of all earlier ones.
 COVERED = """
 WITH groups AS (
-    SELECT 'busy' AS what, number, start, until FROM spans
-    UNION ALL SELECT if(is_copy, 'copy', 'compute'), number, start, until FROM spans
-    UNION ALL SELECT 'overlap', number, start, least(until, reached) FROM spans WHERE reached > start
+    SELECT 'busy' AS what, device, start, until FROM spans
+    UNION ALL SELECT if(is_copy, 'copy', 'compute'), device, start, until FROM spans
+    UNION ALL SELECT 'overlap', device, start, least(until, reached) FROM spans WHERE reached > start
 ), reached AS (
-    SELECT *, max(until) OVER (PARTITION BY what, number ORDER BY start
+    SELECT *, max(until) OVER (PARTITION BY what, device ORDER BY start
                                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
     FROM groups
 )
@@ -107,7 +106,7 @@ UNION ALL SELECT 'idle', coalesce(sum(start - reached), 0)::BIGINT FROM spans WH
 UNION ALL SELECT 'gaps', count(*) FROM spans WHERE start > reached
 """
 GAPS = """
-WITH gaps AS (FROM spans WHERE start > reached ORDER BY start - reached DESC, number, reached LIMIT $most)
+WITH gaps AS (FROM spans WHERE start > reached ORDER BY start - reached DESC, device, reached LIMIT $most)
 SELECT gaps.device, (reached - $zero) / 1000 AS start_us, (start - reached) / 1000 AS gap_us, before.op AS before_op,
        after.op AS after_op
 FROM gaps JOIN summed before ON before.kind = holder JOIN summed after ON after.kind = gaps.kind
@@ -117,14 +116,13 @@ ORDER BY start_us, gap_us DESC
 FIGURES = """
 SELECT sum(calls)::BIGINT AS events, coalesce(sum(launched), 0)::BIGINT AS joined,
        sum(total_ns) FILTER (side = 'device') / 1000 AS device_us,
-       if(sum(self_us) FILTER (side = $work) > 0,
-          coalesce(sum(self_us) FILTER (side = $work AND family = 'other'), 0) / sum(self_us) FILTER (side = $work),
-          NULL) AS other_share
+       coalesce(sum(self_us) FILTER (side = $work AND family = 'other'), 0)
+           / nullif(greatest(sum(self_us) FILTER (side = $work), 0), 0) AS other_share
 FROM summed
 """
 EVENTS = """
 SELECT summed.op, thread, (start - $zero) / 1000 AS start_us, dur / 1000 AS dur_us, correlation
-FROM events JOIN ops USING (op) JOIN summed USING (kind) ORDER BY events.rowid
+FROM events JOIN summed USING (kind) ORDER BY events.rowid
 """
 
 
@@ -141,17 +139,15 @@ def event_table() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 class Summary:
-    """Of a filled ``events`` and ``ops``: op, kind, category, name, stream, device."""
+    """Of a filled ``events`` and ``ops``: kind, category, name, stream, device."""
 
     def __init__(self, db: duckdb.DuckDBPyConnection, trace_id: str, families: Families) -> None:
         self.db, self.trace_id = db, trace_id
-        self.operations: list[dict[str, Any]] = db.sql("FROM ops ORDER BY op").to_arrow_table().to_pylist()
+        self.operations: list[dict[str, Any]] = db.sql("FROM ops ORDER BY kind").to_arrow_table().to_pylist()
         self.sides = {families.side(one["category"]) for one in self.operations}
         for one in self.operations:
             side, family = families.of(one["category"], one["name"], has_device="device" in self.sides)
             one |= {"side": side, "place": SIDES.index(side), "family": family, "short_name": short_name(one["name"])}
-            digits = one["device"] or ""
-            one["number"] = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else -1
         db.register("named", pa.Table.from_pylist(self.operations))
         db.execute("CREATE OR REPLACE TABLE ops AS FROM named")
         db.execute(TIMED)

@@ -23,12 +23,11 @@ from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
 from engine.store.trace_schema import TRACE_OPS
 from engine.user_files import open_file
 
-PLACES = {"name": 0, "count": 1, "total_ms": 2, "avg_ms": 3}
+PLACES = {"name": 0, "count": 1, "total_ms": 2}
 MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
 LOOKED_AT_BYTES, MOST_CHARS = 64 * 1024, 100_000
 MOST_NAMES, MOST_NAMED = 3, 60
-_SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "total_ms", "total (ms)": "total_ms",
-            "mean_ms": "avg_ms", "avg (ms)": "avg_ms", "average_ms": "avg_ms"}  # fmt: skip
+_SPELLED = {"calls": "count", "kernel": "name", "operation": "name", "total": "total_ms", "total (ms)": "total_ms"}
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
@@ -111,8 +110,6 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
 
 def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int]:
     name, (calls, total_ms) = cells[places["name"]].strip(), (_number(cells[places[n]]) for n in ("count", "total_ms"))
-    if "avg_ms" in places:
-        _number(cells[places["avg_ms"]])
     if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total_ms > MOST_MS:
         raise ValueError(name)
     return name.encode("utf-8", "replace").decode(), int(calls), round(total_ms * 1_000_000)

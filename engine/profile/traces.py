@@ -23,7 +23,6 @@ from engine.store.trace_schema import TRACE_OPS
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
 WINDOW = 0.02  # two traces whose tokens differ by less cover as much
-MOST_WARNINGS = 5
 SQL = """
 SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
        sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us
@@ -75,8 +74,8 @@ class Trace:
 
     def work(self, *families: str) -> Totals:
         """Of some families of the work, or of all."""
-        chosen = [t for (side, name), t in self.families.items() if side == self.work_side and name in families]
-        chosen = chosen if families else [t for (side, _), t in self.families.items() if side == self.work_side]
+        own = ((name, totals) for (side, name), totals in self.families.items() if side == self.work_side)
+        chosen = [totals for name, totals in own if not families or name in families]
         return Totals(sum(totals.calls for totals in chosen), sum(totals.us for totals in chosen))
 
     def known(self, column: str) -> float | None:
@@ -128,7 +127,7 @@ def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None
 def incomparable(control: Trace, test: Trace) -> str:
     """Why the difference of these two cannot be split; empty where it can."""
     if control.work_side != test.work_side:
-        return "Not comparable: one is work of a device, the other of operators on a CPU."
+        return "Not comparable: one trace has work of a device, the other only of operators on the CPU."
     if control.is_whole != test.is_whole:
         reported = control.name if test.is_whole else test.name
         return f"Not comparable as a whole: {reported} is a report's, which names some operations only."
@@ -165,8 +164,8 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
     """What to know before any figure. Texts may have words of a trace's file in them: escape them."""
     rows = {trace.name: trace.entry.row for trace in (control, test)}
     if control.entry.id != test.entry.id:
-        if control.work_side != test.work_side:
-            yield "Not comparable: one trace has device events, the other only operators on the CPU."
+        if reason := incomparable(control, test):
+            yield reason
         if {row.get("form") for row in rows.values()} == {"events", "table"}:
             yield "One of the two is a table of sums: its timeline, gaps and overlaps are unknown."
         devices = [row.get("device") for row in rows.values()]
@@ -177,13 +176,11 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
             yield f"They cover {one:,.0f} and {other:,.0f} tokens: compare per-token figures."
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
-        yield f"{' and '.join(reported)}: as a report states it, not measured here."
+        yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."
     for name, row in rows.items():
         if row.get("is_complete") is False:
             yield f"{name} is cut off: its sums cover what could be read."
         if row.get("counted_by") == "run":
             yield f"{name}: per-token figures use the whole run's tokens, right only if the trace covers all of it."
-        lines = str(row.get("warnings") or "").splitlines()
-        more = [f"{len(lines) - MOST_WARNINGS:,} more warnings"] if len(lines) > MOST_WARNINGS else []
-        for line in lines[:MOST_WARNINGS] + more:
+        for line in str(row.get("warnings") or "").splitlines():
             yield f"The file of {name}: {line.rstrip('.')}."

@@ -47,12 +47,15 @@ OPTIONS = (
     Option("columns", False, "All columns", help="Also times per call, ratios, and both parts of each difference"),
 )
 SIDES = ("control", "test", "ratio")
-COLUMNS = {
-    "family": Column("family", is_pinned=True, help="Rules over the names of operations"),
-    "side": Column("side", help="device; host: operators on a CPU, without those inside them; call: into the runtime"),
+PAIRS = {
     **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
     **{f"total_us_{s}": Column(f"time, {s}", "×" if s == "ratio" else "µs", "All calls") for s in SIDES},
     **{f"mean_us_{s}": Column(f"each, {s}", "×" if s == "ratio" else "µs", "Time per call") for s in SIDES},
+}
+COLUMNS = {
+    "family": Column("family", is_pinned=True, help="Rules over the names of operations"),
+    "side": Column("side", help="device; host: operators on a CPU, without those inside them; call: into the runtime"),
+    **PAIRS,
     **{f"us_{s}": Column(s, "µs", "Time of the family, as chosen above") for s in ("control", "test")},
     "us_difference": Column("difference", "µs", "Test less control"),
     "us_by_calls": Column("by calls", "µs", "Cost of more calls"),
@@ -120,28 +123,27 @@ def steps(
     control: Trace, test: Trace, work: Sequence[Mapping[str, Any]], bases: tuple[float, float]
 ) -> list[dict[str, Any]]:
     """Bars from the control's time to the test's that end where the next begins; of a trace alone its families."""
+
+    def bar(step: str, move: str, start: float, end: float, change: str) -> dict[str, Any]:
+        return {"step": step, "move": move, "start": start / 1000, "end": end / 1000, "change": change}
+
     if control.entry.id == test.entry.id:
-        by_time = sorted(work, key=lambda row: -row["us_control"])
-        return [{"step": row["family"], "move": "time", "start": 0.0, "end": row["us_control"] / 1000,
-                 "change": microseconds(row["us_control"])} for row in by_time]  # fmt: skip
+        by_time = sorted(((row["us_control"], row["family"]) for row in work), key=lambda pair: -pair[0])
+        return [bar(family, "time", 0, us, microseconds(us)) for us, family in by_time]
     by_change = sorted(work, key=lambda row: -abs(row["us_difference"]))
     shown = by_change if len(by_change) <= MOST_STEPS + 1 else by_change[:MOST_STEPS]
     parts = [(row["family"], row["us_by_calls"], row["us_by_each"]) for row in shown]
     if rest := by_change[len(shown) :]:
         parts.append((REST, sum(r["us_by_calls"] for r in rest), sum(r["us_by_each"] for r in rest)))
     first, last = control.work().us / bases[0], test.work().us / bases[1]
-    found = [{"step": control.name, "move": "all work", "start": 0.0, "end": first / 1000,
-              "change": microseconds(first)}]  # fmt: skip
-    at = first
+    found, at = [bar(control.name, "all work", 0, first, microseconds(first))], first
     for family, by_calls, by_each in parts:
         for change, moves in ((by_calls, ("fewer calls", "more calls")), (by_each, ("faster calls", "slower calls"))):
             if change:
                 move = moves[change > 0]
-                found.append({"step": f"{family}, {move}", "move": move, "start": at / 1000,
-                              "end": (at + change) / 1000, "change": signed_microseconds(change)})  # fmt: skip
+                found.append(bar(f"{family}, {move}", move, at, at + change, signed_microseconds(change)))
             at += change
-    whole = {"step": test.name, "move": "all work", "start": 0.0, "end": last / 1000, "change": microseconds(last)}
-    return [*found, whole]
+    return [*found, bar(test.name, "all work", 0, last, microseconds(last))]
 
 
 def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
@@ -167,8 +169,8 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     here = quotient(tokens, trace.known("samples"))
     is_ours = run.get("lp") == "exact" and run.get("backend") == "fast"
     return {
-        "name": trace.name, "work_side": trace.work_side, "is_whole": trace.is_whole, "base": base,
-        "has_work": trace.work().us > 0, "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
+        "name": trace.name, "work_side": trace.work_side, "base": base,
+        "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
         "lp": run.get("lp"), "forced": quotient(trace.known("forced_tokens"), tokens),
         "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
         "us_a_token": quotient(span, tokens), "device": trace.entry.row.get("device") or "a CPU",
@@ -183,16 +185,9 @@ def answer(tables: Tables, options: Options) -> str:
     is_alone = "us_test" not in tables["table"].column_names
     models = {f"{fact['model']}, on {fact['device']}": None for fact in (control, test) if fact["model"]}
     notes = [f"Times are of {listed(list(models))}."] if models else []
-    for name, fact in (("control", control), ("test", test))[: 1 if is_alone else 2]:
-        unmatched = next((row[f"share_{name}"] for row in rows if row["family"] == "other"), None)
-        if unmatched:
-            where = f"the work of {fact['name']}"
-            notes.append(f"No rule of a family matches {percent(unmatched)} of {where}: family other.")
-    if not control["is_whole"] or not test["is_whole"]:
-        notes.append("A report names some operations only: shares are of those.")
     if control["reason"]:
         return answer_text([control["reason"]], notes)
-    if not control["has_work"]:
+    if not control["work_us"]:
         return answer_text([f"{control['name']} has no work with a duration."], notes)
     shares: dict[str, float] = {}
     for row in tables["compute"].to_pylist():

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.figures.statistics import quotient
-from engine.figures.words import listed, shortened, signed, signed_microseconds, times
-from engine.profile.traces import WINDOW, Totals, incomparable, pair_row, traces_of
-from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.figures.words import listed, shortened, signed, signed_microseconds
+from engine.profile.traces import Totals, incomparable, pair_row, traces_of
+from engine.questions.profiles_families import PAIRS
+from engine.questions.question import Chart, Column, Of, Option, Options, Tables, rows_table
 from engine.store.entries import Entry, entry_names
 from engine.store.store import Store
 
@@ -38,14 +39,11 @@ OPTIONS = (
     Option("by", None, "Largest by", ["time", "calls"]),
     Option("operation", None, "Operation", is_picked=True),
 )
-SIDES = ("control", "test", "ratio")
 COLUMNS = {
     "short_name": Column("operation", is_pinned=True),
     "change": Column("calls in the test", help="More, fewer or as many as in the control, or only in one of them"),
     "difference_us": Column("difference", "µs", "Test less control"),
-    **{f"calls_{s}": Column(f"calls, {s}", "×" if s == "ratio" else "") for s in SIDES},
-    **{f"total_us_{s}": Column(f"time, {s}", "×" if s == "ratio" else "µs") for s in SIDES},
-    **{f"mean_us_{s}": Column(f"each, {s}", "×" if s == "ratio" else "µs") for s in SIDES},
+    **PAIRS,
     "value": Column("difference"),
     "share": Column("share", "%", "Of all work"),
     "name": Column("full name"),
@@ -106,7 +104,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                             "words": told.removeprefix("+") if is_alone else told,
                             "share": quotient(row["total_us_control"], whole)})  # fmt: skip
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
-    drawn = [row for row in table if row["value"]][:MOST_DRAWN] if is_alone or not reason else []
+    drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]
     asked, names = {"name": picked, "control": ids[0]}, entry_names(entries)
     streams = store.table(STREAMS, asked, of=ids).to_pylist() if picked else []
     shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
@@ -114,13 +112,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         shown = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_ratio",
                  "calls_control", "calls_test", "calls_ratio", "mean_us_control", "mean_us_test", "family",
                  "name"]  # fmt: skip
-    ratio = quotient(test.known("tokens"), control.known("tokens"))
     return {
         "main": rows_table(rows, ["name", "short_name", "family", "change", "difference_us"]),
         "largest": rows_table([row | {"short_name": shortened(row["short_name"], 34)} for row in drawn]),
         "streams": rows_table([row | {"trace": names[row["trace"]]} for row in streams]),
         "table": rows_table(table, shown).select(shown),
-        "facts": rows_table([{"reason": reason, "is_alone": is_alone, "tokens_ratio": ratio}]),
+        "facts": rows_table([{"reason": reason, "is_alone": is_alone}]),
     }
 
 
@@ -141,7 +138,4 @@ def answer(tables: Tables, options: Options) -> str:
         return lead
     count = Counter(row["change"] for row in rows)
     parts = [f"{count[change]:,} {WORDS.get(name, name)}" for name, change in CHANGES.items() if count[change]]
-    ratio, notes = fact["tokens_ratio"], []
-    if ratio and abs(ratio - 1) > WINDOW:
-        notes = [f"Counts are of whole traces: the test covers {times(ratio)} the tokens of the control."]
-    return answer_text([f"Of {len(rows):,} operations: {listed(parts)}. {lead}"], notes)
+    return f"Of {len(rows):,} operations: {listed(parts)}. {lead}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, times, whole
-from engine.profile.traces import COMPUTE, NOTHING, WINDOW, Trace, incomparable, traces_of
+from engine.profile.traces import COMPUTE, NOTHING, Trace, incomparable, traces_of
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -145,6 +145,4 @@ def answer(tables: Tables, options: Options) -> str:
     if len(facts) > 1 and ratio and not facts[0]["reason"]:
         each = "launches per token" if figures["launch_a_token"]["ratio"] else "launches"
         lines.append(f"{facts[1]['trace']} has {times(ratio)} the {each} of {facts[0]['trace']}.")
-    unequal = tokens["ratio"] and abs(tokens["ratio"] - 1) > WINDOW
-    notes = ["The traces cover different numbers of tokens: compare figures per token."] if unequal else []
-    return answer_text(lines, [*notes, *dict.fromkeys(fact["reason"] for fact in facts if fact["reason"])])
+    return answer_text(lines, dict.fromkeys(fact["reason"] for fact in facts if fact["reason"]))

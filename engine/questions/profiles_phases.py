@@ -3,7 +3,8 @@
 Making templates (before the first pass), the pass over the prompts (prefill), over new tokens (forward), the LP
 (constraint), and drawing tokens (sample). *Other* is what no mark covers. Times are the host's: where a device works on
 its own, a phase is what it took to ask for the work. The set-up before the first pass makes the LP's tables, lays out
-the output head, and clears the cache.
+the output head, and clears the cache. Without an LP, templates are the prompts alone, and
+constraint is the time to add the drawn tokens.
 
 A pass covers all rows of its batch: junk in one row does not mean junk in the others.
 """
@@ -33,6 +34,8 @@ COLUMNS = {
     "state": Column("passes"),
     "passes": Column("number"),
     "mean_us": Column("mean time", "µs"),
+    "example": Column("such as pass", help="The one nearest to the median of its kind, counted from 0"),
+    "wrote": Column("which wrote", help="A token for each row of its batch; the first pass the forced ones too"),
 }
 CHARTS = (
     Chart("bars", "ms", "name", colour="phase", hover=("name", "phase", "ms", "share", "passes")),
@@ -41,7 +44,8 @@ CHARTS = (
 TABLES = ("states",)
 WRITTEN = """
 SELECT step, CASE WHEN bool_or(mark = 'junk') THEN 'junk' WHEN bool_or(mark = 'cut') THEN 'cut'
-                  WHEN bool_or(mark IS NULL) THEN 'unknown' ELSE 'normal' END AS state
+                  WHEN bool_or(mark IS NULL) THEN 'unknown' ELSE 'normal' END AS state,
+       string_agg(piece, ' ' ORDER BY sample_id, pos) AS wrote
 FROM trace_steps GROUP BY step
 """
 LEAST_AFTER = 0.001  # of a trace: most end with their last pass
@@ -53,15 +57,15 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     around: list[dict[str, Any]] = []
     states: list[dict[str, Any]] = []
     by_state: list[dict[str, Any]] = []
-    runs, names = {entry.id: entry.row for entry in store.found().entries}, entry_names(entries)
+    names = entry_names(entries)
     for entry in entries:
         passes, name = passes_of(store, entry), names[entry.id]
         if not (count := len(passes.marks)):
             why = "it has no marks of passes: it was not captured here, or by a backend without separate passes"
             around.append({"name": name, "why": why})
             continue
-        written = {row["step"]: row["state"] for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
-        state = np.array([written.get(step, "unknown") for step in range(count)])
+        written = {row["step"]: row for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
+        state = np.array([written[step]["state"] if step in written else "unknown" for step in range(count)])
 
         def means(chosen: Any, us: Any = passes.us[:count]) -> dict[str, float]:
             return {phase: mean for phase, mean in zip(PHASES, us[chosen].mean(axis=0).tolist(), strict=True) if mean}
@@ -70,24 +74,24 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         before, until = first["start_us"], last["start_us"] + last["dur_us"]
         in_passes, whole = sum(mark["dur_us"] for mark in passes.marks), means(state != "")
         templates = passes.us[:, PHASES.index("template")].sum().item() or None
-        has_lp = (runs.get(str(entry.row.get("run_id"))) or {}).get("lp") != "none"
         around.append({
             "name": name,
             "why": "which tokens of its passes are junk is not known" if (state == "unknown").all() else "",
             "in_passes": in_passes, "before": before, "between": until - before - in_passes,
             "after": (entry.row.get("span_us") or 0.0) - until, "templates": templates,
-            "is_without_lp": (templates is not None or "constraint" in whole) and not has_lp,
         })  # fmt: skip
         rows += [{"name": name, "phase": phase, "us": us, "ms": us / 1000, "share": us / sum(whole.values()),
                   "passes": count} for phase, us in whole.items()]  # fmt: skip
         for key, words in STATES.items():
             if (state == key).any():
-                some = means(state == key)
-                row = {"name": name, "state": words, "passes": int((state == key).sum())}
-                states.append(row | {"of": count, "mean_us": sum(some.values())})
+                some, chosen = means(state == key), np.flatnonzero(state == key)
+                us = passes.us[chosen].sum(axis=1)
+                example = int(chosen[abs(us - np.median(us)).argmin()])
+                row = {"name": name, "state": words, "passes": len(chosen), "of": count, "mean_us": sum(some.values())}
+                states.append(row | {"example": example, "wrote": written[example]["wrote"]})
                 by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in some.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
-    columns = ["name", "why", "in_passes", "before", "between", "after", "templates", "is_without_lp"]
+    columns = ["name", "why", "in_passes", "before", "between", "after", "templates"]
     return {
         "main": rows_table(rows, ["name", "phase", "us", "ms"]),
         "around": rows_table(around, columns),
@@ -122,7 +126,4 @@ def answer(tables: Tables, options: Options) -> str:
             told = [f"{texts[0]} in passes", f"{texts[1]} before the first{set_up}", f"{texts[2]} between them"]
             told += [f"{texts[3]} after the last"] if parts[3] >= LEAST_AFTER * sum(parts) else []
             notes.append(f"{name} takes {number(sum(parts) / 1000)} ms by the clock: {listed(told)}.")
-        if row["is_without_lp"]:
-            notes.append(f"{name} has no LP: constraint is the time to add the drawn tokens, and templates are the "
-                         "prompts alone.")  # fmt: skip
     return answer_text(lines or ["No trace marks where its passes begin."], notes)

@@ -42,7 +42,7 @@ CHARTS = ()
 TABLES = ("table",)
 LEAST, LEAST_NAMED, MOST_NAMED = 0.01, 0.1, 2  # of all changes: in the table; in the sentence
 BINS = """
-SELECT family, bin, width_us, busy_us FROM trace_timeline
+SELECT side, family, bin, width_us, busy_us FROM trace_timeline
 WHERE side = (SELECT if(bool_or(side = 'device'), 'device', 'host') FROM trace_timeline) AND busy_us > 0
 """
 
@@ -73,8 +73,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     """Work per step by place and family; empty where the trace has no marks of steps or no time."""
     bins = store.table(BINS, of=[entry.id])
-    sides = store.table("SELECT DISTINCT side FROM trace_timeline", of=[entry.id])["side"].to_pylist()
-    passes = passes_of(store, entry, "gpu_annotation" if "device" in sides else "annotation")
+    is_device = "device" in bins["side"].to_pylist()
+    passes = passes_of(store, entry, "gpu_annotation" if is_device else "annotation")
     if not passes.marks or not bins.num_rows:
         return {}
     width = float(bins["width_us"][0].as_py())
@@ -86,11 +86,8 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     passed = np.vstack([np.zeros(len(PHASES)), np.cumsum(us, axis=0)])  # [pieces + 1, PHASES]
     shares = [np.diff(np.interp(edges, passes.bounds_us, some)) / np.diff(edges) for some in passed.T[:-1]]
     of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
-    families, busy_us, found = (
-        np.array(bins["family"].to_pylist()),
-        bins["busy_us"].to_numpy(),
-        dict[tuple[str, str], float](),
-    )
+    families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
+    found: dict[tuple[str, str], float] = {}
     for family in dict.fromkeys(families.tolist()):
         mine = families == family
         times = (of_bins[:, bin_of[mine]] @ busy_us[mine] / len(passes.marks)).tolist()

@@ -31,16 +31,11 @@ def sides(store: Store, entries: Sequence[Entry]) -> list[str]:
 
 OPTIONS = (
     Option("tl_side", None, "Work of", sides),
-    Option(
-        "tl_align",
-        None,
-        "0 ms is",
-        [START, WORK_FIRST],
-        help="Its first event, or the first bin in which this side works",
-    ),
+    Option("tl_align", None, "0 ms is", [START, WORK_FIRST],
+           help="Its first event, or the first bin in which this side works"),
     Option("tl_from", 0.0, "From", unit="ms", bounds=(0.0, 1e9)),
     Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0: the end"),
-)
+)  # fmt: skip
 COLUMNS = {
     "name": Column("trace"),
     "start_ms": Column("time", "ms"),
@@ -55,9 +50,7 @@ WITH bins AS (SELECT *, bin * width_us AS start_us, (bin + 1) * width_us AS end_
               WHERE side = $side AND busy_us > 0)
 """
 FAMILIES = f"{BINS} SELECT family FROM bins GROUP BY ALL ORDER BY sum(busy_us) DESC"
-ENDS = (
-    f"{BINS} SELECT if($from_work, min(start_us), 0) AS zero_us, max(end_us) AS last_us FROM bins HAVING count(*) > 0"
-)
+ZERO = f"{BINS} SELECT if($from_work, min(start_us), 0) AS zero_us FROM bins HAVING count(*) > 0"
 SHARES = f"""
 {BINS}
 SELECT if(list_contains($drawn::VARCHAR[], family), family, $rest) AS family, (start_us - $zero) / 1000.0 AS start_ms,
@@ -110,10 +103,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         name = {"name": names[entry.id]}
         facts.append(name | {known: entry.row.get(known) for known in ("form", "busy_us", "idle_us")})
         asked: dict[str, Any] = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
-        if not (ends := store.table(ENDS, asked, of=[entry.id]).to_pylist()):
+        if not (found := store.table(ZERO, asked, of=[entry.id]).to_pylist()):
             continue
-        zero = ends[0]["zero_us"]
-        length_ms = ((entry.row.get("span_us") or ends[0]["last_us"]) - zero) / 1000
+        zero = found[0]["zero_us"]
+        length_ms = (entry.row["span_us"] - zero) / 1000
         low, high = options["tl_from"], options["tl_to"] or max(length_ms, options["tl_from"])
         window = {"side": side, "start": zero + 1000 * low, "end": zero + 1000 * high}
         shares = store.table(SHARES, window | {"zero": zero, "drawn": drawn, "rest": REST}, of=[entry.id])
@@ -175,6 +168,4 @@ def answer(tables: Tables, options: Options) -> str:
             notes.append(f"{shortened(name, 120)}: drawn are {listed(left)} in the window.")
         if fact["has_events"] and not fact["is_asked"]:
             notes.append(f"{name}: too many events here to show each. Choose a smaller window.")
-        elif not fact["has_events"]:
-            notes.append(f"{name}: single events were not kept (`trace add --events` keeps them).")
     return answer_text(lines or ["These traces have no timeline."], notes)

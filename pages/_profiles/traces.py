@@ -10,7 +10,7 @@ import streamlit as st
 
 from engine.figures.statistics import quotient
 from engine.lp_records import LPS
-from engine.profile.ingest import remove_trace, trace_file
+from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -35,10 +35,8 @@ Three ways to get a first trace:
 
 def trace_picker(runs: Mapping[str, Mapping[str, Any]]) -> Picker:
     """``runs``: rows of those to which traces may belong, by id."""
-    default = partial(default_choice, runs=runs)
-    return Picker(
-        TRACE, "trace", "control", "test", 2, partial(_cells, runs=runs), _columns(), default, entry_names, EMPTY
-    )
+    cells, default = partial(_cells, runs=runs), partial(default_choice, runs=runs)
+    return Picker(TRACE, "trace", "control", "test", 2, cells, COLUMNS, default, entry_names, EMPTY)
 
 
 def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -61,25 +59,26 @@ def _cells(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
     }
 
 
-def _columns() -> dict[str, Any]:
-    config = st.column_config
-    idle = "Share of the time between a device's first and last work"
-    return {
-        "label": config.TextColumn("label", width=226, help="Its own name, else the file or the text it comes from"),
-        "origin": origin_column(),
-        "form": config.TextColumn("form", width=62, help="events: a whole trace. table: sums of one, without times"),
-        "model": config.TextColumn("model", width=110, help="Of its run"),
-        "lp": config.TextColumn("LP", width=120, help="Of its run"),
-        "device": config.TextColumn("device", width=88),
-        "events": config.NumberColumn("events", width=80, format="localized", help="With a duration"),
-        "span": config.NumberColumn("span ms", width=80, format="%.1f", help="First event to last"),
-        "work": config.NumberColumn("device ms", width=80, format="%.1f", help="Work of devices, added up"),
-        "idle": config.NumberColumn("idle", width=62, format="percent", help=idle),
-        "tokens": config.NumberColumn("tokens", width=70, format="localized", help="That it covers"),
-        "passes": config.NumberColumn("passes", width=66, format="localized", help="Forward passes that it covers"),
-        "made": time_column(),
-        "run": config.LinkColumn("run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"),
-    }
+TEXT, NUMBER = st.column_config.TextColumn, partial(st.column_config.NumberColumn, format="localized")
+IDLE = "Share of the time between a device's first and last work"
+COLUMNS = {
+    "label": TEXT("label", width=226, help="Its own name, else the file or the text it comes from"),
+    "origin": origin_column(),
+    "form": TEXT("form", width=62, help="events: a whole trace. table: sums of one, without times"),
+    "model": TEXT("model", width=110, help="Of its run"),
+    "lp": TEXT("LP", width=120, help="Of its run"),
+    "device": TEXT("device", width=88),
+    "events": NUMBER("events", width=80, help="With a duration"),
+    "span": NUMBER("span ms", width=80, format="%.1f", help="First event to last"),
+    "work": NUMBER("device ms", width=80, format="%.1f", help="Work of devices, added up"),
+    "idle": NUMBER("idle", width=62, format="percent", help=IDLE),
+    "tokens": NUMBER("tokens", width=70, help="That it covers"),
+    "passes": NUMBER("passes", width=66, help="Forward passes that it covers"),
+    "made": time_column(),
+    "run": st.column_config.LinkColumn(
+        "run", width=200, display_text=r"control=([^&]+)", help="Opens it in Compare runs"
+    ),
+}
 
 
 def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
@@ -94,7 +93,7 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
     """
     newest = list(reversed(entries))
-    captured = [e for e in newest if e.row.get("origin") == "measured" and e.row.get("form") != "table"]
+    captured = [entry for entry in newest if entry.row.get("origin") == "measured"]
     for control in captured:
         model, lp = model_and_lp(control, runs)
         for test in captured if lp == "none" else ():
@@ -108,7 +107,6 @@ def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any
 # --- work on them ----------------------------------------------------------------------------------------------------
 
 MOST_COUNT, FIRST_STEPS, MOST_STEPS = 10**12, 64, 10_000
-PROFILE = "--profile"
 FIELDS = (("Label", "trace_label", "--label", "a name of your own"),)
 ABOUT_FILES = (
     "Chrome traces of torch’s profiler, plain or `.gz`, of any size: they are read as a stream. Also tables of "
@@ -164,7 +162,7 @@ def _window() -> tuple[list[str], str]:
         "Skip first passes", 0, MOST_STEPS, 0, key="profile_skip", bind="query-params",
         help="Passes before the recording begins. With 0 it includes templates and prefill.",
     )  # fmt: skip
-    words = [PROFILE] if steps == FIRST_STEPS else [PROFILE, "--profile-steps", str(steps)]
+    words = ["--profile", "--profile-steps", str(steps)]
     return words + (["--profile-skip", str(skip)] if skip else []), ""
 
 
@@ -187,12 +185,13 @@ RECORD = StartForm(
 
 def _of_one(store: Store, entry: Entry) -> None:
     """Its file, and links to the run that it belongs to, as far as the store has it."""
-    name, size = trace_file(entry) or ("", 0)
+    name = str(entry.row.get("file") or "")
+    size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
     file_button(
-        "Export", partial(entry.files.read, name), name.rpartition("/")[2] or f"{entry.id}.json",
-        key=f"trace-file-{entry.id}", type="secondary", disabled=not name,
+        "Export", partial(entry.files.read, name), name.removeprefix(f"{FILES}/") or f"{entry.id}.json",
+        key=f"trace-file-{entry.id}", type="secondary", disabled=size is None,
         help="The file is not in the store: import it again with “Keep the file”."
-        if not name
+        if size is None
         else f"The trace file, {size / 1e6:,.1f} MB. For Perfetto: open ui.perfetto.dev or `chrome://tracing` in your "
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
     )  # fmt: skip

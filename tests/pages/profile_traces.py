@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.ingest import add_trace
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -23,7 +23,7 @@ def add(store: Store, events: list[dict[str, Any]], **told: Any) -> Entry:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"traceEvents": events}))
     try:
-        return add_trace(store, path, TraceMetadata(**told))
+        return add_trace(store, path, told)
     finally:
         path.unlink()
 

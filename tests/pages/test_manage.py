@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.ingest import add_trace
 from engine.runner.progress_file import PartProgress
-from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.reference_schema import REFERENCES
 from engine.store.reports.importing import import_report
@@ -123,13 +122,13 @@ def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_report_file_comes_in_again(store: Store, tmp_path: Path) -> None:
     (tmp_path / "out.json.gz").write_bytes(report_bytes(DEMO_STORE.entry(TEST)))
     entry = import_report(store, tmp_path / "out.json.gz")
-    assert isinstance(entry, Entry) and entry.row["samples"] == 64
+    assert entry.row["samples"] == 64
 
 
 def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::mm", 0, 10)]}))
-    entry, (control, _) = add_trace(store, path, TraceMetadata(label="kept"), keep_file=True), both(store)
+    entry, (control, _) = add_trace(store, path, {"label": "kept"}, keep_file=True), both(store)
     app = opened(TRACES, manage="One trace", trace=control.id)
     assert [one.proto.url for one in app.link_button] == [
         f"compare?control={control.row['run_id']}",

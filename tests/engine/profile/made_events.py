@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.profile.ingest import TraceMetadata, add_trace
+from engine.profile.ingest import add_trace
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -33,4 +33,4 @@ def added(
 ) -> Entry:
     path = folder / "made.json"
     path.write_text(json.dumps({"traceEvents": events}))
-    return add_trace(store, path, TraceMetadata(**about), with_events=with_events)
+    return add_trace(store, path, about, about.pop("written", ()), about.pop("steps", 0), with_events=with_events)

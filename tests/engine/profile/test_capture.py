@@ -12,7 +12,6 @@ import pytest
 
 from engine.decode.phases import phase
 from engine.decode.steps import Counters, Step, Stop
-from engine.errors import RunError
 from engine.profile.capture import Capture
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
@@ -153,8 +152,8 @@ def test_events_pass_through_as_they_are(tmp_path: Path) -> None:
         again = list(capture.watch(told(1, counters=Counters()), Counters()))  # the window is over
     assert seen == list(told(1, 3, 2, 4, counters=plain)) and len(again) == 2
     captured = capture.captured
-    assert captured is not None and captured.forward_passes == 2
-    assert captured.samples is None  # it was still being written
+    assert captured is not None and captured["forward_passes"] == 2
+    assert captured["samples"] is None  # it was still being written
 
 
 def test_a_failure_leaves_no_profiler_running(tmp_path: Path) -> None:
@@ -164,8 +163,6 @@ def test_a_failure_leaves_no_profiler_running(tmp_path: Path) -> None:
         raise KeyError
     assert not torch.autograd.profiler._is_profiler_enabled
     assert list(tmp_path.glob("t.json*")) == []
-    with pytest.raises(RunError, match="cannot be"):
-        Capture(tmp_path / "t.json.gz", steps=0)
 
 
 def test_a_phase_without_a_profiler_is_nothing() -> None:

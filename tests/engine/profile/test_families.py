@@ -193,13 +193,14 @@ def test_rules_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
         ('[categories]\nx = "roof"', "'roof' is no side"),
     ],
 )
-def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> None:
+def test_a_file_that_is_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, word: str) -> None:
     own = tmp_path / "own.toml"
+    monkeypatch.setenv(VARIABLE, str(own))
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        load_families()
     own.write_text(text)
     with pytest.raises(FileFormatError, match=word):
-        load_families(own=own)
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        load_families(own=tmp_path / "none.toml")
+        load_families()
 
 
 def test_short_names() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.profile import summary
-from engine.profile.ingest import TraceMetadata, add_trace, new_trace_id, remove_trace
+from engine.profile.ingest import add_trace, new_trace_id, remove_trace
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
@@ -192,13 +192,13 @@ def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
     staging = Staging.create(store.home, RUN, "run-1", {"origin": "measured"})
     staging.publish({"samples": 64, "tokens": 900, "forward_passes": 30})
     path = trace_of(tmp_path, [LAUNCH, KERNEL])
-    row = add_trace(store, path, TraceMetadata(run_id="run", label="mine")).row
+    row = add_trace(store, path, {"run_id": "run", "label": "mine"}).row
     assert (row["run_id"], row["samples"], row["tokens"], row["counted_by"]) == ("run-1", 64, 900, "run")
     assert (row["label"], row["source"]) == ("mine", "t.json")
-    own = add_trace(store, path, TraceMetadata(run_id="run-1", tokens=7)).row
+    own = add_trace(store, path, {"run_id": "run-1", "tokens": 7}).row
     assert (own["tokens"], own.get("samples"), own["counted_by"]) == (7, None, "user")
     with pytest.raises(StoreError, match="there is no run"):
-        add_trace(store, path, TraceMetadata(run_id="another"))
+        add_trace(store, path, {"run_id": "another"})
 
 
 def test_a_kept_file_comes_and_goes_with_its_trace(store: Store, made: tuple[Path, Truth]) -> None:
@@ -207,7 +207,7 @@ def test_a_kept_file_comes_and_goes_with_its_trace(store: Store, made: tuple[Pat
     kept = Path(store.home.where) / entry.row["file"]
     assert kept.read_bytes() == path.read_bytes() and kept.name == f"{entry.id}.json.gz"
     assert store.found(TRACE).damages == () and store.found(RUN).damages == ()
-    assert remove_trace(store, entry.id[:20]) == entry.id
+    remove_trace(store, entry.id)
     assert not kept.exists() and store.found(TRACE).entries == ()
 
 

@@ -116,7 +116,7 @@ def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
         ["a", "1", "-5", "1"],
         ["a", "1", "-1e400", "1"],
         ["a", "1", "-1e999999999", "1"],
-        ["a", "1", "1", "1e999999999"],
+        ["a", "1", "1e999999999", "1"],
     ],
 )
 def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> None:
