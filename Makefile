@@ -55,7 +55,7 @@ help:
 	@echo "make test     set up once, then run the tests"
 	@echo "make soak     the large property tests at full size"
 	@echo "make lint     ruff and mypy"
-	@echo "make faults   plant a hundred faults and count those that the tests catch (hours)"
+	@echo "make faults   plant faults and count those that the tests catch (hours)"
 	@echo "make lock     write requirements*.lock: a hash for each package (HASHED=1 make ... installs by them)"
 	@echo "make licences the licences of all that is installed and shipped"
 	@echo "make audit    known vulnerabilities of what requirements.lock names (asks the net)"

@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """``Did you mean ...?`` with the likeliest of the known names, or all of them where none is near."""
-    names = list(dict.fromkeys(known))
+    names = list(dict.fromkeys(name.replace("`", "'") for name in known))  # a page shows `this` as code
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(names) or 'none'}"
 

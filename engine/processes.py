@@ -9,8 +9,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -48,6 +50,18 @@ def is_worker() -> bool:
     """Whether this is such a process, which no Ctrl-C reaches."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec is not None and spec.name == __name__
+
+
+def stop_at_end_of_input() -> None:
+    """Waits until nobody writes to standard input any more; then as with Ctrl-C, and at once where that does not end
+    it."""
+    if sys.stdin is not None:
+        with suppress(OSError, ValueError):
+            while os.read(sys.stdin.fileno(), 1 << 16):
+                pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(20.0)  # longer than a step of any model
+    os._exit(130)
 
 
 def usable_cores() -> int:

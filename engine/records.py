@@ -243,6 +243,9 @@ class MoleculeVerdict:
 VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))
 """What the table ``samples`` has of a verdict, under the same names."""
 ReaderName = Literal["strict", "group"]
+VerdictName = Literal[  # on a claim
+    "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"
+]
 READER_HELP = "strict refuses damaged numbers; group reads as the group's runner does: the last number of each part"
 RULE_HELP = {
     "passed": "The reports' rule: no issue named; junk may pass",

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import stat
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ LEAST_BYTES = 64 * 1024 * 1024
 MOST_RATIO = 200
 """Inflated bytes for each of the file: text of traces and logs has 3 to 30, gzip can have 1,000."""
 LOOK_BYTES = 1 << 20
+MOST_TEXT_BYTES = 64 * 1024 * 1024
 MOST_VALUES = 512 * 1024 * 1024
 """Bytes that the values of a JSON text may take in memory, where a reader names no other limit."""
 LEAST_S, S_PER_MB = 30.0, 10.0
@@ -76,6 +78,30 @@ def _without_waiting(path: str, flags: int) -> int:
 def read_regular(path: Path | str, known: os.stat_result | None = None) -> bytes:
     with open_regular(path, known) as file:
         return file.read()
+
+
+def read_text(path: str, most: int = MOST_TEXT_BYTES) -> str:
+    """A UTF-8 text file, or standard input for ``-``."""
+    if path == "-":
+        if sys.stdin is None:
+            raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+        raw = sys.stdin.buffer.read(most + 1)
+    else:
+        with open_file(path_of(path)) as file:
+            raw = file.read(most + 1)
+    if len(raw) > most:
+        raise FileFormatError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
+
+
+def path_of(text: str) -> Path:
+    """As it was typed, if the system can have it."""
+    if not text or "\0" in text:
+        raise FileFormatError(f"{shown(text)} is not a path", "Give the name of a file")
+    return Path(text)
 
 
 def parsed_json(text: str | bytes, *, most: int = MOST_VALUES, **how: Any) -> Any:

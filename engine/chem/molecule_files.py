@@ -64,6 +64,7 @@ class Skipped:
 
     line: int
     error: str
+    smiles: str = ""  # that was typed
 
 
 class SkippedRows(list[Skipped]):
@@ -123,6 +124,24 @@ def read_molecule_file(
     if not molecules:
         what = f"none of {skipped.total:,} molecules of {shown(path.name)} can be used"
         raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+    return molecules, skipped
+
+
+def read_typed(
+    texts: Sequence[str], parse: Callable[[str], Molecule] = parse_smiles
+) -> tuple[list[Molecule], SkippedRows]:
+    """The molecules of SMILES, which an error quotes."""
+    molecules, skipped = list[Molecule](), SkippedRows()
+    for line, text in enumerate(texts, start=1):
+        try:
+            molecule = parse(text)
+            skeleton_of(molecule)
+            molecules.append(molecule)
+        except DriftscopeError as error:
+            skipped.append(Skipped(line, str(error), text))
+    if skipped and not molecules:
+        last = skipped[-1].error
+        raise DriftscopeError(*((f"none of {len(texts):,} molecules can be read", last) if texts[1:] else (last,)))
     return molecules, skipped
 
 

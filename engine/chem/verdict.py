@@ -19,7 +19,7 @@ from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
-from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError
+from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError, RunError
 from engine.records import FailedCheck, MoleculeVerdict
 
 LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
@@ -42,6 +42,10 @@ class JudgeSettings:
     geometry: SettingsName = "mol_fast"
     energy: bool = False
     strain: StrainMethod | None = None
+
+    def __post_init__(self) -> None:
+        if self.energy and self.geometry == "mol_fast":
+            raise RunError("the settings mol_fast have no energy ratio", "Give --settings mol or group")
 
 
 MOST_STRAIN_KCAL = 10_000  # beyond it the figure says nothing of a molecule

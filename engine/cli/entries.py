@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,17 @@ from typing import Any
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.generate import read_molecules, smiles_of
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, StoreFolderError, nearest, one_line, shown
+from engine.errors import DriftscopeError, one_line, shown
+from engine.figures.text_tables import cell, table_lines
 from engine.file_patterns import expand
-from engine.records import ReaderName
-from engine.store.entries import Entry, StoreListing, rmsd_references, without_samples
+from engine.records import Molecule, ReaderName
+from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
+from engine.user_files import path_of, read_text
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -42,20 +43,16 @@ COLUMNS = {
                "garbage_entries%entries cause certainty",
     REFERENCES: "name form source molecules conformers repeated left_out content",
 }  # fmt: skip
+MOST_LINES = 100_000  # of standard input; all are held parsed, 20 KB each
+MOLECULES_HELP = "SMILES, CSV, TSV, SDF, JSON lines or Parquet, .gz"
 FILES = cli.words(..., "FILE", "files, or patterns in quotes such as 'smoke/**/*.json'")
 LABEL = cli.option(None, "a name of your own")
-
-
-def entry_row(entry: Entry, kind: Kind = RUN) -> dict[str, Any]:
-    """All columns of an entry, in JSON's types."""
-    row: dict[str, Any] = dict.fromkeys(kind.main.by_name) | dict(entry.row)
-    return row | {name: row[name].isoformat() for name in kind.main.moments if row[name] is not None}
 
 
 def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     rows = []
     for entry in entries:
-        row = entry_row(entry, kind)
+        row = entry.columns(kind)
         if kind is REFERENCES:
             row = {"name": row[kind.key], **row}
         elif kind is RUN and not io.is_json and row["rmsd_ang"] is not None:
@@ -64,61 +61,85 @@ def show_entries(io: cli.Io, kind: Kind, entries: Iterable[Entry]) -> int:
     return io.show(rows, COLUMNS[kind])
 
 
-def note_left_out(what: Sequence[str], rest: str) -> None:
-    """The first of it, on standard error."""
-    for one in what[:10]:
-        cli.note(f"left out: {one}")
-    if len(what) > 10:
-        cli.note(f"left out: {len(what) - 10:,} more{rest}")
+def read_molecules(
+    io: cli.Io, smiles: Sequence[str], file: str | None = None, *, order: str = "canonical", limit: int | None = None,
+    column: str | None = None,
+) -> tuple[Sequence[Molecule], list[dict[str, str]]]:  # fmt: skip
+    """Molecules that were typed, piped in (``-``) or stand in a file, and those that cannot be read, with what is
+    wrong; an error where none is left. Nothing of a file is quoted, as it may be of another kind."""
+    from engine.chem.molecule_files import read_molecule_file, read_typed
+    from engine.chem.smiles import parse_smiles, parse_written
 
-
-def without_damaged(found: StoreListing) -> StoreListing:
-    note_left_out([f"{damage.where}: {damage.what}" for damage in found.damages], "; `verify` names all")
-    return found
+    if smiles and file:
+        raise DriftscopeError("SMILES and a file of them are given", "Leave one of the two out")
+    parse = parse_smiles if order == "canonical" else parse_written
+    molecules: Sequence[Molecule]
+    if file in (None, "-"):
+        if file or list(smiles) == ["-"]:
+            smiles = [line.split()[0] for line in read_text("-").splitlines() if line.strip()]
+        if not smiles or len(smiles) > MOST_LINES:
+            problem = f"over {MOST_LINES:,} lines of molecules are given" if smiles else "no molecule is given"
+            raise DriftscopeError(problem, "Give SMILES, - for standard input, or a file of them")
+        molecules, skipped = read_typed(smiles[:limit], parse)
+    else:
+        with cli.status(is_quiet=io.is_json) as say:
+            seen = lambda done: say(f"{done:,} molecules read")  # noqa: E731
+            molecules, skipped = read_molecule_file(
+                path_of(file), column=column, limit=limit, parse=parse, progress=seen
+            )
+    errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
+    cli.note_left_out(errors, skipped.total)
+    return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
 
 
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    entries = without_damaged(store.found(kind)).entries
+    entries, damages = (found := store.found(kind)).entries, found.damages
+    cli.note_left_out([f"{damage.where}: {damage.what}" for damage in damages], rest="; `verify` names all")
     show_entries(io, kind, entries)
     if not entries and not io.is_json:
         cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
     return 0
 
 
-Read = Callable[[Path, cli.Say], Iterable[tuple[Entry, bool]]]
-"""The entries that a file becomes, each with whether it is new. It says how much is read, and which share of it."""
+Read = Callable[[Path, cli.Say], Sequence[Entry]]
+"""The entries that a file becomes, also those that are there already. It says how much is read, and which share of the
+file."""
 
 
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    with progress.reporting() as report, cli.StatusLine(is_quiet=io.is_json) as line:
-
-        def seen(told: dict[str, Any], done: int, work: float, **more: int) -> None:
-            told |= {"done": done, **more}
-            report(work=work, **told)
-            line.draw(f"{one_line(told['file'])[:60]}: {done:,} read", work)
-
+    known = {entry.id for entry in io.opened().found(kind).entries}
+    with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
             told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
-            report(now=True, work=0.0, **told)
+
+            def seen(done: int, work: float, told: dict[str, Any] = told, **more: int) -> None:
+                told |= {"done": done, **more}
+                say(f"{one_line(told['file'])[:60]}: {done:,} read", work=work, **told)
+
+            say(now=True, work=0.0, **told)
             try:
-                found = list(read(path, partial(seen, told)))
+                found = read(path, seen)
             except DriftscopeError as error:
-                report(now=True, state="failed", error=str(error), **told)
+                say(now=True, state="failed", error=str(error), **told)
                 if path is paths[-1] and not entries:
                     none = DriftscopeError(f"none of {len(paths)} files can be read", str(error))
                     raise none if len(paths) > 1 else error from None
                 cli.note(f"left out: {path}: {error}")
                 continue
-            entries += [entry for entry, _ in found]
-            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry, _ in found)
-            report(now=True, state="done" if any(is_new for _, is_new in found) else "there", work=1.0, **told)
-            for entry, is_new in found:
-                if not is_new:
+            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in found)
+            say(now=True, state="there" if known.issuperset(entry.id for entry in found) else "done", work=1.0, **told)
+            for entry in found:
+                if entry.id in known:
                     cli.note(f"{path} is already in the store, as {entry.id}")
+                of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
+                for warning in (entry.row.get("warnings") or of_log or "").splitlines():
+                    cli.note(f"{path.name}: {warning}")
+            entries += found
+            known |= {entry.id for entry in found}
     return show_entries(io, kind, entries)
 
 
@@ -127,7 +148,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
     metavar = argument.removesuffix("s").removesuffix("_id").upper()  # trace_ids -> TRACE
     named = make_dataclass("Named", [(argument, list[str], cli.words(..., metavar))], bases=(cli.Io,), frozen=True)
 
-    def remove(io: Any, yes: bool = cli.YES) -> int:
+    def remove(io: Any, yes: bool = cli.option(False, "do not ask")) -> int:
         from engine.profile.ingest import remove_trace
         from engine.store.staging import unfinished_ids
         from engine.store.unfinished import abandon, check_idle
@@ -194,8 +215,7 @@ def annotate(
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not (values or tag or untag):
         raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
-    store = io.opened()
-    own = store.own(run_id).id
+    own = (store := io.opened()).own(run_id).id
     store.tag([own], add=tag, take=untag)
     return show_entries(io, RUN, [store.annotate(own, **values)])
 
@@ -203,34 +223,15 @@ def annotate(
 @cli.command(app, "verify")
 def verify(io: cli.Io) -> int:
     """read every file of the store, and name what is damaged"""
-    from engine.store.store import damaged_parts
-    from engine.store.unfinished import unfinished_runs
+    from engine.store.unfinished import state_rows
 
-    store = io.opened(to_read=True)
-    rows: list[dict[str, Any]] = []
-    for kind in KINDS:
-        states: list[tuple[str, str | None, str, str | None]] = []
-        try:
-            entries, damages = (found := store.found(kind)).entries, list(found.damages)
-            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in entries}
-            damages += [part for entry in entries for part in damaged_parts(entry)]
-            states += [("damaged", folders.get(one.where.rpartition("/")[0]), one.where, one.what) for one in damages]
-            unsound = {id_ for _, id_, *_ in states}
-            states += [("whole", entry.id, entry.files.where, None) for entry in entries if entry.id not in unsound]
-            for run in unfinished_runs(store.home) if kind is RUN else ():
-                done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
-                states.append(("unfinished", run.run_id, store.home.where, done + run.state))
-        except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            states.append(("damaged", None, store.home.where, error.what))
-        for state, id_, where, what in states:
-            row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
-            rows.append(row | {"run_id": id_ if kind is RUN else None})
+    rows = state_rows(io.opened(to_read=True))
     if io.is_json:
         cli.emit_json(rows)
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            whose = row["run_id"] if row["state"] == "unfinished" else row["where"]
+            whose = row["id"] if row["state"] == "unfinished" else row["where"]
             if row["state"] != "whole":
                 cli.write(one_line(f"{row['state']}: {whose}: {row['what']}"))
     if damaged := sum(row["state"] == "damaged" for row in rows):
@@ -243,8 +244,8 @@ def sql(
     io: cli.Io,
     sql: str | None = cli.words(None, "SELECT", "the statement; - reads standard input"),
     columns: bool = cli.option(False, "the tables and their columns"),
-    rows: int = cli.option(10_000, "at most", of=cli.whole(1_000_000)),
-    seconds: float = cli.option(60.0, "at most", of=cli.finite(86_400, above=0)),
+    rows: int = cli.option(10_000, "at most", of=cli.most(1_000_000)),
+    seconds: float = cli.option(60.0, "at most", of=cli.most(86_400, 1e-3)),
 ) -> int:
     """one SELECT over the store's tables (see --columns), in DuckDB's SQL; nothing is written"""
     from engine.store.sql.child import Limits
@@ -256,16 +257,15 @@ def sql(
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
     logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
-    text = cli.read_text("-") if sql == "-" else sql
+    text = read_text("-") if sql == "-" else sql
     with io.opened(to_read=True).console(Limits(rows=rows, seconds=seconds)) as console:
         answer = console.query(text)
     table = answer.table
     if io.is_json:
         cli.emit_json(list(rows_of(table)))
     else:
-        values = (row.values() for row in rows_of(table))
-        cells = [["" if value is None else cli.cell(str(value), 60) for value in row] for row in values]
-        cli.write("\n".join(cli.table_lines(table.column_names, lambda: cells)))
+        cells = [["" if one is None else cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
+        cli.write("\n".join(table_lines(table.column_names, cells)))
     if answer.left_out:
         cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
@@ -287,19 +287,14 @@ def import_files(
     conformers are kept; nothing of it is run.
     """
     from engine.store.generations import import_generations, is_pickle
-    from engine.store.reports.importing import AlreadyThere, import_report
+    from engine.store.reports.importing import import_report
 
     store = io.opened()
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
         if is_pickle(path):
-            found = import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)
-        else:
-            found = import_report(
-                store, path, label=label, tokenizer=tokenizer,
-                progress=lambda done, samples: seen(done, done / max(samples, 1), samples=samples),
-            )  # fmt: skip
-        yield (found.entry, False) if isinstance(found, AlreadyThere) else (found, True)
+            return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)]
+        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen)]
 
     return read_files(io, progress, RUN, expand(files), read)
 
@@ -322,18 +317,14 @@ def export(
 
     chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM
     names = [*(names or []), *more, *([sdf] if sdf else [])]
-    if chosen not in FORMS:
-        raise DriftscopeError(f"there is no form {shown(chosen)}", nearest(chosen, FORMS))
-    if not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
-        raise DriftscopeError("a run goes to one file, in one form", "Give RUN and FILE, or --sdf FILE")
+    if chosen not in FORMS or not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
+        raise DriftscopeError(f"a run goes to one file, in one form of {', '.join(FORMS)}", "Give RUN and FILE")
     store = io.opened()
     entry = store.entry(names[0])
-    path = cli.path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
-    if path.exists() and not path.is_file():
-        raise DriftscopeError(f"{path} is no plain file", "Give another name")
-    if path.exists() and not force:
-        raise DriftscopeError(f"{path} already exists", "Give another name, or --force")
-    row = entry_row(entry) | {"file": str(path)}
+    path = path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
+    if path.exists() and not (force and path.is_file()):
+        raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
+    row = entry.columns() | {"file": str(path)}
     if chosen == "report":
         if CONFORMERS.name in entry.parts:
             raise DriftscopeError(f"{entry.id} has conformers and no texts", "Give --as generations.pickle or sdf")
@@ -367,7 +358,7 @@ def add_references(
     """
     from engine.chem.reference_files import reference_source
 
-    source = reference_source(cli.path_of(file))
+    source = reference_source(path_of(file))
     return _write_references(io, label, source.conformers(), form=source.form, source=source.name)
 
 
@@ -376,15 +367,15 @@ def make_references(
     io: cli.Io,
     label: str = SET_NAME,
     smiles: list[str] | None = cli.words(None, "SMILES"),
-    smiles_file: str | None = cli.option(None, "one SMILES per line", metavar="FILE"),
-    per_molecule: int = cli.option(10, "conformers", of=cli.whole(1_000), metavar="K"),
-    seed: int = cli.option(0, of=cli.whole(2**31 - 1, 0), metavar="N"),
+    smiles_file: str | None = cli.option(None, MOLECULES_HELP, metavar="FILE"),
+    per_molecule: int = cli.option(10, "conformers", of=cli.most(1_000), metavar="K"),
+    seed: int = cli.option(0, of=cli.most(2**31 - 1, 0), metavar="N"),
     mmff: bool = cli.option(False, "relax each with MMFF94"),
 ) -> int:
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
 
-    molecules, _ = read_molecules(smiles_of(smiles or [], smiles_file), smiles_file)
+    molecules, _ = read_molecules(io, smiles or [], smiles_file)
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
     return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
@@ -394,20 +385,19 @@ def _write_references(io: cli.Io, label: str, conformers: Any, **described: str)
     from engine.store.references import omissions, write_references
 
     store = io.opened()
-    with cli.StatusLine(is_quiet=io.is_json) as line:
-        entry = write_references(
-            store, conformers, label=label, progress=lambda done: line.draw(f"{done:,} conformers read"), **described
-        )
+    with cli.status(is_quiet=io.is_json) as say:
+        seen = lambda done: say(f"{done:,} conformers read")  # noqa: E731
+        entry = write_references(store, conformers, label=label, progress=seen, **described)
     left_out: dict[str, list[str]] = {}  # the first of each reason, with how many there are
     for row in omissions(store, entry):
         left_out.setdefault(f"{shown(row['key'] or '', 120)}: {row['reason']}", []).append(row["source"])
     many = {why: f" and {len(sources) - 1:,} more" if sources[1:] else "" for why, sources in left_out.items()}
     lines = [f"{sources[0]}{many[why]}: {why}" for why, sources in left_out.items()]
-    note_left_out(lines, " molecules and reasons, in the table reference_omissions")
+    cli.note_left_out(lines, rest=" molecules and reasons, in the table reference_omissions")
     return show_entries(io, REFERENCES, [entry])
 
 
-COVERED = cli.whole(10**12)
+COVERED = cli.most(10**12)
 
 
 @cli.command(traces_app, "add")
@@ -426,16 +416,13 @@ def add_traces(
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
     from engine.profile.ingest import add_trace
 
-    store, about = io.opened(), {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples}
-    about["forward_passes"] = passes
+    store = io.opened()
+    about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
-        entry = add_trace(store, path, about, with_events=events, keep_file=keep, say=seen)
-        for warning in (entry.row.get("warnings") or "").splitlines():
-            cli.note(f"{path.name}: {warning}")
-        yield entry, True
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
+        return [add_trace(store, path, about, with_events=events, keep_file=keep, say=seen)]
 
-    return read_files(io, progress, TRACE, [cli.path_of(file) for file in files], read)
+    return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
 
 
 @cli.command(logs_app, "add")
@@ -453,12 +440,7 @@ def add_logs(
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
 
-    def read(path: Path, seen: cli.Say) -> Iterator[tuple[Entry, bool]]:
-        logs = add_file(store, path, names, seen)
-        seen(sum(log.row["entries"] for log, _ in logs), 1.0)
-        for log, is_new in logs:
-            if log.row.get("left_out") or log.row.get("is_cut"):
-                cli.note(f"{log.id}: {log.row.get('notes') or ''}")
-            yield log, is_new
+    def read(path: Path, seen: cli.Say) -> list[Entry]:
+        return [entry for entry, _ in add_file(store, path, names, seen)]
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)

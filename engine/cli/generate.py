@@ -1,42 +1,47 @@
-"""``models``, ``generate`` and ``prepare``: models, molecules written live under any LP, the app's parts."""
+"""``models``, ``generate``, ``run`` and ``prepare``: models; molecules that they write under any LP, also many, stored
+as runs, here or on a cluster; the app's parts."""
 
 from __future__ import annotations
 
-import gzip
-import shutil
+import re
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.cli import terminal as cli
+from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
-from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
+from engine.errors import DriftscopeError, shown
+from engine.figures.words import counted
 from engine.folders import exporting
-from engine.lp_records import LPS, GuardSettings, full_name, guard_checks, lp_record, split_cleanup
+from engine.lp_records import LPS, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
-from engine.records import CHECK_COLUMNS, Molecule, NumberFormat, ReaderName
+from engine.records import Molecule, NumberFormat, ReaderName
+from engine.store.schema import RUN
+from engine.user_files import path_of
 
 if TYPE_CHECKING:
-    from engine.decode.generation import Generation
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
     from engine.logits.recorder import LogFile
     from engine.runner.plan import ModelChoice
+    from engine.runner.run_state import RunState
+    from engine.store.entries import Entry
+    from engine.store.references import ReferenceSet
+    from engine.store.store import Store
 
 app = cli.new_app()
-OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens"
-"""Keys of a sample's JSON, beside those of its check."""
-MOST_LINES = 100_000  # all are held parsed, 20 KB each; ``run --smiles-file`` holds none
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
 LPS_HELP = f"{', '.join(LPS)}; default: exact"
 GUARD = GuardSettings()
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
-COUNT, NUMBER = cli.whole(cli.MOST_COUNT, -cli.MOST_COUNT), cli.finite()
+SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
+COUNT, NUMBER = cli.most(10**9, -(10**9)), cli.most(1e9, -1e9)
 
 
 # --- options of generate and run: fields have the names of the engine's dataclasses, which ``cli.given`` fills -------
@@ -58,25 +63,17 @@ class Model:
         cli.only_with("--model-path", self.folder, tokenizer_name=self.tokenizer)
         cli.one_of("--model or --model-path", model, self.folder, hint="`models` lists the registered ones")
         cli.only_with("--model", model, step=self.step)
-        folder = "" if self.folder is None else str(cli.path_of(self.folder).absolute())
+        folder = "" if self.folder is None else str(path_of(self.folder).absolute())
         choice = ModelChoice(**cli.given(ModelChoice, self) | {"alias": model or "", "folder": folder})
         entry = choice.entry()
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
-
-
-def set_threads(threads: int | None) -> None:
-    import torch
-
-    from engine.models.devices import idle_cores
-
-    torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     placeholder: str = cli.option("", "for a position LP (default: the LP's own)")
     decimals: str | None = cli.option(None, "such as 0-4 (default: the model's)")
-    integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.whole(6), metavar="N")
+    integer_digits: int | None = cli.option(None, "at most (default: the model's)", of=cli.most(6), metavar="N")
     descriptors: Literal["plain", "with-hydrogens"] | None = cli.option(None, DESCRIPTORS_HELP)
     retries: int = cli.option(GUARD.retries, "lp guarded: how often a wrong block is drawn again", of=COUNT)
     back: int = cli.option(GUARD.back, "lp guarded: how often a block may send the text back further", of=COUNT)
@@ -89,13 +86,13 @@ class Plan:
     top_k: int | None = cli.option(None, "overrides the preset", of=COUNT)
     top_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
     min_p: float | None = cli.option(None, "overrides the preset", of=NUMBER)
-    generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.whole(1_000))
-    seed: int = cli.option(0, "", of=cli.whole(cli.MOST_SEED, -cli.MOST_SEED))
-    batch_size: int = cli.option(32, "", of=cli.whole(4_096))
+    generations: int = cli.option(1, "samples per molecule", "--n", "--num-generations", of=cli.most(1_000))
+    seed: int = cli.option(0, "", of=cli.most(cli.MOST_SEED, -cli.MOST_SEED))
+    batch_size: int = cli.option(32, "", of=cli.most(4_096))
     limit: int | None = cli.option(None, "default: by the molecule's size", "--max-new-tokens", of=COUNT)
     time_limit_s: float | None = cli.option(None, "seconds for all molecules together", "--time-limit", of=NUMBER)
     equal_work: bool = cli.option(False, "every sample as long as the exact LP's")
-    candidates: int = cli.option(10, "likely tokens kept per step", of=cli.whole(1_000))
+    candidates: int = cli.option(10, "likely tokens kept per step", of=cli.most(1_000))
     diagnostics: bool = cli.option(False, "token probabilities at each step; slower")
     bins: tuple[float, float] | None = BINS
 
@@ -106,9 +103,6 @@ class Plan:
 
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
-        record = lp_record(split_cleanup(lp)[0])
-        if self.bins is not None and (record.is_guarded or record.name == "truncating"):
-            raise DriftscopeError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
         guard = replace(GUARD, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
         own = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
@@ -124,74 +118,40 @@ class Profiling:
     profile: bool = cli.option(False, "record a trace of torch's profiler into the store (see `trace list`)")
     profile_output: str | None = cli.option(None, "also write it, as Chrome's JSON, plain or .gz", metavar="FILE")
     profile_sums: bool = cli.option(False, "keep the figures only, not the trace's file")
-    profile_steps: int = cli.option(
-        64, "forward passes; with --backend hf, to the end of a batch", of=cli.whole(10_000)
-    )
-    profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.whole(10_000))
+    profile_steps: int = cli.option(64, "forward passes; with --backend hf, to the end of a batch", of=cli.most(10_000))
+    profile_skip: int = cli.option(0, "forward passes to skip (default: record the templates)", of=cli.most(10_000, 0))
 
     def check(self, io: cli.Io, run: str | None = None) -> None:
         """Before hours of work."""
         of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
         cli.only_with("--profile", self.profile, **of_trace)
-        if self.profile_output and not (folder := cli.path_of(self.profile_output).absolute().parent).is_dir():
+        if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
             raise DriftscopeError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
         if run:
             io.opened().entry(run)
 
-    @contextmanager
     def recording(
-        self,
-        io: cli.Io,
-        backend: str,
-        label: str,
-        source: str,
-        run: str | None,
-        align: Callable[[Collection[int]], Any] = lambda _: {},
-    ) -> Iterator[StepObserver | None]:
-        """Records while this lasts; yields what a generation's events pass through, or None without --profile.
-
-        The trace is then read into the store, where the ``run`` has to be by then, with what each step wrote. It is
-        linked to the run if that has the same tokens; ``align`` gives samples without a run by their ids.
-        """
+        self, io: cli.Io, backend: str, about: tuple[str, str, str | None], align: Callable[[Any], Any] = lambda _: {}
+    ) -> AbstractContextManager[StepObserver | None]:
+        """``about``: the trace's label and source, and the run that it is of. None without --profile."""
         if not self.profile:
-            yield None
-            return
-        from engine.profile.capture import Capture
-        from engine.profile.ingest import add_trace
-        from engine.profile.steps import aligned_in_run, repeats, step_rows
+            return nullcontext()
+        from engine.runner.recording import traced
 
-        with tempfile.TemporaryDirectory(prefix="driftscope-profile-") as folder:
-            path, skip = Path(folder) / "trace.json.gz", self.profile_skip
-            capture = Capture(path, steps=self.profile_steps, skip=skip, runs_ahead=backend == "hf")
-            with capture:
-                yield capture.watch
-            captured, tokens = capture.captured, capture.written
-            if captured is None:
-                cli.note(f"no trace: there were at most {skip:,} forward passes")
-                return
-            store, samples = io.opened(), {token.sample_id for token in tokens}
-            run_id = store.entry(run).id if run else ""
-            if run_id and not repeats(store, run_id, tokens):
-                cli.note(f"not linked to {run_id}: its samples have other tokens")
-                run_id = ""
-            aligned = aligned_in_run(store, run_id, samples) if run_id else align(samples)
-            about = captured | {"run_id": run_id, "label": label, "source": source}
-            entry = add_trace(
-                store, path, about, step_rows(tokens, aligned), capture.passes, keep_file=not self.profile_sums
-            )
-            cli.note(f"trace {entry.id}: {about['forward_passes']:,} forward passes, {about['tokens']:,} tokens")
-            if self.profile_output:
-                target = cli.path_of(self.profile_output)
-                opened = Path.open if target.suffix == ".gz" else gzip.open
-                with opened(path, "rb") as packed, exporting(target) as file:
-                    shutil.copyfileobj(packed, file)
+        label, source, run = about
+        return traced(
+            io.opened(), {"label": label, "source": source, "run_id": run}, align, cli.note,
+            steps=self.profile_steps, skip=self.profile_skip, runs_ahead=backend == "hf",
+            keep_file=not self.profile_sums, output=path_of(self.profile_output) if self.profile_output else None,
+        )  # fmt: skip
 
 
 def count_or_ids(text: str) -> Any:
     """``4`` -> 4; ``17,24`` or ``17,`` -> ids."""
-    if "," not in text:
-        return cli.whole(1_000_000)(text)
-    return [cli.whole(10**9, 0)(part.strip()) for part in text.rstrip(", ").split(",")]
+    if not re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", text := text.replace(" ", ""), re.ASCII):
+        raise ValueError(f"{shown(text)} is neither a number from 1 to 999,999 nor ids")
+    ids = list(map(int, text.rstrip(",").split(",")))
+    return ids if "," in text else ids[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,54 +173,14 @@ class Logging:
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
-            path = cli.path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
+            path = path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
             with LogFile(path, self.log_logits) as log:
                 yield log
-            where = path if is_kept else "the log"
-            checked = f"{log.checked - log.differing:,} of {log.checked:,} tokens match a draw from it"
-            if not log.is_sound:  # tokens were drawn from other logits than those that are logged
-                raise DriftscopeError(f"{where} is not what was sampled from: {checked}", "Report this")
-            cli.note(f"{where}: logits of {log.entries:,} tokens; {checked}")
+            cli.note(f"{path if is_kept else 'the log'}: {log.sentence()}")
             for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)) if self.add_log else ():
                 cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=entry.id)
-
-
-def smiles_of(words: Sequence[str], file: str | None = None) -> list[str]:
-    """SMILES that were typed, piped in (``-``), or stand in a file; the first word of a line, as in .smi files."""
-    is_piped = list(words) == ["-"]
-    lines = [line for path in ("-" if is_piped else None, file) if path for line in cli.read_text(path).splitlines()]
-    if len(lines) > MOST_LINES:
-        raise DriftscopeError(f"over {MOST_LINES:,} lines of molecules are given", "Split them")
-    smiles = [*(() if is_piped else words), *(line.split()[0] for line in lines if line.strip())]
-    if not smiles:
-        raise DriftscopeError("no molecule is given", "Give one SMILES or more, - for standard input, or --file")
-    return smiles
-
-
-def read_molecules(smiles: Sequence[str], file: str | None = None) -> tuple[list[Molecule], list[dict[str, str]]]:
-    """The molecules that can be read, and the others with what is wrong; an error where none is left. A ``file`` may be
-    of another kind, so nothing of it is quoted that is no SMILES."""
-    from engine.chem.enriched import skeleton_of
-    from engine.chem.smiles import parse_smiles
-
-    molecules, skipped, is_file = [], [], file not in (None, "-")
-    for number, text in enumerate(smiles, start=1):
-        try:
-            molecule = parse_smiles(text)
-            skeleton_of(molecule)  # some molecules have no enriched form
-            molecules.append(molecule)
-        except DriftscopeError as error:
-            of_file = {"smiles": "", "error": f"molecule {number:,}: {unquoted(error)}"}
-            skipped.append(of_file if is_file else {"smiles": text, "error": str(error)})
-    if skipped and not molecules:
-        last = skipped[-1]["error"]
-        several = DriftscopeError(f"none of {len(smiles):,} molecules can be read", last)
-        raise several if len(smiles) > 1 else DriftscopeError(last)
-    for left_out in skipped:
-        cli.note(f"left out: {left_out['error']}")
-    return molecules, skipped
 
 
 @cli.command(app, "models")
@@ -280,8 +200,7 @@ def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS 
         for warning in found.warnings:
             cli.note(f"warning: {warning}")
         if found.problem:
-            name = found.entry.name
-            cli.note(found.problem if found.problem.startswith(name) else f"{name}: {found.problem}")
+            cli.note(f"{found.entry.name}: {found.problem.removeprefix(f'{found.entry.name}: ')}")
     return 2 if model and summaries[0].problem else 0
 
 
@@ -293,7 +212,7 @@ def generate(
     profiled: Profiling,
     logged: Logging,
     smiles: list[str] | None = SMILES,
-    file: str | None = cli.option(None, "a file with SMILES, one per line"),
+    file: str | None = cli.option(None, MOLECULES_HELP),
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP (see `models`)", "--model", "--model-alias", metavar="A"),
     lp: str = cli.option("exact", f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
     no_logit_processor: bool | None = cli.option(None, "--lp none"),
@@ -307,51 +226,41 @@ def generate(
     entry, choice = of_model.chosen(model)
     plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
     profiled.check(io, profile_run)
-    molecules, skipped = read_molecules(smiles_of(smiles or [], file), file)
+    molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
-    from engine.chem.enriched import as_decimals
     from engine.chem.structure_files import to_sdf
-    from engine.decode.generation import Generation
+    from engine.decode.generation import Generation, conformers_of, document, names_of
+    from engine.models.devices import set_threads
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
-    from engine.text.readers import decode_with
 
-    path = None if sdf is None else cli.path_of(sdf)
+    path = None if sdf is None else path_of(sdf)
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
-    stopped, about = False, (plan.backend, f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
+    stopped, about = False, (f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
     with (
         logged.recording(io) as log,
-        profiled.recording(io, *about, lambda ids: aligned_samples(generation, ids)) as watch,
-        cli.StatusLine(is_quiet=io.is_json) as line,
+        profiled.recording(io, plan.backend, about, lambda ids: aligned_samples(generation, ids)) as watch,
+        cli.status(is_quiet=io.is_json) as say,
     ):
         generation = Generation(loaded, molecules, plan)
         generation.watch = watch
-        if log is not None:  # names are SMILES, so that logs of two engines meet by them
-            counts = Counter(molecule.smiles for molecule in generation.molecules)
-
-            def name_of(sample_id: int) -> str:
-                smiles = generation.molecule_of(sample_id).smiles
-                return smiles if counts[smiles] * plan.generations == 1 else f"{smiles} sample {sample_id}"
-
-            generation.tap = log.tap(loaded, plan.sampling, plan.seed, name_of)
+        if log is not None:
+            generation.tap = log.tap(loaded, plan.sampling, plan.seed, names_of(generation))
         try:
             for tokens, _ in enumerate(generation.events()):
                 done, of = len(generation.samples), len(generation.requests)
-                line.draw(f"{done}/{of} molecules, {tokens:,} tokens", done / of)
+                say(f"{done}/{of} molecules, {tokens:,} tokens", work=done / of)
         except KeyboardInterrupt:  # finished samples are kept
             stopped = True
     if path is not None:
-        mols = []
-        for sample in generation.in_order():
-            with suppress(EnrichedError):
-                mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+        mols = conformers_of(generation, reader)
         with exporting(path) as sdf_file:
             sdf_file.write(to_sdf(mols).encode())
         unread = len(generation.samples) - len(mols)
         failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
         cli.note(f"{path}: {len(mols)} conformers{failed}")
-    written = document(generation, skipped)
+    written = document(generation) | {"skipped": skipped}
     if io.is_json:
         io.show(written)
     else:
@@ -371,34 +280,210 @@ def generate(
     return 0
 
 
-def document(generation: Generation, skipped: Sequence[dict[str, str]]) -> dict[str, Any]:
-    from engine.models.devices import threads_of
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    kind: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
+    tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.most(10_000), metavar="N")
+    partition: str | None = cli.option(None, "for Slurm", metavar="P")
+    minutes: str | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time")
+    slurm: list[str] | None = cli.option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
+    logs: str | None = cli.option(None, "folder of the tasks' logs (default: beside the runs)", metavar="DIR")
+    wait: bool = cli.option(False, "wait until the tasks have ended")
+    engine: Literal["here", "ray"] = cli.option("here", "ray: a pool of actors")
+    count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.most(10_000))
+    address: str | None = cli.option(None, "of the Ray cluster (default: RAY_ADDRESS, or this machine)")
+    gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
 
-    counters, plan, device = generation.counters, generation.plan, generation.loaded.device
-    guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
-    samples = []
-    for sample in generation.in_order():
-        row = cli.picked(sample, OF_SAMPLE) | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
-        row["blocks"] = [asdict(block) for block in sample.blocks]
-        if sample.guarding is not None:
-            row |= {**sample.guarding.figures, "unmended": [asdict(wrong) for wrong in sample.guarding.unmended]}
-        if sample.raw_text != sample.text:
-            row["raw_text"] = sample.raw_text
-        if sample.diagnoses:
-            row["steps"] = [asdict(step) for step in sample.diagnoses]
-        samples.append(row)
-    return {
-        "model": generation.loaded.entry.name,
-        **cli.picked(plan, "lp backend seed"),
-        **cli.picked(generation, "placeholder descriptors template_s"),
-        "sampling": asdict(plan.sampling),
-        "device": str(device),
-        "threads": threads_of(device),
-        **asdict(counters),
-        **(guard if lp_record(generation.lp).is_guarded else {}),
-        "samples": samples,
-        "skipped": list(skipped),
-    }
+    @contextmanager
+    def workers(self, model: Model) -> Iterator[Any]:
+        """The cluster or the pool of actors that writes the runs, for as long as this lasts; None: this process."""
+        if self.kind and self.engine == "ray":
+            raise DriftscopeError("give either --submit or --engine ray", "Ray can start inside a Slurm job")
+        of_task = cli.picked(self, "partition slurm logs wait") | {"time": self.minutes, "array": self.tasks}
+        cli.only_with("--submit", self.kind, **of_task)
+        cli.only_with("--engine ray", self.engine == "ray", actors=self.count, address=self.address)
+        is_elsewhere = self.kind or self.engine == "ray"
+        cli.only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus is not None)
+        if self.kind:
+            from engine.runner.submit import Cluster as Submitting
+            from engine.runner.submit import check, minutes_of
+
+            more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
+            own = {"minutes": minutes_of(self.minutes), "threads": model.threads, "more": more}
+            cluster = Submitting(**cli.given(Submitting, self) | own)
+            check(cluster)
+            yield cluster
+        elif self.engine == "ray":
+            from engine.runner.ray_run import Actors, connected
+
+            with connected(Actors(**cli.given(Actors, self), threads=model.threads), model.device) as pool:
+                yield pool
+        else:
+            yield None
+
+
+@dataclass(frozen=True, slots=True)
+class Molecules:
+    smiles: list[str] | None = SMILES
+    smiles_file: str | None = cli.option(None, MOLECULES_HELP, metavar="FILE")
+    smiles_column: str | None = cli.option(None, "of a CSV or Parquet file (default: found by name)")
+    order: Literal["canonical", "written"] = cli.option("canonical", "of the atoms: written keeps the input's")
+    sample_size: int | None = cli.option(None, "the first N; alone: of the held-out ones (64)", of=cli.MANY_MOLECULES)
+    references: str | None = cli.option(None, "those of a set (see `references`); --rmsd is to its conformers")
+    per_reference: int | None = cli.option(None, "N samples per conformer of --references", of=cli.most(1_000))
+
+    def read(self, io: cli.Io, references: ReferenceSet | None) -> Sequence[Molecule]:
+        """Of ``references`` each once, or under --per-reference so many times its conformers in the set."""
+        from engine.chem.molecule_sets import load_run_set
+
+        smiles: Sequence[str] = self.smiles or []
+        if not (smiles or self.smiles_file):
+            smiles = load_run_set(self.sample_size or 64) if references is None else references.molecules()
+        how: dict[str, Any] = {"order": self.order, "limit": self.sample_size, "column": self.smiles_column}
+        molecules, _ = read_molecules(io, smiles, self.smiles_file, **how)
+        if references is None:
+            return molecules
+        asked, unknown = references.asked(molecules, self.per_reference)
+        cli.note_left_out([f"{references.name} has no conformer of {smiles}" for smiles in unknown])
+        return asked
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    label: str = cli.option("", "a name of your own")
+    keep_steps: int | None = cli.option(None, "keep the steps of the first N samples", of=cli.MANY_MOLECULES)
+    rmsd: int | None = cli.RMSD
+    judge: bool = cli.option(False, "judge the molecules while the model writes (see `judge`)")
+    strain: bool = cli.option(False, "judge them, with their strain (MMFF94)")
+    no_closing: bool = cli.option(False, "skip the check of blocks that were closed by force")
+    group: int | None = cli.option(None, "molecules saved at a time: a killed run loses these", of=cli.MANY_MOLECULES)
+    resume: str | None = cli.option(None, "resume a stopped run (see `runs --unfinished`)", metavar="RUN")
+    json_report: str | None = cli.option(None, "also write the run as a report file, plain or .gz", metavar="FILE")
+
+
+@cli.command(app, "run", rules=True)
+def run(
+    io: cli.Io,
+    molecules: Molecules,
+    of_model: Model,
+    of_plan: Plan,
+    of_run: RunOptions,
+    profiled: Profiling,
+    logged: Logging,
+    cluster: Cluster,
+    progress: cli.Progress,
+    model: list[str] | None = cli.option(None, "ALIAS or ALIAS:STEP; may be repeated", "--model", "--model-alias"),
+    lp: list[str] | None = cli.option(None, f"{LPS_HELP}; may be repeated", "--lp", "--processor-type"),
+    no_logit_processor: bool | None = cli.option(None, "--lp none"),
+) -> int:
+    """many molecules under models and LPs, stored as runs
+
+    Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
+    """
+    from engine.models.devices import set_threads
+    from engine.runner.batch import begun, resumed
+    from engine.runner.plan import RunPlan
+    from engine.runner.run import Run as Written
+    from engine.store.references import reference_set
+
+    models: Sequence[str | None] = model or [None]
+    lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
+    per_reference = molecules.references and of_plan.generations == 1
+    cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
+    report = of_run.json_report
+    cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=progress.progress)
+    is_here = not cluster.kind and cluster.engine == "here"
+    cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
+    profiled.check(io)
+    parts = 1 if of_run.resume else len(models) * len(lps)
+    cli.only_with("one run, not several", parts == 1, json_report=report, profile_output=profiled.profile_output)
+    if of_model.step and len(models) > 1:
+        raise DriftscopeError("--step with several models is ambiguous", "Give each as ALIAS:STEP")
+    if of_plan.bins and report:
+        raise DriftscopeError("the report format does not say what a bin is", "Use `export --as`")
+    to = io.opened()
+    more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
+
+    def states() -> Iterator[RunState]:
+        if of_run.resume:
+            yield resumed(to.home, workers, of_run.resume, of_model.device)
+            return
+        chosen = list(map(of_model.chosen, models))
+        plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more) for entry, choice in chosen for name in lps]
+        references = None if molecules.references is None else reference_set(to, molecules.references)
+        asked = molecules.read(io, references)
+        yield from begun(to.home, workers, asked, plans, references)
+
+    with (
+        progress.reporting(is_quiet=io.is_json) as say,
+        cluster.workers(of_model) as workers,
+        logged.recording(io, of_run.label, say) as log,
+    ):
+        if not workers:
+            set_threads(of_model.threads)
+        if cluster.kind:
+            return _submit(io, to, states(), workers, cluster)
+        entries = []
+        for number, written in enumerate(states()):
+            row, plan = written.staging.sheet["row"], written.plan.plan
+            label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
+            with profiled.recording(io, plan.backend, (label, "run --profile", written.staging.id)) as watch:
+                if isinstance(written, Written):
+                    written.watch = watch
+                    if log is not None:
+                        written.tap = log.tap(written.loaded, plan.sampling, plan.seed, written.staging.id)
+                entries.append(_write(written, partial(say, part=number, parts=parts), is_quiet=io.is_json))
+    if report:
+        from engine.store.reports.exporting import export_report
+
+        export_report(entries[0], path_of(report))
+    return show_entries(io, RUN, entries)
+
+
+def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
+    """The whole run, into the store; how far it is on the terminal and in the progress file."""
+    row, first, id_ = state.staging.sheet["row"], state.now(), state.staging.id
+    say = partial(say, **{name: row[name] for name in ("model_alias", "model_step", "lp")})
+    say(**asdict(first), now=True)
+    if not is_quiet:
+        end = f", {counted(row['threads'], 'thread')}" if row["threads"] else ""
+        model = f"{row['model_alias']}:{row['model_step']}"
+        cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
+    try:
+        for now in state.progress():
+            say(now.words(first.work), now=now.done == now.samples, **asdict(now))
+        entry = state.publish()
+    except (KeyboardInterrupt, DriftscopeError) as error:
+        what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
+        state.notes.append(f"{what}; `python -m engine run --resume {id_}` resumes the run")
+        raise
+    finally:
+        state.staging.release()
+        for text in state.notes:
+            cli.note(text)
+    say(**asdict(state.now()), now=True, state="done")
+    return entry
+
+
+def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
+    """Submits all runs; with --wait, waits until they are in the store."""
+    from engine.runner.submit import submit
+
+    logs = None if asked.logs is None else path_of(asked.logs).absolute()
+    submitted = [(state, submit(state, workers, logs)) for state in states]
+    for state, tasks in submitted:
+        if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
+            state.publish_if_whole()
+    if not asked.wait and workers.kind != "debug":
+        return io.show([
+            {"run_id": tasks.run_id, "molecules": len(state.molecules), "samples": state.now().samples,
+             "jobs": tasks.ids, "cancel": tasks.cancel, "logs": str(tasks.logs)} for state, tasks in submitted
+        ])  # fmt: skip
+    for state, tasks in submitted:
+        with cli.status(is_quiet=io.is_json) as say:
+            for written, groups in tasks.finish(state, cli.note):
+                say(f"{tasks.run_id} {written}/{groups} groups", work=written / groups, now=True)
+    return show_entries(io, RUN, [store.entry(tasks.run_id) for _, tasks in submitted])
 
 
 @cli.command(app, "prepare")

@@ -21,8 +21,7 @@ from engine.folders import keep_private
 
 MODULES = {
     "text": ("tokens", "template", "drift", "junk", "encode", "decode"),
-    "generate": ("models", "generate", "prepare"),
-    "run": ("run",),
+    "generate": ("models", "generate", "run", "prepare"),
     "entries": ("runs", "annotate", "rm", "verify", "sql", "import", "export", "references"),
     "questions": ("ask", "show", "compare", "evaluate", "judge", "cost-of-lp", "advise", "claims", "trace", "logits"),
 }
@@ -68,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return end.exit_code
     except typer.TyperException as error:
         program = context.command_path if (context := getattr(error, "ctx", None)) else PROGRAM
-        message = f"{shortened(error.format_message(), MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
+        said = error.format_message().replace("Value error, ", "")
+        message = f"{shortened(said, MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
     except DriftscopeError as error:
         message = str(error)
     except BrokenPipeError:

@@ -9,26 +9,26 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from copy import copy
 from dataclasses import replace
 from io import StringIO
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import typer
 
 from engine.cli import terminal as cli
-from engine.cli.entries import entry_row, logs_app, traces_app, without_damaged
-from engine.cli.generate import set_threads
+from engine.cli.entries import logs_app, traces_app
 from engine.comparing.measures import BY_NAME, has_samples
 from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
+from engine.records import VerdictName
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.schema import LOGIT_LOG
 from engine.store.trace_schema import TRACE
+from engine.user_files import read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -36,29 +36,17 @@ if TYPE_CHECKING:
 app = cli.new_app()
 app.add_typer(traces_app)
 app.add_typer(logs_app)
-MOST_ROWS = 40  # of a question's table on a terminal; --json and --csv have all
-WORKERS = cli.option(None, "processes (default: all cores)", of=cli.whole(256), metavar="N")
+WORKERS = cli.option(None, "processes (default: all cores)", of=cli.most(256), metavar="N")
 ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
-def write_answer(store: Store, key: str, ids: Sequence[str], given: cli.Row | None = None) -> int:
+def write_answer(store: Store, key: str, ids: Sequence[str], given: dict[str, Any] | None = None) -> int:
     """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
-    from engine.questions.question import Column
+    from engine.questions.question import answer_lines
 
-    question, answered = question_of(key), ask(store, key, ids, given)
-    cli.write(answered.answer)
-    for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
-        about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
-        rows = [
-            {title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
-             for title, value in row.items() if not about[title].is_hidden}
-            for row in answered.tables[name].to_pylist()
-        ]  # fmt: skip
-        cli.write("\n".join(["", *cli.rows_lines(rows[:MOST_ROWS])]))
-        if len(rows) > MOST_ROWS:
-            cli.write(f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv")
+    cli.write("\n".join(answer_lines(question_of(key), ask(store, key, ids, given))))
     return 0
 
 
@@ -74,8 +62,9 @@ class Asking(cli.Command):
             like = next(param for param in self.params if param.name == "store")
             for asked in question.OPTIONS:
                 param: Any = copy(like)
-                param.name, param.opts = asked.name, [f"--{asked.name.replace('_', '-')}"]
+                param.name, param.opts, param.metavar = asked.name, [f"--{asked.name.replace('_', '-')}"], "VALUE"
                 param.help, param.expose_value = asked.help or asked.label, False
+                param.callback = lambda ctx, param, value: ctx.meta.update({param.name: value})
                 self.params.append(param)
         return super().parse_args(ctx, args)
 
@@ -113,9 +102,16 @@ def ask_question(
 
 def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     """What work on a run gives, while it says how far it is."""
-    with progress.counting(what, is_quiet=io.is_json) as (seen, say):
+    with progress.reporting(is_quiet=io.is_json) as say:
+
+        def seen(done: int, all_of_them: int) -> None:
+            share, counted = done / max(all_of_them, 1), {what.split()[0]: all_of_them}
+            say(f"{done:,}/{all_of_them:,} {what}", now=done == all_of_them, work=share, done=done, **counted)
+
         found = work(*of, **how, progress=seen)
         say(now=True, run_id=found.entry.id, state="done")
+    if not getattr(found, "is_stored", True) and found.samples:
+        cli.note(f"{found.entry.id} lies in {found.entry.files.where}, which is read-only: printed, not stored")
     return found
 
 
@@ -136,7 +132,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
     store = io.opened()
     entry = store.entry(run_id)
-    row = entry_row(entry)
+    row = entry.columns()
     row |= {name: one.get("value") for name, one in figures_of(store, [entry])[entry.id].items() if name not in row}
     return io.show([row] if io.is_json else row)
 
@@ -145,8 +141,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
 def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
     """runs beside a control, with ratios to it"""
     store = io.opened()
-    found = without_damaged(store.found())
-    entries = [found.get(name, RUN) for name in (control, *tests)]
+    entries = [store.entry(name) for name in (control, *tests)]
     if not io.is_json:
         return write_answer(store, "compare_figures", [entry.id for entry in entries])
     figures, rows = figures_of(store, entries), list[dict[str, Any]]()
@@ -157,7 +152,7 @@ def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
             figure |= to_itself if entry.id == entries[0].id and figure.get("value") else {}
             row[name] = figure.get("value")
             row |= {f"{name}_{key}": figure.get(key) for key in ("low", "high", "ratio", "ratio_low", "ratio_high")}
-        rows.append(row | entry_row(entry))
+        rows.append(row | entry.columns())
     return cli.emit_json(rows)
 
 
@@ -214,10 +209,10 @@ def evaluate(
     progress: cli.Progress,
     run_id: str | None = ONE_RUN,
     references: str | None = cli.option(None, "references of the store (see `references`; default: ETKDG)"),
-    per_molecule: int | None = cli.option(None, "references by ETKDG where none are named (10)", of=cli.whole(1_000)),
+    per_molecule: int | None = cli.option(None, "references by ETKDG where none are named (10)", of=cli.most(1_000)),
     matrices: str | None = cli.option(None, "RMSD matrices in place of a run: JSON, {molecule: [[rmsd, ...] ...]}"),
     missing: Literal["skip", "zero"] = cli.option("skip", "without a sample: left out, or 0 in COV"),
-    threshold: float = cli.option(0.75, "of COV", of=cli.finite(100.0, above=0)),
+    threshold: float = cli.option(0.75, "of COV", of=cli.most(100, 0.01)),
     no_baseline: bool = cli.option(False, "leave the clustered RDKit conformers out"),
     workers: int | None = WORKERS,
 ) -> int:
@@ -233,7 +228,7 @@ def evaluate(
     rule = {"threshold_ang": threshold, "missing_rule": missing}
     cli.one_of("a run or --matrices", run_id, matrices, hint="`runs` lists the runs")
     if matrices is not None:
-        each = [metrics.figures_of(rmsd, threshold) for rmsd in read_matrices(cli.read_text(matrices)).values()]
+        each = [metrics.figures_of(rmsd, threshold) for rmsd in read_matrices(read_text(matrices)).values()]
         return io.show(rule | metrics.over_molecules(each, missing).columns())
     store = io.opened()
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
@@ -259,14 +254,6 @@ def evaluate(
     })  # fmt: skip
 
 
-OF_SAMPLE = (
-    "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
-    "strain_kcal strain_moved_ang strain_field"
-).split()
-WHOLE = ("passed", "decodes", "clean", "usable")  # not known where that of a sample is not
-RATES = (*WHOLE, "stereo_right", "geometry_right")  # not every molecule has these two
-
-
 @cli.command(app, "judge", rules=True)
 def judge(
     io: cli.Io,
@@ -279,17 +266,15 @@ def judge(
     settings: Literal["mol_fast", "mol", "group"] = cli.option("mol_fast", "PoseBusters' checks of geometry"),
     energy: bool = cli.option(False, "its energy ratio too (settings mol, group; a second each)"),
     workers: int | None = WORKERS,
-    limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.whole(86_400)),
+    limit: int | None = cli.option(None, "seconds per molecule (default 60)", of=cli.most(86_400)),
 ) -> int:
     """whether molecules are right in space: stereo, geometry, strain; of a run of your own it is stored"""
     from engine.chem.judges import LIMIT_S
-    from engine.chem.verdict import JudgeSettings, strain_per_atom
+    from engine.chem.verdict import JudgeSettings
     from engine.inspection.judging import judge_run, judge_text
 
     cli.one_of("a run or --text", run_id, text, hint="`runs` lists the runs")
     cli.only_with("--text", text is not None, smiles=smiles)
-    if energy and settings == "mol_fast":
-        raise DriftscopeError("the settings mol_fast have no energy ratio", "Give --settings mol or group")
     by = JudgeSettings(settings, energy, "gfn2-xtb" if xtb else "force-field" if strain else None)
     if text is not None:
         return io.show(judge_text(cli.given_text(text), smiles or "", by, limit_s=limit or LIMIT_S))
@@ -297,27 +282,8 @@ def judge(
     judged = worked(io, progress, "samples judged", judge_run, io.opened(), run_id, by, **how)
     for unfinished in judged.not_finished:
         cli.note(unfinished)
-    if not judged.is_stored:
-        where = judged.entry.files.where
-        cli.note(f"{judged.entry.id} lies in {where}, which is read-only: judged and printed, not stored")
-
-    def mean(values: Iterable[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return fmean(known) if known else None
-
-    rows = judged.rows
-    right = [row for row in rows if row["geometry_right"]]
-    rates = {name: mean(row[name] for row in rows) for name in RATES}  # from 0 to 1
-    rates |= {name: None for name in WHOLE if any(row[name] is None for row in rows)}
-    return io.show({
-        "run_id": judged.entry.id,
-        "stored": judged.is_stored,
-        **judged.columns,
-        **rates,
-        **{name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")},
-        "strain_kcal_per_atom": mean(map(strain_per_atom, right)),
-        "samples": [{name: row[name] for name in OF_SAMPLE} for row in rows],
-    })  # fmt: skip
+    about = {"run_id": judged.entry.id, "stored": judged.is_stored}
+    return io.show(about | judged.columns | judged.rates() | {"samples": judged.samples()})
 
 
 @cli.command(app, "cost-of-lp")
@@ -326,8 +292,8 @@ def cost_of_lp(
     progress: cli.Progress,
     run_id: str = cli.RUN_ID,
     kept: bool = cli.option(False, "only samples with kept steps; needs no model"),
-    samples: int | None = cli.option(None, "the first N (default: all)", of=cli.whole(100_000)),
-    batch_size: int = cli.option(8, "samples that are scored at once", of=cli.whole(4_096)),
+    samples: int | None = cli.option(None, "the first N (default: all)", of=cli.most(100_000)),
+    batch_size: int = cli.option(8, "samples that are scored at once", of=cli.most(4_096)),
     device: str = cli.option("auto", "auto (a GPU if there is one), cpu, cuda, mps"),
     threads: int | None = cli.THREADS,
 ) -> int:
@@ -339,6 +305,7 @@ def cost_of_lp(
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
     from engine.live.score_run import ScoredRun, score_run
+    from engine.models.devices import set_threads
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
     store = io.opened()
@@ -349,9 +316,6 @@ def cost_of_lp(
         set_threads(threads)
         how = {"most": samples or 0, "device": device, "batch_size": batch_size}
         scored = worked(io, progress, "samples scored", score_run, store, facts.run_id, **how)
-    if scored.samples and not scored.is_stored:
-        where = scored.entry.files.where
-        cli.note(f"{facts.run_id} lies in {where}, which is read-only: scored and printed, not stored")
     cost = scored.cost
     if io.is_json:  # what is not finite is null
         how = cli.picked(scored, "samples tokens seconds") | {"stored": scored.is_stored}
@@ -369,14 +333,14 @@ def advise(
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP"),
     lp: list[str] | None = cli.option(None, "a candidate; may be repeated (default: six)"),
     want: Literal["usable", "clean", "passed"] | None = cli.option(None, "what counts (usable if all are judged)"),
-    least: float = cli.option(0.9, "required share of these", of=cli.finite()),
+    least: float = cli.option(0.9, "required share of these", of=cli.most(1e9, -1e9)),
     molecules: int | None = cli.option(None, "also: time and yield for N molecules", of=cli.MANY_MOLECULES),
-    seed: int = cli.option(0, "of a probe's samples", of=cli.whole(cli.MOST_SEED, 0)),
+    seed: int = cli.option(0, "of a probe's samples", of=cli.most(cli.MOST_SEED, 0)),
     sampling: str = cli.option("", "setting: a preset (default: that of most LPs; for a probe, as `run`)"),
-    batch_size: int | None = cli.option(None, "setting", of=cli.whole(4_096)),
+    batch_size: int | None = cli.option(None, "setting", of=cli.most(4_096)),
     backend: str = cli.option("", "setting: fast or hf"),
     device: str = cli.option("", "setting: cpu, cuda or mps"),
-    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.whole(10**7, 4)),
+    probe: int | None = cli.option(None, "write N held-out molecules under each LP, and judge", of=cli.most(10**7, 4)),
     no_keep: bool = cli.option(False, "do not keep the probe's runs in the store"),
     rmsd: int | None = cli.RMSD,
     references: str | None = cli.option(None, "--rmsd is to conformers of this set of the store"),
@@ -459,16 +423,12 @@ def _probe(
     return ids
 
 
-Verdict = Literal["reproduced", "contradicted", "internally inconsistent", "not shown on these models",
-                  "not testable here"]  # fmt: skip
-
-
 @cli.command(app, "claims")
 def claims(
     io: cli.Io,
     ids: list[str] | None = cli.words(None, "CLAIM", "only these claims, in detail (default: all)"),
     report: Literal["000", "001", "002", "003", "004", "005"] | None = cli.option(None, "only this report's claims"),
-    verdict: Verdict | None = cli.option(None, "only this verdict"),
+    verdict: VerdictName | None = cli.option(None, "only this verdict"),
     save_all: bool = cli.option(False, "re-check all claims, and save the verdicts in data/claims/", "--save"),
 ) -> int:
     """the reports' claims, each checked now"""

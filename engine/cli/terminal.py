@@ -7,16 +7,15 @@ import inspect
 import io
 import itertools
 import json
-import math
 import os
 import shlex
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -24,48 +23,35 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, one_line, shown, visible
-from engine.figures.words import number, shortened
+from engine.figures.text_tables import text_lines
+from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.user_files import open_file
+from engine.runner.progress_file import Say as Say
+from engine.runner.progress_file import telling
+from engine.user_files import path_of, read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
 
-Row = Mapping[str, Any]
-
-MOST_INPUT_BYTES, MOST_TEXT_BYTES = 64 * 1024 * 1024, 1024 * 1024
-"""Of a file or standard input, and where that is one text: its tokens take 300 times as much memory."""
-MOST_CELL = 90  # characters of a text in a table; the longest run id has 83
-MOST_ROWS = 200  # of a table below a record
-MOST_SEED, MOST_COUNT = 2**63 - 1, 1_000_000_000
+MOST_TEXT_BYTES = 1024 * 1024  # its tokens take 300 times as much memory
+MOST_SEED = 2**63 - 1
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
 
 
-class Reading:
-    """Typer's conversion of words, without pydantic: its import takes 0.1 s of each start."""
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Typer's conversion, where there is one to make: pydantic, which makes it, takes 0.2 s to import."""
 
-    @staticmethod
-    def coerce(given: Any, *, param: Any, ctx: Any) -> Any:
-        kind = param.type_descriptor
-        choices = {str(choice): choice for choice in kind.choices or ()}
+    native: Callable[[], Any]
 
-        def read(text: Any) -> Any:
-            if not isinstance(text, str):  # a default
-                return text
-            try:
-                if choices and text not in choices:
-                    raise ValueError(f"invalid choice: {shown(text)} (choose from {', '.join(choices)})")
-                return choices[text] if choices else (kind.parameter_info.parser or str)(text)
-            except ValueError as error:
-                ctx.fail(f"argument {param.opts[0]}: {error}")
-
-        several = tuple if param.nargs > 1 else list
-        value = several(map(read, given)) if isinstance(given, list | tuple) else read(given)
-        if not param.expose_value:  # of a command whose options are not known beforehand
-            ctx.meta[param.name] = value
-        return value
+    def coerce(self, given: Any, *, param: Any, ctx: Any) -> Any:
+        of, words = param.type_descriptor, given if isinstance(given, list | tuple) else [given]
+        is_text = of.annotation in (str, list[str]) and of.parameter_info.parser is None
+        if is_text or not any(isinstance(word, str) for word in words):  # a default
+            return given
+        return self.native().coerce(given, param=param, ctx=ctx)
 
 
 class Words:
@@ -75,7 +61,7 @@ class Words:
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         metavars: dict[str, str] = {}
         for param in self.get_params(ctx):
-            param.get_runtime_param = Reading
+            param.get_runtime_param = partial(Late, param.get_runtime_param)
             metavars |= dict.fromkeys(param.opts if isinstance(param, TyperOption) else (), param.metavar or "")
         spread, rest = list[str](), list(args)
         while rest and rest[0] != "--":
@@ -147,39 +133,24 @@ def new_app(name: str = "", about: str = "") -> typer.Typer:
 
 
 def option(default: Any, about: str = "", *names: str, of: Any = None, metavar: str | None = None) -> Any:
-    """``of`` reads its text. Its name is the parameter's where no other is given."""
-    return typer.Option(default, *names, help=about, parser=of, metavar=metavar)
+    """``of`` reads its text, or has the limits of a number. Its name is the parameter's where no other is given."""
+    how = of if isinstance(of, dict) else {"parser": of}
+    return typer.Option(default, *names, help=about, metavar=metavar, **how)
 
 
 def words(default: Any, metavar: str, about: str = "") -> Any:
     return typer.Argument(default, metavar=metavar, help=about)
 
 
-def finite(most: float = 1e9, *, least: float = -1e9, above: float = -math.inf, of: Any = float) -> Any:
-    """The type of an option that takes a number from ``least``, or above another, to ``most``; NaN is none."""
-    form = "," if of is int else ",.15g"
-    lower = f"from {least:{form}}" if above < least else f"above {above:{form}}"
-
-    def parse(text: str) -> Any:
-        with contextlib.suppress(ValueError):
-            if text.isascii() and least <= (value := of(text)) <= most and value > above:
-                return value
-        noun = "a whole number" if of is int else "a number"
-        raise ValueError(f"{shown(text)} is not {noun} {lower} to {most:{form}}")
-
-    return parse
+def most(most: float, least: float = 1) -> dict[str, float]:
+    return {"min": least, "max": most}
 
 
-def whole(most: int, least: int = 1) -> Any:
-    return finite(most, least=least, of=int)
-
-
-MANY_MOLECULES = whole(10_000_000)
+MANY_MOLECULES = most(10_000_000)
 JSON = option(False, "one JSON document on standard output", "--json")
-YES = option(False, "do not ask", "--yes")
 STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
-THREADS = option(None, "default: all cores that are idle now", of=whole(4_096), metavar="N")
-RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=whole(1_000), metavar="[K=10]")
+THREADS = option(None, "default: all cores that are idle now", of=most(4_096), metavar="N")
+RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=most(1_000), metavar="[K=10]")
 RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
 
 
@@ -237,23 +208,6 @@ def one_of(what: str, *options: object, hint: str) -> None:
 # --- input ------------------------------------------------------------------------------------------------------------
 
 
-def read_text(path: str, most: int = MOST_INPUT_BYTES) -> str:
-    """A UTF-8 text file, or standard input for ``-``."""
-    if path == "-":
-        if sys.stdin is None:
-            raise DriftscopeError("there is no standard input", "Give the text itself, or a file")
-        raw = sys.stdin.buffer.read(most + 1)
-    else:
-        with open_file(path_of(path)) as file:
-            raw = file.read(most + 1)
-    if len(raw) > most:
-        raise DriftscopeError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DriftscopeError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
-
-
 def given_text(text: str | None, file: str | None = None) -> str:
     """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
     from engine.text.tokenizers import check_text
@@ -266,13 +220,6 @@ def given_text(text: str | None, file: str | None = None) -> str:
         typed = os.fsencode(typed).decode("utf-8")
     check_text(typed)
     return typed
-
-
-def path_of(text: str) -> Path:
-    """A path from the command line, if the system can have it."""
-    if not text or "\0" in text:
-        raise DriftscopeError(f"{shown(text)} is not a path", "Give the name of a file")
-    return Path(text)
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -292,141 +239,38 @@ def write(text: str) -> None:
 
 def note(text: str) -> None:
     """One line for people, on standard error."""
-    sys.stderr.write(one_line(text) + "\n")
+    sys.stderr.write(("\r\033[K" if sys.stderr.isatty() else "") + one_line(text) + "\n")  # over a line of progress
 
 
-def text_lines(document: Any, columns: str = "") -> Iterator[str]:
-    """A JSON document for people: of an object its values, a line each, then its lists of rows as tables; of a list
-    of rows a table of these ``columns`` (default: all with a value). ``passes%samples`` is a column of shares."""
-    if isinstance(document, list):
-        yield from rows_lines(document, columns)
-        return
-    lines, tables, rest = dict[str, str](), dict[str, list[Row]](), list(document.items())
-    while rest:
-        name, value = rest.pop(0)
-        if isinstance(value, Mapping):  # histogram {"-1": 2} -> histogram -1
-            rest = [*((f"{name} {key}", part) for key, part in value.items()), *rest]
-        elif isinstance(value, list) and value and isinstance(value[0], dict):
-            tables[name] = value
-        elif text := cell(value, 10_000):
-            lines[name] = text
-    width = max(map(len, [*lines, *tables]), default=0) + 2
-    yield from (f"{name:<{width}}{text}" for name, text in lines.items())
-    for name, rows in tables.items():
-        yield from ("", name, *rows_lines(rows[:MOST_ROWS], columns))
-        if len(rows) > MOST_ROWS:
-            yield f"... and {len(rows) - MOST_ROWS:,} rows more: --json has them"
-
-
-def rows_lines(rows: Sequence[Row], columns: str = "") -> Iterator[str]:
-    """Without columns that have no value. The last one is never shortened, nor the name of a file."""
-    table: dict[str, list[str]] = {}
-    for name in columns.split() or dict.fromkeys(name for row in rows for name in row):
-        part, _, whole = name.partition("%")
-        texts = [cell(row.get(part), 10_000) for row in rows]
-        if whole:  # 1 of 4 -> 25.0%
-            has_share = [bool(text and row[whole]) for row, text in zip(rows, texts, strict=True)]
-            texts = [f"{row[part] / row[whole]:.1%}" if has else "" for row, has in zip(rows, has_share, strict=True)]
-        if any(texts):
-            table[part] = texts
-    for name in list(table)[:-1]:
-        if name != "file":
-            table[name] = [shortened(text, MOST_CELL) for text in table[name]]
-    return table_lines(list(table), lambda: zip(*table.values(), strict=True))
-
-
-def table_lines(columns: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]) -> Iterator[str]:
-    """Aligned columns of rows which are made twice and never held: once for the widths, once to write them."""
-    widths = [len(title) for title in columns]
-    for row in rows():
-        widths = [max(width, len(text)) for width, text in zip(widths, row, strict=True)]
-    for row in itertools.chain([columns], rows()):
-        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-
-
-def cell(value: object, most: int = MOST_CELL) -> str:
-    """1234 -> ``1,234``, 0.12345 -> ``0.123``, a list -> its values. Text is untrusted: short,
-    and quoted where it has what cannot be seen."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return number(value).replace("−", "-")
-    if isinstance(value, Mapping):  # by what names it
-        return cell(next(iter(value.values()), None))
-    if isinstance(value, list | tuple):
-        return ", ".join(map(cell, value)) if len(value) <= 8 else f"{len(value):,} values"
-    text = str(value)
-    return shortened(text, most) if one_line(text) == text else shown(text, most)
+def note_left_out(what: Sequence[str], of: int = 0, rest: str = "") -> None:
+    """The first of it, on standard error; ``of`` how many, where they are not all given."""
+    for one in what[:10]:
+        note(f"left out: {one}")
+    if (more := max(of, len(what)) - 10) > 0:
+        note(f"left out: {more:,} more{rest}")
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
 
 
-class StatusLine(contextlib.AbstractContextManager["StatusLine"]):
-    """One line of progress on standard error, redrawn in place. It shows only where that is a terminal."""
-
-    def __init__(self, *, is_quiet: bool = False) -> None:
-        self.is_shown = sys.stderr.isatty() and not is_quiet
-        self._drawn_s = 0.0
-
-    def draw(self, text: str, done: float | None = None, *, now: bool = False) -> None:
-        """At most five times a second, unless ``now``; ``done`` is from 0 to 1."""
-        if self.is_shown and (now or time.monotonic() - self._drawn_s >= 0.2):
-            self._drawn_s = time.monotonic()
-            share = "" if done is None else f"{min(max(done, 0.0), 1.0):.0%} "
-            print(f"\r{share}{text}\033[K", end="", file=sys.stderr, flush=True)
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-Say = Callable[..., None]
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """For programs that start a command. Each line of the file is one JSON object about one *part* of the work, a run
-    or a report file: its number from 0 of how many, how far it is, and in the end its ``state`` (``done``, ``there``
-    before, ``failed``)."""
+    """For programs that start a command."""
 
     progress: str | None = option(None, "append progress to FILE: two JSON lines a second", metavar="FILE")
     until_eof: bool = option(False, "stop, as with Ctrl-C, when standard input ends")
 
-    @contextlib.contextmanager
-    def reporting(self) -> Iterator[Say]:
-        """A function that writes its keywords as a line of progress; ``now=True`` is never left out."""
+    def reporting(self, *, is_quiet: bool = False) -> contextlib.AbstractContextManager[Say]:
         if self.until_eof:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
-            threading.Thread(target=_stop_at_eof, daemon=True).start()
-        if not self.progress:
-            yield lambda **_: None
-            return
-        written_s = 0.0
-        with path_of(self.progress).open("a", encoding="utf-8", buffering=1) as file:
+            threading.Thread(target=stop_at_end_of_input, daemon=True).start()
+        path = None if self.progress is None else path_of(self.progress)
+        return telling(path, is_shown=sys.stderr.isatty() and not is_quiet)
 
-            def say(*, now: bool = False, **values: Any) -> None:
-                nonlocal written_s
-                if now or time.monotonic() - written_s >= 0.5:
-                    written_s = time.monotonic()
-                    with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
-                        file.write(json.dumps(values, allow_nan=False) + "\n")
 
-            yield say
-
-    @contextlib.contextmanager
-    def counting(self, what: str, *, is_quiet: bool) -> Iterator[tuple[Callable[[int, int], None], Say]]:
-        """What to call with how many are done of how many, as "molecules evaluated"; and ``say``."""
-        with self.reporting() as say, StatusLine(is_quiet=is_quiet) as line:
-
-            def progress(done: int, all_of_them: int) -> None:
-                say(done=done, **{what.split()[0]: all_of_them}, work=done / max(all_of_them, 1))
-                words = f"{done:,}/{all_of_them:,} {what}"
-                line.draw(words, done / max(all_of_them, 1), now=done == all_of_them)
-
-            yield progress, say
+def status(*, is_quiet: bool) -> contextlib.AbstractContextManager[Say]:
+    """A terminal's line of progress alone."""
+    return telling(None, is_shown=sys.stderr.isatty() and not is_quiet)
 
 
 def typed_command(default: str) -> str:
@@ -436,13 +280,3 @@ def typed_command(default: str) -> str:
     watched = [before == "--progress" or word.startswith(("--progress", "--until-eof"))
                for before, word in zip(["", *words], words, strict=False)]  # fmt: skip
     return shlex.join(["python", "-m", "engine", *itertools.compress(words, [not part for part in watched])])
-
-
-def _stop_at_eof() -> None:
-    if sys.stdin is not None:
-        with contextlib.suppress(OSError, ValueError):
-            while os.read(sys.stdin.fileno(), 1 << 16):
-                pass
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(20.0)  # longer than a step of any model
-    os._exit(130)

@@ -7,18 +7,19 @@ from typing import Any, Literal
 
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
-from engine.errors import DriftscopeError, EnrichedError, shown, unquoted
+from engine.errors import DriftscopeError
 from engine.folders import exporting
 from engine.lp_records import lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
+from engine.user_files import path_of
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
 PLACEHOLDER = cli.option("0.0000,0.0000,0.0000", metavar="P")
 DECIMALS = cli.option(4, "1 drops trailing zeros, 0 a trailing point too")
 BINS_HELP = "binned numbers: bins of WIDTH angstrom from -RANGE to RANGE, such as 0.042 21"
-BINS = cli.option(None, BINS_HELP, of=cli.finite(), metavar="WIDTH RANGE")
+BINS = cli.option(None, BINS_HELP, metavar="WIDTH RANGE")
 READER = cli.option("strict", READER_HELP)
 
 
@@ -58,16 +59,16 @@ def template(
     """a molecule's template and its roles"""
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
+    from engine.text.annotate import annotate_template
     from engine.text.template import build_template
     from engine.text.tokenizers import load_tokenizer
 
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
-    columns = zip(*(part.tolist() for part in (made.ids, made.starts, made.ends, made.block_of)), strict=True)
-    names, rows = ("position", "id", "piece", "start", "end", "role", "block"), list[dict[str, Any]]()
-    for place, (id_, start, end, block) in enumerate(columns):
-        values = place, id_, by.piece(id_), start, end, made.role(place), None if block < 0 else block
-        rows.append(dict(zip(names, values, strict=True)))
+    rows = [
+        {"position": place, **cli.picked(one.token, "id piece start end"), **cli.picked(one, "role block")}
+        for place, one in enumerate(annotate_template(made, by).tokens)
+    ]
     counts = cli.picked(made, "tokens free copy boundary")
     return out.show({"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer, **counts, "rows": rows})
 
@@ -78,37 +79,35 @@ def drift(
     tokenizer: str = TOKENIZER,
     placeholder: str = PLACEHOLDER,
     smiles: list[str] | None = cli.option(None, "reference conformers of these molecules", metavar="SMILES..."),
-    first: int | None = cli.option(
-        None, "the first N of data/molecules.tsv", "--set", of=cli.whole(2_000), metavar="N"
-    ),
+    first: int | None = cli.option(None, "the first N of data/molecules.tsv", "--set", of=cli.most(2_000), metavar="N"),
     file: str | None = cli.option(None, "enriched text, one molecule per line (- is standard input), or an SDF file"),
-    conformers: int | None = cli.option(None, "conformers per molecule (default 1)", of=cli.whole(1_000)),
-    seed: int | None = cli.option(None, "seed of the embedding (default 0)", of=cli.whole(2**31 - 1, 0)),
+    conformers: int | None = cli.option(None, "conformers per molecule (default 1)", of=cli.most(1_000)),
+    seed: int | None = cli.option(None, "seed of the embedding (default 0)", of=cli.most(2**31 - 1, 0)),
     least_decimals: Literal[0, 1, 2, 3, 4] = DECIMALS,
     bins: tuple[float, float] | None = BINS,
     fit: bool = cli.option(False, "also fit a placeholder to these coordinates"),
-    junk_weight: float | None = cli.option(None, "cost of a surplus token (default 1)", of=cli.finite(1e6, least=0)),
-    cut_weight: float | None = cli.option(None, "cost of a missing token (default 1)", of=cli.finite(1e6, least=0)),
+    junk_weight: float | None = cli.option(None, "cost of a surplus token (default 1)", of=cli.most(1e6, 0)),
+    cut_weight: float | None = cli.option(None, "cost of a missing token (default 1)", of=cli.most(1e6, 0)),
 ) -> int:
     """drift of known coordinates, both signs"""
     from engine.chem.molecule_sets import load_molecule_set
     from engine.chem.smiles import parse_smiles
     from engine.text.drift import drift_summary
     from engine.text.placeholder import fit_placeholder
-    from engine.text.reference import reference_texts
+    from engine.text.reference import reference_texts, texts_of_file
     from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
     cli.only_with("--smiles and --set", file is None, conformers=conformers, seed=seed)
     cli.only_with("--fit", fit, junk_weight=junk_weight, cut_weight=cut_weight)
     form, by = form_of(bins, least_decimals), load_tokenizer(tokenizer)
-    texts = [] if file is None else _file_texts(file, form)
+    texts = [] if file is None else texts_of_file(file, form)
     if file is None:
         given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
         molecules = [parse_smiles(one) for one in given]  # all of them, before the first is embedded
-        with cli.StatusLine() as line:
+        with cli.status(is_quiet=out.is_json) as say:
             for number, molecule in enumerate(molecules):
-                line.draw(f"embedding {number}/{len(molecules)}")
+                say(f"embedding {number}/{len(molecules)}")
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
     found = drift_summary(texts, by, placeholder)
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
@@ -118,28 +117,6 @@ def drift(
         fitted = fit_placeholder(texts, by, **{name: weight for name, weight in weights.items() if weight is not None})
         document["fitted"] = cli.picked(fitted, "placeholder free cost junk_weight cut_weight costs")
     return out.show(document)
-
-
-def _file_texts(path: str, form: NumberFormat) -> list[str]:
-    from engine.chem.enriched import as_decimals, decode, encode
-    from engine.chem.structure_files import read_molecules
-    from engine.text.check import answer_of
-
-    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
-        return [encode(mol, form).text for mol in read_molecules(cli.path_of(path))]
-    texts: list[str] = []
-    for number, line in enumerate(cli.read_text(path).split("\n"), start=1):
-        if not line.strip():
-            continue
-        texts.append(answer_of(line))
-        try:
-            decode(as_decimals(texts[-1], form))
-        except EnrichedError as error:
-            why = str(error) if path == "-" else unquoted(error)  # perhaps another kind of file
-            raise DriftscopeError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
-    if not texts:
-        raise DriftscopeError(f"{shown(path)} has no enriched text", "Write one molecule per line")
-    return texts
 
 
 @cli.command(app, "junk")
@@ -157,17 +134,14 @@ def junk(
     document: dict[str, Any] = {"format": other or "enriched", "blocks": len(blocks)}
     if other is not None:  # its blocks are listed and not judged
         document |= dict.fromkeys(("bad_blocks", "letters", "nonnumeric")) | {"kinds": {}}
-        rows: list[Any] = [(block.content, (), "") for block in blocks]
+        rows: list[Any] = [{"text": block.content, "kinds": [], "junk_text": ""} for block in blocks]
     else:
         form = READ_FORMAT if bins is None else form_of(bins)
         readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
         count = count_junk(readings)
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
-        rows = [(reading.content, reading.kinds, reading.junk_text) for reading in readings]
-    document["rows"] = [
-        {"block": index, "text": content, "kinds": list(kinds), "junk_text": junk_text}
-        for index, (content, kinds, junk_text) in enumerate(rows)
-    ]
+        rows = [{"text": one.content, "kinds": list(one.kinds), "junk_text": one.junk_text} for one in readings]
+    document["rows"] = [{"block": index, **row} for index, row in enumerate(rows)]
     if not out.is_json and (other or not blocks):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
         cli.note(f"{reason}: nothing of this text could be judged")
@@ -186,7 +160,7 @@ def encode_file(
     from engine.chem.structure_files import read_molecules
 
     form = form_of(bins, least_decimals)
-    encoded = [encode(mol, form) for mol in read_molecules(cli.path_of(file))]
+    encoded = [encode(mol, form) for mol in read_molecules(path_of(file))]
     if not out.is_json:
         cli.write("\n".join(record.text for record in encoded))
         return 0
@@ -213,15 +187,12 @@ def decode_text(
     mol = decoded.mol
     for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, to_xyz(mol) if xyz else "")):
         if path:
-            with exporting(cli.path_of(path)) as file:
+            with exporting(path_of(path)) as file:
                 file.write(content.encode())
-    stereo = judge_stereo(mol, mol)
-    document: dict[str, Any] = {"smiles": decoded.smiles}
-    if out.is_json:
-        document["coordinates"] = decoded.coordinates
-        document["stereo"] = {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]}
-    else:
-        document["stereo"] = stereo.words().removeprefix("stereo: ")
-        atoms = zip(mol.GetAtoms(), decoded.numbers, strict=True)
-        document["atoms"] = [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms]
-    return out.show(document)
+    stereo, atoms = judge_stereo(mol, mol), zip(mol.GetAtoms(), decoded.numbers, strict=True)
+    return out.show({
+        "smiles": decoded.smiles,
+        "stereo": {"right": stereo.right, "sites": [asdict(site) for site in stereo.sites]},
+        "atoms": [dict(zip(("atom", *"xyz"), (atom.GetSymbol(), *xyz), strict=True)) for atom, xyz in atoms],
+        **({"coordinates": decoded.coordinates} if out.is_json else {}),
+    })  # fmt: skip

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
-from engine.chem.enriched import described
+from rdkit import Chem
+
+from engine.chem.enriched import as_decimals, described
 from engine.chem.guard import MoleculeGuard
 from engine.decode.closing import close_ids
 from engine.decode.guarding import AnswerGuard
@@ -22,13 +26,15 @@ from engine.decode.requests import default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Back, Counters, DecodeOptions, Diagnosis, Event, Request, Step, StepObserver, Stop, Tap
-from engine.errors import ConstraintError, ModelError, UnsupportedMoleculeError
+from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp_records import lp_record, split_cleanup
+from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
-from engine.records import Molecule
+from engine.records import CHECK_COLUMNS, Molecule, ReaderName
 from engine.text.blocks import CloseMass
 from engine.text.placeholder import fit_placeholder
+from engine.text.readers import decode_with
 from engine.text.reference import reference_texts
 
 if TYPE_CHECKING:
@@ -237,3 +243,56 @@ def make_backend(
     if name == "hf":
         return HfBackend(loaded.model, constraint, end, vocab_size)
     return FastBackend(loaded.model, constraint, end, vocab_size, compile=compile)
+
+
+def names_of(generation: Generation) -> Callable[[int], str]:
+    """Of samples, by their ids: SMILES, so that logs of two engines meet by them."""
+    counts = Counter(molecule.smiles for molecule in generation.molecules)
+
+    def name_of(sample_id: int) -> str:
+        smiles = generation.molecule_of(sample_id).smiles
+        is_alone = counts[smiles] * generation.plan.generations == 1
+        return smiles if is_alone else f"{smiles} sample {sample_id}"
+
+    return name_of
+
+
+def conformers_of(generation: Generation, reader: ReaderName) -> list[Chem.Mol]:
+    """Those that can be read."""
+    mols = []
+    for sample in generation.in_order():
+        with suppress(EnrichedError):
+            mols.append(decode_with(reader, as_decimals(sample.text, generation.form)).mol)
+    return mols
+
+
+OF_SAMPLE = "sample_id generation smiles text token_ids forced stop_reason tokens forced_tokens".split()
+
+
+def document(generation: Generation) -> dict[str, Any]:
+    """All that was written, and how, in JSON's types."""
+    counters, plan, device = generation.counters, generation.plan, generation.loaded.device
+    samples = []
+    for sample in generation.in_order():
+        row = {name: getattr(sample, name) for name in OF_SAMPLE}
+        row |= {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
+        row["blocks"] = [asdict(block) for block in sample.blocks]
+        if sample.guarding is not None:
+            row |= {**sample.guarding.figures, "unmended": [asdict(wrong) for wrong in sample.guarding.unmended]}
+        if sample.raw_text != sample.text:
+            row["raw_text"] = sample.raw_text
+        if sample.diagnoses:
+            row["steps"] = [asdict(step) for step in sample.diagnoses]
+        samples.append(row)
+    guard = {"tokens_thrown": counters.thrown_tokens, "blocks_redrawn": sum(counters.redrawn.values())}
+    return {
+        "model": generation.loaded.entry.name,
+        **{name: getattr(plan, name) for name in ("lp", "backend", "seed")},
+        **{name: getattr(generation, name) for name in ("placeholder", "descriptors", "template_s")},
+        "sampling": asdict(plan.sampling),
+        "device": str(device),
+        "threads": threads_of(device),
+        **asdict(counters),
+        **(guard if lp_record(generation.lp).is_guarded else {}),
+        "samples": samples,
+    }

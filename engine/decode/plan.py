@@ -9,7 +9,7 @@ from engine.decode.presets import Sampling, preset
 from engine.decode.steps import DecodeOptions
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp_records import GuardSettings, lp_record, split_cleanup
-from engine.records import Descriptors, NumberFormat
+from engine.records import BinFormat, Descriptors, NumberFormat
 
 BackendName = Literal["fast", "hf"]
 BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
@@ -52,7 +52,9 @@ class Plan:
             )
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
-        lp_record(split_cleanup(self.lp)[0])
+        record = lp_record(split_cleanup(self.lp)[0])
+        if isinstance(self.form, BinFormat) and (record.is_guarded or record.name == "truncating"):
+            raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
 
     def descriptors_of(self, model: Descriptors) -> Descriptors:
         """How the text's descriptors are written; ``model`` is how the model learnt them."""

@@ -26,7 +26,7 @@ from engine.decode.presets import Sampling
 from engine.decode.steps import Counters, Diagnosis
 from engine.errors import ConstraintError, ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
-from engine.lp.driver import LOST, State, Tables
+from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
 from engine.text.blocks import CloseMass
 
@@ -126,15 +126,6 @@ def _closes(sample: Stored, cells: Sequence[int]) -> dict[int, int]:
         for place, (cell, id_) in enumerate(zip(cells, sample.answer, strict=False))
         if cell in closing and forced[cell] == id_
     }
-
-
-def admitted(constraint: HasAutomaton, stored: Sequence[Stored], end_id: int) -> list[bool]:
-    """Whether each answer is one that its program admits, to the end token. Ids are judged, never text."""
-    found = []
-    for sample in stored:
-        *_, last = walk(Tables.of(constraint.automaton, [sample.program]), _padded([sample.answer]))
-        found.append(sample.answer[-1:] == (end_id,) and int(last.cell) != LOST)
-    return found
 
 
 # --- states along a text ------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
@@ -14,15 +14,12 @@ from engine.figures.words import percent
 from engine.lp.constraint import build_constraint
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
 from engine.models.layout import VOCAB_ROWS
-from engine.records import FIXED4, SHORTEST4
+from engine.records import FIXED4, SHORTEST4, VerdictName
 from engine.text.check import answer_of
 from engine.text.drift import DriftSummary, drift_summary
 from engine.text.reference import reference_texts
 from engine.text.tokenizers import load_tokenizer
 
-VerdictName = Literal[
-    "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"
-]
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 DEMO = "origin = 'measured' AND label = 'ships with the project'"
 """What ``{demo}`` in a claim's SQL stands for: the measured runs that ship."""

@@ -18,9 +18,10 @@ import msgspec
 import pyarrow as pa
 
 from engine.errors import FileFormatError, shown
-from engine.evidence.checks import CHECKS, Rows, VerdictName
+from engine.evidence.checks import CHECKS, Rows
 from engine.evidence.claims import FOLDER, Claim, load_claims
 from engine.evidence.lost_third import figures, load_usable
+from engine.records import VerdictName
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.provenance import git_commit

@@ -6,16 +6,17 @@ stored, that is made up for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from engine.chem.enriched import prompt_smiles
 from engine.chem.geometry import judged_with
 from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings
+from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError
 from engine.inspection.misread import misread_of
 from engine.records import Molecule, MoleculeVerdict
@@ -28,6 +29,12 @@ from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
 
 Row = dict[str, Any]
+OF_SAMPLE = (
+    "sample_id generation smiles heavy_atoms passed decodes clean stereo_right geometry_right usable failed "
+    "strain_kcal strain_moved_ang strain_field"
+).split()
+RATES, WHOLE = ("passed", "decodes", "clean", "usable", "stereo_right", "geometry_right"), 4
+"""The first four are not known where that of a sample is not; not every molecule has the others."""
 ON_REQUEST = ("strain_kcal", "strain_moved_ang", "strain_field")
 """Stay null, or as they were, where strain is not asked for."""
 
@@ -41,6 +48,22 @@ class JudgedRun:
     columns: dict[str, Any]  # of ``runs``
     is_stored: bool
     not_finished: tuple[str, ...]  # samples that a library could not judge, each in words
+
+    def samples(self) -> list[Row]:
+        return [{name: row[name] for name in OF_SAMPLE} for row in self.rows]
+
+    def rates(self) -> dict[str, float | None]:
+        """Shares of the samples, from 0 to 1, and means of the strain where the geometry is right."""
+
+        def mean(values: Iterable[float | None]) -> float | None:
+            known = [value for value in values if value is not None]
+            return fmean(known) if known else None
+
+        rates = {name: mean(row[name] for row in self.rows) for name in RATES}
+        rates |= {name: None for name in RATES[:WHOLE] if any(row[name] is None for row in self.rows)}
+        right = [row for row in self.rows if row["geometry_right"]]
+        rates |= {name: mean(row[name] for row in right) for name in ("strain_kcal", "strain_moved_ang")}
+        return rates | {"strain_kcal_per_atom": mean(map(strain_per_atom, right))}
 
 
 def judge_run(

@@ -99,9 +99,12 @@ class LogFile:
         self._file.write(line)
         self.entries += 1
 
-    @property
-    def is_sound(self) -> bool:
-        return self.differing <= max(1, MOST_DIFFERING * max(self.checked, LEAST_CHECKED))
+    def sentence(self) -> str:
+        """What was logged; an error where tokens were drawn from other logits than those."""
+        match = f"{self.checked - self.differing:,} of {self.checked:,} tokens match a draw from it"
+        if self.differing > max(1, MOST_DIFFERING * max(self.checked, LEAST_CHECKED)):
+            raise RunError(f"the log is not what was sampled from: {match}", "Report this")
+        return f"logits of {self.entries:,} tokens; {match}"
 
     def __enter__(self) -> Self:
         return self

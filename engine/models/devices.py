@@ -54,6 +54,13 @@ def idle_cores() -> int:
     return max(1, round(sum(shares))) if shares else usable_cores()
 
 
+def set_threads(threads: int | None) -> None:
+    """None: as many as there are idle cores."""
+    import torch
+
+    torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
+
+
 MOMENT_S = 0.2
 """Twenty ticks of a core's clock."""
 CORE_TICKS = re.compile(r"^cpu(\d+) (.+)$", re.MULTILINE)

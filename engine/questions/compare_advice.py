@@ -392,7 +392,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     spreads = [row["clock_spread"] for row in rows if row["clock_spread"]]
     unknown = [
         f"{listed(missing)}: not measured." if missing else "",
-        f"Usable answers: not all are judged, `python -m engine judge {unjudged[0]}`." if unjudged else "",
+        f"Usable answers: not all are judged, python -m engine judge {unjudged[0]} does it." if unjudged else "",
         f"Other settings: all of this is for {setting_words(setting)}. The gain depends on batch, device and size.",
         f"Other load on the machine: the same work took up to {max(spreads):.2f} times as long in another run."
         if spreads else "Other load on the machine: each LP has one wall time; intervals are over molecules alone.",

@@ -79,7 +79,7 @@ def answer(tables: Tables, options: Options) -> str:
     rows = tables["main"].to_pylist()
     failed = [row for row in rows if row["reason"] == FAILED]
     if damaged := tables["damaged"]["name"].to_pylist():
-        return f"The samples of {listed(damaged)} are damaged; `verify` says how. Clear them from the selection."
+        return f"The samples of {listed(damaged)} are damaged (python -m engine verify). Clear them from the selection."
     if not failed:
         return "None of these runs has samples: reports state how many failed, not why."
     samples, count = sum(row["of"] for row in failed), sum(row["samples"] for row in failed)

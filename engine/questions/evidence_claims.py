@@ -21,8 +21,6 @@ from engine.store.entries import Entry
 from engine.store.store import Store
 
 SIGNS = dict(zip(VERDICTS, "✓✗≠∼?", strict=True))
-
-
 TITLE = "Which claims of the reports hold?"
 OF = Of("run", least=0, most=0)
 OPTIONS = (

@@ -83,5 +83,5 @@ def answer(tables: Tables, options: Options) -> str:
         where = f", at {worst['positions']}" if worst["positions"] else ""
         lines.append(f"Most by {options['rule']}: {worst['name']}, {percent(worst['share'])} of its "
                      f"{counted(worst['entries'], 'entry', 'entries')} ({ends}){where}.")  # fmt: skip
-    notes = [f"Left out, values cannot be read: {', '.join(left_out)}. Run `verify` for details."] if left_out else []
+    notes = [f"Left out, values not readable: {', '.join(left_out)}; see python -m engine verify."] if left_out else []
     return answer_text(lines, notes)

@@ -34,6 +34,8 @@ COLUMNS = {
     "state": Column("passes"),
     "passes": Column("number"),
     "mean_us": Column("mean time", "µs"),
+    "example": Column("such as pass", help="The one nearest to the median of its kind, counted from 0"),
+    "wrote": Column("which wrote", help="A token for each row of its batch; the first pass the forced ones too"),
 }
 CHARTS = (
     Chart("bars", "ms", "name", colour="phase", hover=("name", "phase", "ms", "share", "passes")),
@@ -42,7 +44,8 @@ CHARTS = (
 TABLES = ("states",)
 WRITTEN = """
 SELECT step, CASE WHEN bool_or(mark = 'junk') THEN 'junk' WHEN bool_or(mark = 'cut') THEN 'cut'
-                  WHEN bool_or(mark IS NULL) THEN 'unknown' ELSE 'normal' END AS state
+                  WHEN bool_or(mark IS NULL) THEN 'unknown' ELSE 'normal' END AS state,
+       string_agg(piece, ' ' ORDER BY sample_id, pos) AS wrote
 FROM trace_steps GROUP BY step
 """
 LEAST_AFTER = 0.001  # of a trace: most end with their last pass
@@ -61,8 +64,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             why = "it has no marks of passes: it was not captured here, or by a backend without separate passes"
             around.append({"name": name, "why": why})
             continue
-        written = {row["step"]: row["state"] for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
-        state = np.array([written.get(step, "unknown") for step in range(count)])
+        written = {row["step"]: row for row in store.table(WRITTEN, of=[entry.id]).to_pylist()}
+        state = np.array([written[step]["state"] if step in written else "unknown" for step in range(count)])
 
         def means(chosen: Any, us: Any = passes.us[:count]) -> dict[str, float]:
             return {phase: mean for phase, mean in zip(PHASES, us[chosen].mean(axis=0).tolist(), strict=True) if mean}
@@ -81,9 +84,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                   "passes": count} for phase, us in whole.items()]  # fmt: skip
         for key, words in STATES.items():
             if (state == key).any():
-                some = means(state == key)
-                row = {"name": name, "state": words, "passes": int((state == key).sum())}
-                states.append(row | {"of": count, "mean_us": sum(some.values())})
+                some, chosen = means(state == key), np.flatnonzero(state == key)
+                us = passes.us[chosen].sum(axis=1)
+                example = int(chosen[abs(us - np.median(us)).argmin()])
+                row = {"name": name, "state": words, "passes": len(chosen), "of": count, "mean_us": sum(some.values())}
+                states.append(row | {"example": example, "wrote": written[example]["wrote"]})
                 by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in some.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
     columns = ["name", "why", "in_passes", "before", "between", "after", "templates"]

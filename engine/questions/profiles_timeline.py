@@ -31,16 +31,11 @@ def sides(store: Store, entries: Sequence[Entry]) -> list[str]:
 
 OPTIONS = (
     Option("tl_side", None, "Work of", sides),
-    Option(
-        "tl_align",
-        None,
-        "0 ms is",
-        [START, WORK_FIRST],
-        help="Its first event, or the first bin in which this side works",
-    ),
+    Option("tl_align", None, "0 ms is", [START, WORK_FIRST],
+           help="Its first event, or the first bin in which this side works"),
     Option("tl_from", 0.0, "From", unit="ms", bounds=(0.0, 1e9)),
     Option("tl_to", 0.0, "To", unit="ms", bounds=(0.0, 1e9), help="0: the end"),
-)
+)  # fmt: skip
 COLUMNS = {
     "name": Column("trace"),
     "start_ms": Column("time", "ms"),

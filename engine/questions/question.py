@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
 from engine.errors import DriftscopeError
+from engine.figures.text_tables import rows_lines
 from engine.store.entries import Entry
 from engine.store.store import Store
 
 Options = Mapping[str, Any]
 Tables = dict[str, pa.Table]
 Kind = Literal["run", "trace", "log", "sample", "model", "text"]
+MOST_ROWS = 40  # of a table as plain text
 
 
 class NeedsWork(DriftscopeError):  # noqa: N818 - the design names it so
@@ -124,10 +126,26 @@ class Answered:
 
 def answer_text(lines: Iterable[str], notes: Iterable[str] = ()) -> str:
     """The answer, a line each run where there are several; after an empty line, what it leaves out."""
-    return "\n\n".join(part for part in ("\n".join(lines), "\n".join(notes)) if part)
+    return "\n\n".join(part for part in ("\n".join(filter(None, part)) for part in (lines, notes)) if part)
 
 
 def rows_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> pa.Table:
     """Rows as a table, all columns that some row has; ``columns`` come first, and are there without rows."""
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
     return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
+
+
+def answer_lines(question: Question, answered: Answered) -> Iterator[str]:
+    """As plain text: the answer, and the tables that a card shows."""
+    yield answered.answer
+    for name in [name for name in question.TABLES if answered.tables[name].num_rows] or ["main"]:
+        about = {title: question.COLUMNS.get(title, Column()) for title in answered.tables[name].column_names}
+        rows = [
+            {title: f"{value:.1%}" if about[title].unit == "%" and value is not None else value
+             for title, value in row.items() if not about[title].is_hidden}
+            for row in answered.tables[name].to_pylist()
+        ]  # fmt: skip
+        yield from ("", *rows_lines(rows[:MOST_ROWS]))
+        if len(rows) > MOST_ROWS:
+            key = question.__name__.rpartition(".")[2]
+            yield f"... and {len(rows) - MOST_ROWS:,} rows more: `ask {key}` has them as --json or --csv"

@@ -15,9 +15,9 @@ from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import RunError
-from engine.lp_records import FORMER, GuardSettings, stored_lp
+from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
-from engine.records import read_number_format
+from engine.records import BinFormat, read_number_format
 
 BATCHES_A_GROUP = 4
 GPU_GROUPS = 8
@@ -70,6 +70,9 @@ class RunPlan:
             )
         if self.plan.time_limit_s is not None:
             raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
+        if isinstance(self.plan.form, BinFormat) and split_cleanup(self.plan.lp)[0] not in ("exact", "none"):
+            problem = "a run with --bins is for the LPs exact and none; the others write decimals"
+            raise RunError(problem, "Leave --bins or --lp out")
 
     @property
     def judge_settings(self) -> JudgeSettings | None:
@@ -169,6 +172,13 @@ class RunProgress:
     seconds: float  # of this process
     work: float
     notes: tuple[str, ...] = ()
+
+    def words(self, began: float) -> str:
+        """``began``: the share of a resumed run that others wrote."""
+        left_s = self.left_s(began)
+        left = f", {left_s:,.0f} s left" if left_s is not None and self.work < 1 else ""
+        rates = f"{self.pass_rate:.1%} passed, {self.decodes_rate:.1%} decode, {self.clean_rate:.1%} clean"
+        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
 
     def left_s(self, began: float) -> float | None:
         """By the pace of this process, which had ``began`` with that share of the work done; None where it has none."""

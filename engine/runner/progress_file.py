@@ -1,8 +1,16 @@
-"""The progress of a command, read from the file that it appends to, part by part: a run, or a file."""
+"""The progress of a command: on a terminal, and in a file that it appends to, which another process reads.
+
+Each line of the file is one JSON object about one *part* of the work, a run or a file: its number from 0 of how many,
+how far it is, and in the end its ``state``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +19,35 @@ from engine.user_files import parsed_json
 
 PartState = Literal["running", "done", "there", "failed"]
 """``there``: the file was imported before."""
+
+
+Say = Callable[..., None]
+
+
+@contextlib.contextmanager
+def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
+    """What says how far work is: ``say("3/9 samples", work=0.33, samples=9)``. The text is a line of standard error,
+    redrawn in place; the rest a line of the file. Twice a second, and where it says ``now=True``."""
+    told_s = 0.0
+
+    def say(text: str = "", *, now: bool = False, **values: Any) -> None:
+        nonlocal told_s
+        if not now and time.monotonic() - told_s < 0.5:
+            return
+        told_s = time.monotonic()
+        if is_shown and text:
+            share = f"{min(max(values['work'], 0.0), 1.0):.0%} " if "work" in values else ""
+            sys.stderr.write(f"\r{share}{text}\033[K")
+            sys.stderr.flush()
+        if file is not None and values:
+            with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
+                file.write(json.dumps(values, allow_nan=False) + "\n")
+
+    with contextlib.ExitStack() as stack:
+        file: Any = path and stack.enter_context(path.open("a", encoding="utf-8", buffering=1))
+        if is_shown:
+            stack.callback(sys.stderr.write, "\r\033[K")
+        yield say
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -180,6 +180,22 @@ class Submitted:
         """The errors of failed tasks, one line each."""
         return [problem for job in self.jobs if (problem := self._problem(job))]
 
+    def finish(self, state: RunState, note: Callable[[str], None]) -> Iterator[tuple[int, int]]:
+        """Waits until the run is in the store; yields how many of its groups are written. An error has the reason of
+        the first task that failed."""
+        try:
+            for written in self.wait():
+                yield written, len(state.groups)
+            is_shown = state.publish_if_whole()
+        except KeyboardInterrupt:
+            if self.cancel:
+                note(f"the tasks of {self.run_id} keep running; `{self.cancel}` ends them")
+            raise
+        if not is_shown:
+            problem = next(iter(self.problems()), "no task gave a reason")
+            how = f"See {self.logs}; `python -m engine run --resume {self.run_id}`"
+            raise RunError(f"{self.run_id} is unfinished: {problem}", how)
+
     def _problem(self, job: Any) -> str:
         if job.job_id not in self.raised and not job.paths.result_pickle.exists():
             return f"task {job.job_id} ended without a message ({job.state.lower()})"
@@ -192,6 +208,17 @@ class Submitted:
 
     def _written(self) -> int:
         return sum(name.startswith("group-") for name in self.files.sizes(f"{ASIDE}/{self.run_id}"))
+
+
+def minutes_of(text: str | None) -> int | None:
+    """``90``, or ``01:30:00``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(?:(\d{1,5}):([0-5]\d):([0-5]\d))|(\d{1,6})", text, re.ASCII)
+    hours, minutes, seconds, only = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    if total := only + 60 * hours + minutes + (seconds > 0):
+        return total
+    raise RunError(f"{shown(text)} is not a time", "Give minutes, such as 90, or 01:30:00")
 
 
 def check(cluster: Cluster) -> None:

@@ -20,7 +20,7 @@ from engine.records import BinFormat, NumberFormat, read_number_format
 from engine.store.columns import MOST_COUNT, REAL, TEXT, WHOLE, Column
 from engine.store.files import Files, read_sheet
 from engine.store.inflated import known_problem
-from engine.store.schema import RUNS, SAMPLES, VERSION, Kind, Table
+from engine.store.schema import RUN, RUNS, SAMPLES, VERSION, Kind, Table
 from engine.user_files import parsed_json, unique_keys
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -70,6 +70,11 @@ class Entry:
     def key(self) -> tuple[str, ...]:
         """What is computed of it holds as long as this does: its id and its files' checksums."""
         return (self.id, *(f"{name}:{self.parts[name].sha256}" for name in sorted(self.parts)))
+
+    def columns(self, kind: Kind = RUN) -> dict[str, Any]:
+        """All of its main table, in JSON's types."""
+        row: dict[str, Any] = dict.fromkeys(kind.main.by_name) | dict(self.row)
+        return row | {name: row[name].isoformat() for name in kind.main.moments if row[name] is not None}
 
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")

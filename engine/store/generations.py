@@ -25,7 +25,6 @@ from engine.errors import DriftscopeError, EnrichedError, FileFormatError, shown
 from engine.records import BinFormat
 from engine.store.entries import Entry, number_format_of
 from engine.store.groups import totals
-from engine.store.reports.importing import AlreadyThere
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
@@ -54,13 +53,13 @@ def import_generations(
     label: str | None = None,
     progress: Callable[[int], object] = lambda done: None,
     warn: Callable[[str], object] = lambda text: None,
-) -> Entry | AlreadyThere:
-    """The file as a run, named by its content; ``progress`` gets how many samples are read, ``warn`` what cannot be;
-    an error where that is all."""
+) -> Entry:
+    """The file as a run, named by its content, unless it is there; an error where nothing can be read. ``progress``
+    gets how many samples are read, ``warn`` what cannot be."""
     with open_file(path) as file:
         run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"  # type: ignore[arg-type]
     if any(f"{RUN.key}={run_id}" in files.folders(RUN.folder) for files in store.places):
-        return AlreadyThere(store.entry(run_id))
+        return store.entry(run_id)
     row = {"origin": "imported", "source": path.name, "label": label, "notes": NOTE}
     row["created_at"] = datetime.now(UTC).isoformat()
     known = {key: value for key, value in row.items() if value is not None}

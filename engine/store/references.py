@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -33,6 +33,7 @@ from engine.chem.heavy_conformers import (
     under_its_key,
 )
 from engine.errors import DriftscopeError, FileFormatError, RunError, StoreError, TakenError, shown
+from engine.records import Molecule
 from engine.store.entries import NAME, Entry
 from engine.store.files import ASIDE, Files
 from engine.store.inflated import open_stored
@@ -80,6 +81,18 @@ class ReferenceSet:
             reason = error.what if isinstance(error, DriftscopeError) else "they have not three numbers per atom"
             what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {reason}"
             raise StoreError(what, "Add the set again") from error
+
+    def asked(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
+        """Each once, or so many times its conformers here; and the SMILES of those that the set has not."""
+        asked, unknown = list[Molecule](), list[str]()
+        for molecule in molecules:
+            if (conformers := self.conformers(molecule.smiles)) is None:
+                unknown.append(molecule.smiles)
+            else:
+                asked += [molecule] * ((per_conformer or 0) * conformers.GetNumConformers() or 1)
+        if not asked:
+            raise StoreError(f"{self.name} has none of these molecules", "Without SMILES all are taken")
+        return asked, unknown
 
     def _xyz(self, place: int) -> Array:
         xyz: Array = self._rows["xyz"][place].values.to_numpy(zero_copy_only=False).reshape(-1, 3)

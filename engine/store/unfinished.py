@@ -1,4 +1,5 @@
-"""Runs that were begun and are not in the store yet: how far each is, whether a process writes it, how to remove it.
+"""Runs that were begun and are not in the store yet: how far each is, whether a process writes it, how to remove it;
+and the state of all that a store holds.
 
 A place without locks (an object store) does not tell whether one does: there a run counts as stopped.
 """
@@ -9,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from engine.errors import RunError, StoreError
+from engine.errors import RunError, StoreError, StoreFolderError
 from engine.store.files import Files
-from engine.store.schema import RUN
+from engine.store.schema import KINDS, RUN
 from engine.store.staging import Staging, unfinished_ids
+from engine.store.store import Store, damaged_parts
 
 State = Literal["being written", "stopped", "damaged"]
 
@@ -67,3 +69,26 @@ def abandon(files: Files, id_: str) -> None:
         raise RunError(f"{id_} is not unfinished any more", "See the runs of the store")
     check_idle(files, id_)
     Staging(files, RUN, id_, {}).abandon()
+
+
+def state_rows(store: Store) -> list[dict[str, Any]]:
+    """Of each entry whether it is whole, damaged or unfinished, every byte of it read; its kind, id, place, and what is
+    wrong."""
+    states: list[tuple[str, str, str | None, str, str | None]] = []
+    for kind in KINDS:
+        of, home = kind.folder, store.home.where
+        try:
+            entries, damages = (found := store.found(kind)).entries, list(found.damages)
+            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in entries}
+            damages += [part for entry in entries for part in damaged_parts(entry)]
+            damaged = [(folders.get(one.where.rpartition("/")[0]), one.where, one.what) for one in damages]
+            states += [("damaged", of, *one) for one in damaged]
+            unsound = {id_ for id_, *_ in damaged}
+            states += [("whole", of, entry.id, entry.files.where, None) for entry in entries if entry.id not in unsound]
+            for run in unfinished_runs(store.home) if kind is RUN else ():
+                done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
+                states.append(("unfinished", of, run.run_id, home, done + run.state))
+        except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
+            states.append(("damaged", of, None, home, error.what))
+    rows = [dict(zip(("state", "kind", "id", "where", "what"), state, strict=True)) for state in states]
+    return [row | {"run_id": row["id"] if row["kind"] == RUN.folder else None} for row in rows]

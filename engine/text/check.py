@@ -27,7 +27,6 @@ NOT_CLOSED = "conformer not closed"
 NOT_PARSED = "generated conformer cannot be parsed"
 MISMATCH = "generated conformer <> prompt SMILES mismatch"
 NO_COORDINATES = "no real coordinates"
-ISSUES = (*OTHER_WORDS.values(), NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
 
 _DESCRIPTOR = re.compile(r"\[[^\[\]]*\]")
 _UNKNOWN_TOKEN = re.compile(r"<\|?unk\|?>|\[UNK\]", re.IGNORECASE)

@@ -77,9 +77,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
         st.error(error_markdown(wrong), icon=":material/error:")
     if query and query.about:
         beside = f" It reproduces a table of {query.beside}." if query.beside else ""
-        # What stands between backticks is code.
-        parts = enumerate(f"{query.about}{beside}".split("`"))
-        st.caption("".join(f"`{part}`" if place % 2 else escape_markdown(part) for place, part in parts))
+        st.caption(escape_markdown(f"{query.about}{beside}", has_code=True))
     one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
     if text not in st.session_state.get(ASKED, ()):
         _drop()

@@ -26,7 +26,7 @@ from pages._drift.state import spot_of
 from pages._shared.components.alignment_strip import alignment_strip
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
@@ -158,9 +158,9 @@ def _linked(inspection: Inspected) -> None:
                 _drawing(inspection, of_atom, atom)
                 group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
                 # Below the drawing, the lower of the two views, so that the tokens stay in the first screen.
-                is_on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER)
+                on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
             with right:
-                _shape(inspection, of_atom, atom, group if is_on_top else None)
+                _shape(inspection, of_atom, atom, group if on_top else None)
         _selected_words(inspection, of_atom, estimates, atom)
         _strip(inspection, steps, atom, steps_model)
     kept = of_atom[atom]["text"] if atom in of_atom else ""
@@ -185,7 +185,7 @@ def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
     try:
         svg = _svg(inspection.molecule.smiles, inspection, tuple(_faulty(inspection, of_atom)), is_dark)
     except DriftscopeError as error:
-        st.info(escape_markdown(str(error)), icon=":material/polyline:")
+        st.info(error_markdown(error), icon=":material/polyline:")
         return
     molecule2d(
         svg,

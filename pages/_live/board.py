@@ -13,7 +13,7 @@ from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._shared.components.molecule2d import molecule2d
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
 from pages._shared.words import wrong_atoms
@@ -69,7 +69,7 @@ def preview(molecules: Sequence[Molecule]) -> None:
     try:
         svg = _svg(molecule.smiles, molecule, (), palette() is DARK, PREVIEW_PX)
     except DriftscopeError as error:
-        st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
+        st.info(error_markdown(error), icon=":material/image_not_supported:")
     else:
         st.image(svg, alt=f"Structure of {molecule.smiles}", width="stretch")
 
@@ -82,7 +82,7 @@ def drawing(shown: int) -> None:
     try:
         svg = _svg(molecule.smiles, molecule, tuple(wrong.items()), palette() is DARK, HEIGHT_PX)
     except DriftscopeError as error:
-        st.info(escape_markdown(str(error)), icon=":material/image_not_supported:")
+        st.info(error_markdown(error), icon=":material/image_not_supported:")
         return
     running = next((lane for lane in lanes if lane.seen.state == "running"), None)
     molecule2d(

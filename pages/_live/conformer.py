@@ -17,7 +17,7 @@ from pages._live.lanes import pick_atom
 from pages._live.session import Running
 from pages._shared.choices import one_of
 from pages._shared.components.viewer3d import model_of, viewer3d
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.words import atom_faults, unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
@@ -104,4 +104,4 @@ def _references(smiles: str) -> Chem.Mol | str:
     try:
         return reference_conformers(parse_smiles(smiles), REFERENCES, max_seconds=REFERENCE_S)
     except DriftscopeError as error:
-        return escape_markdown(str(error))
+        return error_markdown(error)

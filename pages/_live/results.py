@@ -37,8 +37,6 @@ TINT_HELP = (
 NO_STEPS_HELP = (
     "No probabilities are kept for this sample: lanes keep those of the first samples only. *Inspect* can compute them."
 )
-
-
 OF_GUARD = {"redrawn_blocks", "thrown_tokens"}
 
 

@@ -13,7 +13,7 @@ from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.store.temporary_runs import keep, with_temporary
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 
 
 def save_run(entry: Entry, label: str = "") -> None:
@@ -22,7 +22,7 @@ def save_run(entry: Entry, label: str = "") -> None:
         with st.spinner("Writing the run …"):
             keep(entry, Store.open().home, label)
     except DriftscopeError as error:
-        st.error(escape_markdown(str(error)), icon=":material/error:")
+        st.error(error_markdown(error), icon=":material/error:")
     else:
         st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
         st.rerun()

@@ -34,7 +34,7 @@ from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
 from pages._shared.components.token_strip import Chip, strip_legend, token_strip
 from pages._shared.components.view3d import show_conformer
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import verdict
@@ -125,7 +125,7 @@ def _molecule(text: str) -> Molecule | None:
         where = "" if error.position is None else f" at position {error.position}"
         st.warning(f"Not a valid SMILES{where}: {escape_markdown(error.reason)}.", icon=":material/info:")
     except DriftscopeError as error:
-        st.warning(escape_markdown(str(error)), icon=":material/info:")
+        st.warning(error_markdown(error), icon=":material/info:")
     return None
 
 
@@ -152,7 +152,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles, FIXED4)
     except EmbedError as error:
-        st.warning(escape_markdown(str(error)), icon=":material/info:")
+        st.warning(error_markdown(error), icon=":material/info:")
         return
     st.subheader("A reference conformer against this template", anchor=False)
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
@@ -225,7 +225,7 @@ def _verdict(text: str, annotated: AnnotatedText) -> None:
     try:
         row = _judged(text)
     except DriftscopeError as error:
-        st.info(escape_markdown(str(error)), icon=":material/info:")
+        st.info(error_markdown(error), icon=":material/info:")
         return
     with st.container(horizontal=True, gap="small", key="verdict"):
         text_badge(row)

@@ -63,7 +63,7 @@ def test_the_group_readers_conformer_lies_over_ours_and_the_farthest_atom_is_nam
     (told,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", captions(app))
     assert float(told) == pytest.approx(MISREAD_MOST, abs=0.005)
     (ours,) = sent[-1]["large"]["models"]
-    app.toggle(key=OTHER_READER).set_value(True).run()
+    opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true")  # as the switch puts it into the address
     drawn, ghost = sent[-1]["large"]["models"]
     assert (drawn["block"], drawn["ghost"], ghost["ghost"]) == (ours["block"], False, True)
     assert "group's reader" in ghost["label"] and ghost["block"] != drawn["block"]

@@ -23,7 +23,7 @@ def framed_page() -> None:
     page("Some page", ":material/science:", "What it is for.")
     with shown_errors():
         if st.session_state.get("smiles"):
-            raise SmilesError(st.session_state["smiles"], "unclosed ring", 2, "Close ring 1")
+            raise SmilesError(st.session_state["smiles"], "unclosed ring", 2, "Close ring `1` of 'a `b`'")
         st.text("all is well")
     st.text("after")
 
@@ -39,12 +39,13 @@ def test_a_page_runs_alone_with_its_heading_lead_and_version() -> None:
 
 def test_an_engine_error_is_one_message_and_the_end_of_the_page() -> None:
     page = AppTest.from_function(framed_page)
-    page.session_state["smiles"] = "C1[link](http://x.y)\ud800"
+    page.session_state["smiles"] = "C1[link](http://x.y) `verify`\ud800"
     page.run()
     assert not page.exception
     assert len(page.error) == 1
     assert "unclosed ring" in page.error[0].value
     assert "](" not in page.error[0].value
+    assert re.findall(r"(?<!\\)`.*?`", page.error[0].value) == ["`1`"], "of our advice alone"
     assert not page.text
 
 

@@ -12,7 +12,6 @@ from streamlit.testing.v1 import AppTest
 
 from engine.profile.ingest import add_trace
 from engine.runner.progress_file import PartProgress
-from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.reference_schema import REFERENCES
 from engine.store.reports.importing import import_report
@@ -123,7 +122,7 @@ def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_report_file_comes_in_again(store: Store, tmp_path: Path) -> None:
     (tmp_path / "out.json.gz").write_bytes(report_bytes(DEMO_STORE.entry(TEST)))
     entry = import_report(store, tmp_path / "out.json.gz")
-    assert isinstance(entry, Entry) and entry.row["samples"] == 64
+    assert entry.row["samples"] == 64
 
 
 def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Path) -> None:

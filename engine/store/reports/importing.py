@@ -52,8 +52,8 @@ _GZ = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
-Progress = Callable[[int, int], None]
-"""Told how many samples of how many are read."""
+Progress = Callable[..., None]
+"""Told how many ``samples`` are read, and which share that is of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +72,6 @@ class ReportFile:
         return sum(len(item.texts) for item in self.items)
 
 
-@dataclass(frozen=True, slots=True)
-class AlreadyThere:
-    """The file was imported before, as this entry."""
-
-    entry: Entry
-
-
 def import_report(
     store: Store,
     path: Path,
@@ -86,11 +79,12 @@ def import_report(
     label: str | None = None,
     tokenizer: str | None = None,
     progress: Progress | None = None,
-) -> Entry | AlreadyThere:
-    """Read a report file into the store. ``tokenizer`` (a name or a folder) replaces the one that the file names."""
+) -> Entry:
+    """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
+    the file names."""
     report = read_report(path)
     if any(f"{RUN.key}={report.run_id}" in files.folders(RUN.folder) for files in store.places):
-        return AlreadyThere(store.entry(report.run_id))
+        return store.entry(report.run_id)
     with _errors_with(report.name):
         run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
         row = {**run.row, "source": report.name, "label": label}
@@ -123,7 +117,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
             staging.add(tables, members, sums=sums, peaks=peaks, number=number)
             waiting, number = [], number + 1
         if progress is not None:
-            progress(done, report.samples)
+            progress(done, done / max(report.samples, 1), samples=report.samples)
     return {**totals(staging.groups()), "molecules": len(molecules), **run.late_columns(differing)}
 
 

@@ -248,11 +248,12 @@ def in_words(text: str) -> SqlError:
     place = _PLACE.search(text)
     message = _PREFIX.sub("", text[: place.start()] if place else text, count=1).strip()
     what, _, fix = message.partition("\n")
+    fix = fix.rstrip(".").replace("`", "'")  # names of the statement are no code of ours
     what = _SETTING_ADVICE.sub("", what).rstrip("!. ")
     if place is None:
-        return SqlError(what, fix.rstrip("."))
+        return SqlError(what, fix)
     number, line = int(place[1]), place[2]
     column = len(place[3]) - len(f"LINE {number}: ")
     near = line[column : column + len(place[4])]
     what += f", line {number}" if line.startswith("...") else f", line {number} column {column + 1}"
-    return SqlError(f"{what}, at {shown(near)}" if near else what, fix.rstrip("."))
+    return SqlError(f"{what}, at {shown(near)}" if near else what, fix)

@@ -16,7 +16,7 @@ from rdkit import Chem
 from engine.assets import FILE_NAME, three_d_mol
 from engine.errors import AssetError
 from pages._shared.components.mol_blocks import mol_block
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown
 from pages._shared.theme import palette
 
 # Streamlit serves static/ here; relative, so that it also works behind a base path.
@@ -35,7 +35,7 @@ def _has_script() -> bool:
     try:
         three_d_mol()
     except AssetError as error:
-        st.info(escape_markdown(str(error)), icon=":material/view_in_ar:")
+        st.info(error_markdown(error), icon=":material/view_in_ar:")
         return False
     return True
 

@@ -23,7 +23,7 @@ from engine.store.schema import RUN
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from engine.store.unfinished import Unfinished, abandon, unfinished_runs
 from pages._kit.card import choose
-from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.errors import error_markdown, escape_markdown, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.shown import put_shown
@@ -159,7 +159,7 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
                     if id_ in named:
                         st.query_params[name] = [other for other in named if other != id_]
         except DriftscopeError as error:
-            st.toast(escape_markdown(str(error)), icon=":material/error:")
+            st.toast(error_markdown(error), icon=":material/error:")
             return
         st.query_params.pop(managed.parameter, None)
         st.toast(f"Deleted {counted(len(ids), managed.noun)}", icon=":material/delete:")
@@ -189,7 +189,7 @@ def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> Non
             try:
                 store.annotate(entry.id, managed.kind, label=" ".join(label.split()), notes=notes.strip())
             except DriftscopeError as error:
-                st.error(escape_markdown(str(error)), icon=":material/error:")
+                st.error(error_markdown(error), icon=":material/error:")
             else:
                 st.toast("Saved", icon=":material/save:")
                 st.rerun()
@@ -210,7 +210,7 @@ def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) 
         try:
             store.tag([entry.id for entry in own], kind, **changed)
         except DriftscopeError as error:
-            st.toast(escape_markdown(str(error)), icon=":material/error:")
+            st.toast(error_markdown(error), icon=":material/error:")
         else:
             st.toast("Saved", icon=":material/save:")
 

@@ -21,7 +21,7 @@ from engine.models.registry import load_registry
 from engine.runner.background import Input
 from engine.runner.plan import sampling_name
 from pages._shared.choices import one_of
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import (
     FILTERS,
     FIRST_MODEL,
@@ -100,7 +100,7 @@ class StartForm:
         try:
             Plan(sampling=sampling, generations=each, seed=seed, limit=limit)
         except DriftscopeError as error:
-            st.error(escape_markdown(str(error)), icon=":material/error:")
+            st.error(error_markdown(error), icon=":material/error:")
             return
         label, usual = " ".join((label or "").split()), Plan()
         words = ["run", *words, *more_words]

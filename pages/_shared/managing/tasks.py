@@ -17,7 +17,7 @@ from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
@@ -31,8 +31,6 @@ SYMBOLS: dict[QueueState, str] = {
     "failed": ":material/error:",
     "stopped": ":material/stop_circle:",
 }
-
-
 KINDS = {"run": RUN, "trace": TRACE, "log": LOGIT_LOG}
 
 
@@ -41,7 +39,7 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     try:
         task = task_queue().submit(title, words, inputs, about=about)
     except DriftscopeError as error:
-        st.error(escape_markdown(str(error)), icon=":material/error:")
+        st.error(error_markdown(error), icon=":material/error:")
         return False
     st.toast(f"{escape_markdown(task.title)}: in the queue", icon=":material/playlist_add_check:")
     return True

@@ -60,14 +60,14 @@ def test_without_a_model_it_lists_those_with_runs(store: Store) -> None:
         (("--model", "demo-qwen"), "no run of demo-qwen:final was measured here"),
         (("--model", "toy", "--sampling", "greedy"), "no run of toy has this setting, but qwen3"),
         (("--model", "toy", "--want", "usable"), "not all answers have a verdict"),
-        (("--model", "demo-qwen", "--probe", "2"), "argument --probe: '2' is not a whole number from 4"),
+        (("--model", "demo-qwen", "--probe", "2"), "'--probe': Input should be greater than or equal to 4"),
         (("--model", "demo-qwen", "--probe", "8", "--lp", "exact"), "a probe of one LP"),
         (("--model", "nope", "--probe", "8"), "there is no model 'nope'"),
         (("--probe", "8"), "--probe belongs to --model"),
         (("--model", "demo-qwen", "--no-keep"), "--no-keep belongs to --probe"),
         (("--model", "toy", "--least", "2"), "advice_least is between 0.01 and 1, not 2"),
-        (("--model", "toy", "--want", "pretty"), "invalid choice"),
-        (("--model", "toy", "--seed", "-1"), "argument --seed"),
+        (("--model", "toy", "--want", "pretty"), "'pretty' is not one of 'usable'"),
+        (("--model", "toy", "--seed", "-1"), "'--seed'"),
     ],
 )
 def test_what_cannot_be_is_one_line(store: Store, words: tuple[str, ...], said: str) -> None:

@@ -9,12 +9,11 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from engine.cli.generate import Cluster
 from engine.cli.main import main
-from engine.cli.run import Cluster
-from engine.cli.run import minutes as minutes_of
 from engine.runner import ray_run, submit
 from engine.runner.run_state import RunState
-from engine.runner.submit import Submitted
+from engine.runner.submit import Submitted, minutes_of
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
@@ -155,9 +154,9 @@ def test_somebody_who_waits_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
         (("--gpus-per-task", "1"), "--gpus-per-task belongs to --submit and --engine ray"),
         (("--submit", "debug", "--partition", "x"), "--submit debug has no partition"),
         (("--submit", "slurm", "--slurm", "account"), "sbatch has no option 'account='"),
-        (("--submit", "ssh"), "invalid choice: 'ssh'"),
-        (("--submit", "local", "--time", "1:30"), "'1:30' is not a time such as 90 (minutes) or 01:30:00"),
-        (("--submit", "local", "--gpus-per-task", "-1"), "is not a whole number from 0 to 64"),
+        (("--submit", "ssh"), "'ssh' is not one of 'local'"),
+        (("--submit", "local", "--time", "1:30"), "'1:30' is not a time. Give minutes, such as 90, or 01:30:00"),
+        (("--submit", "local", "--gpus-per-task", "-1"), "greater than or equal to 0"),
         (("--submit", "slurm"), "sbatch is not installed here"),
         (("--engine", "ray", "--address", "127.0.0.1:1"), "Ray does not start or answer at '127.0.0.1:1'"),
     ],

@@ -92,8 +92,8 @@ def test_matrices_of_another_form_are_one_line(content: str, problem: str, tmp_p
     [
         ([], "give either a run or --matrices"), (["mine", "--matrices", "f"], "give either a run or --matrices"),
         (["nobody"], "nobody"), (["--matrices", "absent.json"], "absent.json"), (["mine", "--missing", "drop"], "drop"),
-        (["mine", "--threshold", "0"], "above 0"), (["mine", "--threshold", "nan"], "above 0"),
-        (["mine", "--per-molecule", "0"], "whole number"), (["mine", "--references", "geom"], "geom"),
+        (["mine", "--threshold", "0"], "equal to 0.01"), (["mine", "--threshold", "nan"], "--threshold"),
+        (["mine", "--per-molecule", "0"], "equal to 1"), (["mine", "--references", "geom"], "geom"),
         (["mine", "--references", "made", "--per-molecule", "2"], "--per-molecule belongs to references by ETKDG"),
     ],
 )  # fmt: skip

@@ -94,7 +94,7 @@ def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
     opened = Store(LocalFiles(tmp_path / "own"), (beside.home,))
     monkeypatch.setattr(Store, "open", classmethod(lambda cls, place=None: opened))
     result = run("judge", "one", "--workers", "1")
-    assert "read-only: judged and printed, not stored" in result.err
+    assert "read-only: printed, not stored" in result.err
     assert "geometry_right  0\n" in re.sub(" {2,}", "  ", result.out)
     assert "bond_lengths" in result.out
 

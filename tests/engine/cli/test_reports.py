@@ -68,7 +68,7 @@ def test_what_is_no_plain_file_is_never_written_over(tmp_path: Path) -> None:
     written(tmp_path / "one.json")
     (row,) = run_json("import", "one.json")
     os.mkfifo(tmp_path / "pipe")
-    assert "is no plain file" in run("export", row["run_id"], "pipe", "--force").err
+    assert "already exists" in run("export", row["run_id"], "pipe", "--force").err
     assert (tmp_path / "pipe").is_fifo()
 
 

@@ -74,7 +74,7 @@ def test_molecules_come_from_files(name: str, text: str, tmp_path: Path) -> None
     (tmp_path / name).write_text(text)
     result = run("run", "--smiles-file", str(tmp_path / name), *ASKED, "--json")
     assert result.document[0]["samples"] == 2
-    assert "left out, line" in result.err
+    assert "left out: line" in result.err
 
 
 def test_without_molecules_the_held_out_ones_are_taken() -> None:
@@ -127,7 +127,7 @@ def test_the_reports_names_of_options() -> None:
         (("run", "CC=O", "--model", "smal"), "Did you mean small"),
         (("run", "CC=O", *ASKED, "--lp", "exakt"), "Did you mean exact"),
         (("run", "nope", *ASKED), "SMILES 'nope' cannot be read"),
-        (("run", "CC=O", "--smiles-file", "x.smi", *ASKED), "give either SMILES or --smiles-file"),
+        (("run", "CC=O", "--smiles-file", "x.smi", *ASKED), "SMILES and a file of them"),
         (("run", "--smiles-file", "missing.smi", *ASKED), "missing.smi"),
         (("run", "--sample-size", "2991", *ASKED), "2,990 held-out ones ship"),
         (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
@@ -135,11 +135,11 @@ def test_the_reports_names_of_options() -> None:
         (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "--profile belongs to a run of this process"),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--profile", "--profile-output", "x"),
-            "there are 2 runs. Leave it out",
+            "--profile-output belongs to one run",
         ),
         (
             ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
-            "there are 2 runs. Use `export`",
+            "--json-report belongs to one run",
         ),
         (
             ("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"),
@@ -149,7 +149,7 @@ def test_the_reports_names_of_options() -> None:
             ("run", "CC=O", *ASKED, "--submit", "debug", "--progress", "x"),
             "--progress belongs to a run that is not submitted",
         ),
-        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "is not a whole number"),
+        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "greater than or equal to 1"),
         (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
         (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
         (("run", "CC=O", *ASKED, "--store", "/dev/null"), "is a file. Give a folder"),

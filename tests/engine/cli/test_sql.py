@@ -39,7 +39,7 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path: Path, *, has_right_sums: 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "1e300", "x"])
 def test_a_limit_is_a_time(seconds: str) -> None:
-    assert f"'{seconds}' is not a number above 0 to 86,400" in run("sql", "SELECT 1", f"--seconds={seconds}").error
+    assert "Invalid value for '--seconds'" in run("sql", "SELECT 1", f"--seconds={seconds}").error
 
 
 def test_an_error_inside_duckdb_is_one_line() -> None:

@@ -67,7 +67,10 @@ def test_what_is_wrong_is_one_line(place: str, made: Path, tmp_path: Path) -> No
     assert "cannot be read" in run("trace", "add", str(tmp_path / "none.json"), "--store", place).error
     assert "there is no run" in run("trace", "add", str(made), "--run", "x", "--store", place).error
     assert "there is no trace" in run("trace", "compare", "x", "y", "--store", place).error
-    assert "'many' is not a whole number" in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
+    assert (
+        "'--tokens': Input should be a valid integer"
+        in run("trace", "add", str(made), "--tokens", "many", "--store", place).error
+    )
     assert "`python -m engine trace add` makes one" in run("trace", "list", "--store", place).err
 
 

@@ -13,9 +13,10 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.presets import Sampling
 from engine.decode.requests import requests_for
 from engine.decode.sampling import draw, probabilities, uniform
+from engine.decode.scoring import Stored, walk
 from engine.decode.steps import Back, Event, Request, Stop
-from engine.lp.constraint import Constraint, LpParameters, build_constraint
-from engine.lp.driver import State, Tables
+from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
+from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID
 from engine.models.layout import VOCAB_ROWS
 from engine.records import NumberFormat
@@ -107,4 +108,14 @@ def written(model: Any, constraint: Constraint, request: Request, sampling: Samp
             found.reason = "end"
             return found
     found.reason = "length"
+    return found
+
+
+def admitted(constraint: HasAutomaton, stored: Sequence[Stored], end_id: int) -> list[bool]:
+    """Whether each answer is one that its program admits, to the end token. Ids are judged, never text."""
+    found = []
+    for sample in stored:
+        ids = torch.tensor([sample.answer])
+        *_, last = walk(Tables.of(constraint.automaton, [sample.program]), ids)
+        found.append(sample.answer[-1:] == (end_id,) and int(last.cell) != LOST)
     return found

@@ -11,13 +11,13 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.decode.presets import Sampling
-from engine.decode.scoring import admitted
 from engine.figures.statistics import wilson
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.store.sample_rows import step_rows
+from tests.engine.decode.reference import admitted
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 from tests.support import of_soak

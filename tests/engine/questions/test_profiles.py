@@ -148,14 +148,14 @@ def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(store: Store, tmp
 
 
 def test_passes_that_wrote_junk_and_those_that_did_not(store: Store, tmp_path: Path) -> None:
-    def written(step: int, mark_: str | None) -> dict[str, Any]:
-        return {"step": step, "sample_id": 0, "pos": step, "token_id": 5, "forced": False, "piece": "x", "mark": mark_}
+    def written(n: int, mark_: str | None) -> dict[str, Any]:
+        return {"step": n, "sample_id": 0, "pos": n, "token_id": 5, "forced": False, "piece": str(n), "mark": mark_}
 
     marks = [mark("step", 100 * number, 10 * (number + 1)) for number in range(4)]
     told = [written(0, ""), written(1, "junk"), written(2, ""), written(3, "cut")]
     entry = added(store, tmp_path, marks, origin="measured", steps=4, written=told)
-    found = {row["state"]: (row["passes"], row["mean_us"]) for row in rows(store, "phases", entry, table="states")}
-    assert found == {"without junk": (2, 20), "with junk": (1, 20), "with a cut": (1, 40)}
+    found = {r["state"]: (r["passes"], r["mean_us"], r["wrote"]) for r in rows(store, "phases", entry, table="states")}
+    assert found == {"without junk": (2, 20, "0"), "with junk": (1, 20, "1"), "with a cut": (1, 40, "3")}
     assert {row["state"] for row in rows(store, "phases", entry, table="by_state")} == set(found)
     short = added(store, tmp_path, marks[:1], origin="measured", steps=2, written=told[:2])
     assert "1 marks of 2 steps" in short.row["warnings"]

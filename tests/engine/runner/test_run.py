@@ -13,7 +13,6 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
-from engine.cli.run import progress_words
 from engine.decode.generation import Generation
 from engine.errors import ConstraintError, DriftscopeError, RunError, StoreError
 from engine.inspection.judging import judge_run
@@ -304,7 +303,7 @@ def test_each_sample_and_each_group_is_counted_once(
 
 def test_the_time_left_of_a_resumed_run_is_by_what_is_written_since(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4, group=2)
-    texts = [progress_words(replace(run.now(), work=work, seconds=10.0), began=0.5) for work in (0.5, 0.75)]
+    texts = [replace(run.now(), work=work, seconds=10.0).words(began=0.5) for work in (0.5, 0.75)]
     assert [" s left" in text for text in texts] == [False, True] and ", 10 s left" in texts[1]
 
 

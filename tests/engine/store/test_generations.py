@@ -148,7 +148,7 @@ def test_a_file_stands_before_or_behind_the_form(tmp_path: Path, imported: Any, 
     names = {"RUN": imported["run_id"], "FILE": str(out)}
     done = run("export", *(names.get(word, word) for word in order.split()), "--store", place)
     if "nothing" in order:
-        assert "there is no form 'nothing'. Known are report, generations.pickle, sdf" in done.error
+        assert "in one form of report, generations.pickle, sdf" in done.error
     assert out.exists() is ("nothing" not in order)
     assert run("export", "--as", "sdf", "--store", place).code == 2
     assert "RUN, then FILE" in run("export", "--help").out

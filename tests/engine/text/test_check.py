@@ -12,7 +12,6 @@ from engine.chem.smiles import parse_smiles
 from engine.records import TRIMMED4, Check, Molecule
 from engine.text.blocks import find_blocks, read_block
 from engine.text.check import (
-    ISSUES,
     MISMATCH,
     NO_CONFORMER,
     NO_COORDINATES,
@@ -30,6 +29,8 @@ B = "<1.0,-2.0,0.5>"
 GOOD = f"[C]{B}[C]{B}=[O]{B}"
 ALANINE = parse_smiles("C[C@H](N)C(=O)O")
 PROMPT = "[SMILES]CC=O[/SMILES]"
+
+ISSUES = (*OTHER_WORDS.values(), NO_CONFORMER, NOT_CLOSED, NOT_PARSED, MISMATCH, NO_COORDINATES)
 
 
 def answer(smiles_with_gaps: str) -> str:
@@ -192,7 +193,7 @@ def check_consistent(check: Check) -> None:
     assert check.passed == (not check.issues)
     assert check.clean <= check.passed
     assert check.clean <= check.decodes <= check.same_graph
-    assert set(check.issues) <= set(ISSUES)
+    assert set(check.issues) <= set(ISSUES)  # and in this order
     assert list(check.issues) == sorted(check.issues, key=ISSUES.index)
     assert check.parsed == (check.parse_error is None) == (check.generated_smiles is not None)
     assert check.same_graph <= check.parsed

@@ -15,7 +15,7 @@ from engine.errors import DriftscopeError, FileFormatError, RunError
 from engine.store.entries import Entry
 from engine.store.files import ASIDE
 from engine.store.reports import importing
-from engine.store.reports.importing import AlreadyThere, import_report, read_report
+from engine.store.reports.importing import import_report, read_report
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -286,17 +286,17 @@ def test_importing_twice_adds_nothing(tmp_path: Path) -> None:
     for number, content in enumerate(again):
         for name in (f"{number}.json", f"{number}.json.gz"):
             found = import_report(store, file_of(tmp_path, content, name))
-            assert isinstance(found, AlreadyThere) and found.entry.id == first.id
+            assert found.id == first.id
     assert len(store.found().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
     other = import_report(store, file_of(tmp_path, document(model_step="41k"), "other.json"))
-    assert isinstance(other, Entry) and len(store.found().entries) == 2
+    assert other.id != first.id and len(store.found().entries) == 2
 
 
 def test_a_run_of_the_places_beside_counts_as_there(tmp_path: Path) -> None:
     path = file_of(tmp_path, document())
     import_report(store_in(tmp_path / "demo"), path)
     store = Store(store_in(tmp_path).home, (store_in(tmp_path / "demo").home,))
-    assert isinstance(import_report(store, path), AlreadyThere)
+    assert import_report(store, path).files is store.beside[0] and not store.home.folders(RUN.folder)
 
 
 def test_gz_is_known_by_its_content(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_many_samples_come_in_groups_and_in_order(tmp_path: Path, monkeypatch: p
     content = document()
     content["passes"] = [content["passes"][number % 2] | {"number": number} for number in range(10)]
     told: list[tuple[int, int]] = []
-    imported(tmp_path, content, progress=lambda done, total: told.append((done, total)))
+    imported(tmp_path, content, progress=lambda done, share, samples: told.append((done, samples)))
     assert told == [(done, 11) for done in range(1, 12)]
     found = rows(tmp_path, "SELECT sample_id, extra->>'number' AS number FROM samples")
     assert [one["sample_id"] for one in found] == list(range(11))
@@ -334,14 +334,14 @@ def test_a_crash_leaves_nothing(error: type[BaseException], tmp_path: Path, monk
     monkeypatch.setattr(importing, "GROUP", 1)
     store, path = store_in(tmp_path), file_of(tmp_path, document())
 
-    def stop(done: int, _: int) -> None:
+    def stop(done: int, _: float, samples: int) -> None:
         if done == 2:
             raise error("stop")
 
     with pytest.raises(error):
         import_report(store, path, progress=stop)
     assert store.found().entries == () and store.home.folders(ASIDE) == [] and store.rows("SELECT * FROM runs") == []
-    assert isinstance(import_report(store, path), Entry)
+    assert import_report(store, path).files is store.home
 
 
 def test_what_a_killed_import_left_is_thrown_away(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_what_a_killed_import_left_is_thrown_away(tmp_path: Path) -> None:
     store.home.write(f"{left.folder}/samples-0000-00007.parquet", b"half")
     assert store.rows("SELECT * FROM runs") == []
     entry = import_report(store, path)
-    assert isinstance(entry, Entry) and entry.parts["samples"].rows == 3
+    assert entry.parts["samples"].rows == 3
     assert store.home.folders(ASIDE) == []
 
 
@@ -363,4 +363,4 @@ def test_an_import_that_is_at_it_is_left_alone(tmp_path: Path) -> None:
         import_report(store, path)
     assert store.home.folders(ASIDE) == [other.id]
     other.abandon()
-    assert isinstance(import_report(store, path), Entry)
+    assert import_report(store, path).files is store.home

@@ -237,7 +237,6 @@ ATTACKS = [
     "SELECT " + "NOT " * 20_000 + "true", "SELECT '" + "x" * 100_000 + "'",
 ]  # fmt: skip
 
-
 HARMLESS = [  # it tells of the tables, or of DuckDB itself
     "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "FROM main.t", "FROM duckdb_views", "FROM information_schema.tables",
     "SELECT current_setting('lock_configuration')", "SELECT getvariable('x')", "SELECT version()",

@@ -1,0 +1,60 @@
+"""A trace of what is generated, recorded beside it and read into the store."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from engine.decode.steps import StepObserver
+from engine.folders import exporting
+from engine.profile.capture import Capture
+from engine.profile.ingest import add_trace
+from engine.profile.steps import aligned_in_run, repeats, step_rows
+from engine.store.store import Store
+from engine.text.align import Alignment
+
+
+@contextmanager
+def traced(
+    store: Store,
+    about: Mapping[str, Any],
+    align: Callable[[Collection[int]], Mapping[int, Alignment]],
+    note: Callable[[str], None],
+    *,
+    steps: int,
+    skip: int,
+    runs_ahead: bool,
+    keep_file: bool = True,
+    output: Path | None = None,
+) -> Iterator[StepObserver]:
+    """Records while this lasts; yields what a generation's events pass through.
+
+    The trace is then read into the store, where the run has to be by then, with what each step wrote. It is linked to
+    the run if that has the same tokens; ``align`` gives samples without a run by their ids. ``about``: the columns
+    label, source and run_id.
+    """
+    with tempfile.TemporaryDirectory(prefix="driftscope-profile-") as folder:
+        path = Path(folder) / "trace.json.gz"
+        with Capture(path, steps=steps, skip=skip, runs_ahead=runs_ahead) as capture:
+            yield capture.watch
+        captured, tokens = capture.captured, capture.written
+        if captured is None:
+            note(f"no trace: there were at most {skip:,} forward passes")
+            return
+        samples, run_id = {token.sample_id for token in tokens}, about["run_id"] and store.entry(about["run_id"]).id
+        if run_id and not repeats(store, run_id, tokens):
+            note(f"not linked to {run_id}: its samples have other tokens")
+            run_id = None
+        written = step_rows(tokens, aligned_in_run(store, run_id, samples) if run_id else align(samples))
+        about = {**captured, **about, "run_id": run_id}
+        entry = add_trace(store, path, about, written, capture.passes, keep_file=keep_file)
+        note(f"trace {entry.id}: {about['forward_passes']:,} forward passes, {about['tokens']:,} tokens")
+        if output:
+            opened = Path.open if output.suffix == ".gz" else gzip.open
+            with opened(path, "rb") as packed, exporting(output) as file:
+                shutil.copyfileobj(packed, file)
