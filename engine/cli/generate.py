@@ -26,9 +26,9 @@ from engine.store.schema import RUN
 from engine.user_files import path_of
 
 if TYPE_CHECKING:
+    from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.logits.recorder import LogFile
     from engine.runner.plan import ModelChoice
     from engine.runner.run_state import RunState
     from engine.store.entries import Entry
@@ -138,9 +138,8 @@ class Profiling:
             return nullcontext()
         from engine.runner.recording import traced
 
-        label, source, run = about
         return traced(
-            io.opened(), {"label": label, "source": source, "run_id": run}, align, cli.note,
+            io.opened(), dict(zip(("label", "source", "run_id"), about, strict=True)), align, cli.note,
             steps=self.profile_steps, skip=self.profile_skip, runs_ahead=backend == "hf",
             keep_file=not self.profile_sums, output=path_of(self.profile_output) if self.profile_output else None,
         )  # fmt: skip
@@ -168,8 +167,8 @@ class Logging:
         if not self.log_logits:
             yield None
             return
+        from engine.decode.log_recorder import LogFile
         from engine.logits.ingest import LogNames, add_file
-        from engine.logits.recorder import LogFile
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:

@@ -1,1 +1,1 @@
-"""Logit logs: read, searched for damage, compared between engines, and written by runs of our own."""
+"""Logit logs: read, searched for damage, and compared between engines."""

@@ -8,7 +8,7 @@ that they only fit. The memory of the engine itself is not known here: a log has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -46,6 +46,7 @@ TITLES = {cause: title for cause, (title, _) in RULES.items()}
 ON_PURPOSE = frozenset({"masked", "padding"})
 KINDS = {
     # What a flagged value is, the first that fits.
+    "blank": "zeros in entries of zeros alone",
     "constant": "values of entries of one value",
     "mask": "mask values",
     "nan": "NaN",
@@ -75,7 +76,6 @@ class DamageTally:
         self.ends: dict[str, float] = {}
         self.at = np.zeros((len(KINDS) + 1, 0), dtype=np.int64)  # [kinds and all values, positions]
         self.of = np.zeros(len(KINDS) + 1, dtype=np.int64)  # entries with a value of a kind
-        self.rows = Counter[str]()  # entries that are damaged as a whole, or begin with addresses
         self.outliers, self.masks = Counter[float](), Counter[float]()
         self.repeated_outliers = 0
 
@@ -84,12 +84,7 @@ class DamageTally:
         is_huge = np.isfinite(batch.values) & (np.abs(batch.values) > self.rules.rules["report-004"]["above"])
         is_garbage: Marks = np.logical_or.reduceat(is_huge, batch.starts[:-1])
         where, count = np.flatnonzero(flags), len(batch.lines)
-        values, positions, codes, entries = (
-            batch.values[where],
-            batch.positions[where],
-            flags[where],
-            batch.entry[where],
-        )
+        values, codes, entries = batch.values[where], flags[where], batch.entry[where]
         self.sums.update(entries=count, values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entries)))
         finite, tokens = batch.values[np.isfinite(batch.values)], batch.column("token_idx")
@@ -97,11 +92,10 @@ class DamageTally:
             if len(known):
                 self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
                 self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())
-        is_constant, is_repeated, is_zero = has(codes, "constant"), has(codes, "repeated"), has(codes, "zero")
-        is_address = has(codes, "pointer")
-        is_out = has(codes, "outlier") | is_address
-        tests = (is_constant, self.rules.is_mask(values), np.isnan(values), np.isposinf(values), is_address,
-                 has(codes, "denormal"), is_zero, is_out & (np.abs(values) >= HUGE), is_out, is_repeated)  # fmt: skip
+        is_constant, is_out, is_repeated = has(codes, "constant"), has(codes, "outlier"), has(codes, "repeated")
+        tests = (is_constant & (values == 0), is_constant, self.rules.is_mask(values), np.isnan(values),
+                 np.isposinf(values), has(codes, "pointer"), has(codes, "denormal"), has(codes, "zero"),
+                 is_out & (np.abs(values) >= HUGE), is_out, is_repeated)  # fmt: skip
         kind = np.select(tests, range(len(KINDS)), len(KINDS))
         self.of += np.bincount(np.unique(kind * count + entries) // count, minlength=len(self.of))
         wide = max(self.at.shape[1], batch.positions.max() + 1)
@@ -118,19 +112,6 @@ class DamageTally:
         if len(self.outliers) > MOST_VALUES:
             self.outliers = Counter(dict(self.outliers.most_common(MOST_VALUES // 2)))
         self.repeated_outliers += int((is_out & is_repeated).sum())
-        still = (is_repeated | is_zero | np.isneginf(values)) & ~is_constant
-        widths = np.diff(batch.starts)
-        for name, own in (("repeated", still), ("nan", np.isnan(values)), ("zeros", is_constant & (values == 0)),
-                          ("constant", is_constant & (values != 0))):  # fmt: skip
-            whole = np.bincount(entries[own], minlength=count) == widths
-            self.rows[name] += int(whole[widths > 1].sum())
-        # Lower halves of addresses at positions 0 or 2, each followed by its upper half, a denormal, which many logs
-        # print as zero.
-        head = positions < HEAD
-        low = head & (is_out | is_address) & (positions % 2 == 0)
-        high = head & np.isin(named, ("address", "denormal", "zero")) & (positions % 2 == 1)
-        lows = entries[low] * HEAD + positions[low] + 1
-        self.rows["addresses"] += len(np.unique(np.intersect1d(lows, entries[high] * HEAD + positions[high]) // HEAD))
         return is_garbage
 
 
@@ -139,7 +120,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
 
     ``entries`` has at least so many, ``positions`` the first of ``places``.
     """
-    of, rows, seen, end = dict(zip(KINDS, tally.of.tolist(), strict=False)), tally.rows, tally.at[-1], len(tally.at[-1])
+    of, seen, end = dict(zip(KINDS, tally.of.tolist(), strict=False)), tally.at[-1], len(tally.at[-1])
     at = dict(zip(KINDS, tally.at.copy(), strict=False))
     # Padding: positions up to the end of a row that hold zeros or masks in nearly every entry.
     empty = at["zero"] + at["mask"]
@@ -149,12 +130,14 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
     for kind in (*MEMORY, "mask"):
         at[kind][padded:] = 0
     n = {kind: int(counts.sum()) for kind, counts in at.items()}
-    whole = rows["zeros"] + rows["constant"]
     masks = "such as " + ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
     outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
     again = f"{significant(outlier)} stands {times:,} times" if times >= AGAIN else ""
     # Signs of a freed buffer: with one of the first three, all garbage counts as that.
-    signs = [n["address"] > 0, rows["addresses"] > 0, bool(again) and tally.repeated_outliers > 0]
+    # One are lower halves at positions 0 or 2 and upper ones, denormals, behind them, which many logs print as zeros.
+    low, high = at["address"] + at["huge"] + at["far"], at["address"] + at["denormal"] + at["zero"]
+    heads = int(np.minimum(low[:-1], high[1:])[:HEAD:2].max(initial=0))
+    signs = [n["address"] > 0, heads > 0, bool(again) and tally.repeated_outliers > 0]
     is_freed = any(signs)
     signs += [bool((at["zero"][: end // 2 * 2].reshape(-1, 2) > 0).all(axis=1).any()), n["stale"] > 0]
     garbage = np.sum([at[kind] for kind in MEMORY], axis=0)
@@ -165,12 +148,14 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         # cause: kinds of its values; whether it is possible, likely, sure; what else shows it
         "padding": (("padding",), padded < end, True, end - padded > 1, ""),
         "masked": (("mask",), n["mask"], True, n["mask"] > 1, masks),
-        "overflow": (("overflow", "nan"), n["nan"] + n["overflow"], rows["nan"] or n["nan"] * n["overflow"], False, ""),
-        "not_written": (("constant",), n["constant"], True, whole > 1 and rows["zeros"], ""),
+        "overflow": (("overflow", "nan"), n["nan"] + n["overflow"],
+                     n["nan"] * n["overflow"] or at["nan"][seen > 0].all(), False, ""),
+        "not_written": (("blank", "constant"), n["blank"] + n["constant"], True,
+                        n["blank"] > 0 and of["blank"] + of["constant"] > 1, ""),
         "freed": ((*MEMORY, "stale"), is_freed,
-                  rows["addresses"] or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
-                  is_written and (n["address"] > A_PAIR or (rows["addresses"] > 1 and sum(signs) > 1)), again),
-        "stale": (("stale",), n["stale"] and not is_freed, rows["repeated"] or n["stale"] > AGAIN, False, ""),
+                  heads or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
+                  is_written and (n["address"] > A_PAIR or (heads > 1 and sum(signs) > 1)), again),
+        "stale": (("stale",), n["stale"] and not is_freed, n["stale"] > AGAIN, False, ""),
         "uninitialised": (MEMORY, is_left and (is_random or is_at_places), is_random and is_at_places, False, again),
         "unknown": (MEMORY, is_left and not (is_random or is_at_places), False, False, again),
     }  # fmt: skip
@@ -184,7 +169,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         facts = listed([f"{n[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])
         if cause == "padding":
             facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
-        entries = (cause == "not_written" and whole) or max(of[kind] for kind in kinds)
+        entries = (sum if cause == "not_written" else max)(of[kind] for kind in kinds)
         found.append({
             "cause": cause, "certainty": certainty, "values": sum(n[kind] for kind in kinds), "entries": entries,
             "positions": places[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
@@ -192,6 +177,14 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
         })  # fmt: skip
     order = [*CERTAINTY_LABELS].index
     return sorted(found, key=lambda one: (one["cause"] in ON_PURPOSE, -one["values"], order(one["certainty"])))
+
+
+def cause_words(row: Mapping[str, Any]) -> str:
+    """The likeliest cause in a log's row, which may say anything."""
+    if row.get("cause") is None:
+        return "nothing flagged" if row.get("flagged_values") == 0 else ""
+    cause, certainty = str(row["cause"]), str(row.get("certainty"))
+    return f"{TITLES.get(cause, cause)} ({CERTAINTY_LABELS.get(certainty, certainty)})"
 
 
 def positions_in_words(positions: Iterable[int]) -> str:

@@ -29,7 +29,7 @@ from engine.logits.rules import FLAGS, Flags, Marks, Real, Whole
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
-BLOCK_BYTES, MOST_LINE_BYTES = 1 << 20, 1 << 24
+MOST_LINE_BYTES = 1 << 24
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
@@ -71,36 +71,25 @@ _decoder = msgspec.json.Decoder(LogLine)
 
 
 def fingerprint(path: Path) -> str:
-    """SHA-256 of the file's text: the same for a file and its compressed form."""
+    """SHA-256 of the file's lines: the same for a file and its compressed form."""
     digest = hashlib.sha256()
     with suppress(*BROKEN):
-        for block, _ in _blocks(path):
-            digest.update(block)
+        for line, _ in read_lines(path):
+            digest.update(line)
     return digest.hexdigest()
 
 
 def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
     """Each line, with the share of the file that is read; one of ``BROKEN`` where its compressed form breaks off."""
-    rest = b""
-    for block, share in _blocks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line + b"\n", share
-        if len(rest) > MOST_LINE_BYTES:
-            what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-            raise FileFormatError(what, "A logit log has one JSON object a line")
-    if rest:
-        yield rest, 1.0
-
-
-def _blocks(path: Path) -> Iterator[tuple[bytes, float]]:
-    """The text, all of it that stands before a break, with the share of the file."""
     with open_file(path) as file:
         size = max(1, path.stat().st_size)
         is_packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
         text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
-        while block := text.read1(BLOCK_BYTES):
-            yield block, min(1.0, file.tell() / size)
+        while line := text.readline(MOST_LINE_BYTES + 1):
+            if len(line) > MOST_LINE_BYTES:
+                what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
+                raise FileFormatError(what, "A logit log has one JSON object a line")
+            yield line, min(1.0, file.tell() / size)
 
 
 def read_line(line: bytes) -> LogLine:
@@ -151,6 +140,8 @@ def row_length(shape: object) -> int:
 
 # --- as columns -----------------------------------------------------------------------------------------------------
 
+NAMES = [[flag for place, flag in enumerate(FLAGS) if flags >> place & 1] for flags in range(1 << len(FLAGS))]
+FLAG_LISTS = pa.array(NAMES, pa.list_(pa.string()))  # by the bits of a value's flags
 MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
 
@@ -209,7 +200,7 @@ def tables_of(
         "largest": np.fmax.reduceat(finite, starts),
         "top": pa.array(top, mask=np.isneginf(best)),
         "flagged": np.add.reduceat((flags != 0).astype(np.int64), starts),
-        "flags": flag_lists(np.bitwise_or.reduceat(flags, starts)),
+        "flags": FLAG_LISTS.take(pa.array(np.bitwise_or.reduceat(flags, starts))),
         "is_garbage": is_garbage,
     }
     values = {
@@ -219,18 +210,9 @@ def tables_of(
         "token_idx": tokens[entry],
         "position": batch.positions,
         "value": batch.values,
-        "flags": flag_lists(flags),
+        "flags": FLAG_LISTS.take(pa.array(flags)),
     }
     return {
         table.name: pa.table([pa.array(rows[c.name]).cast(c.type) for c in table], schema=table.schema)
         for table, rows in ((LOGIT_ENTRIES, entries), (LOGIT_VALUES, values))
     }
-
-
-def flag_lists(flags: Flags) -> pa.ListArray:
-    """The names of each value's flags."""
-    offsets = np.concatenate([[0], np.cumsum(np.bitwise_count(flags), dtype=np.int32)]).astype(np.int32)
-    some = flags[flags != 0]  # most have none
-    is_set = (some[:, None] >> np.arange(len(FLAGS), dtype=np.uint8)) & 1
-    names = pa.array(FLAGS, pa.string()).take(pa.array(np.nonzero(is_set)[1]))
-    return pa.ListArray.from_arrays(pa.array(offsets), names)

@@ -26,30 +26,33 @@ DAMAGED = """
     len(flags) > 0 AND position < $padded AND NOT (value = '-inf'::DOUBLE OR
     list_bool_or(list_transform($masks::DOUBLE[], lambda mask: abs(value - mask) <= 1e-6 * abs(mask))))
 """
-SUMS = ("flagged_entries", "flagged_values", "garbage_entries")  # as they were counted when it was read in
-_PARTS = {
-    "totals": f"""
-SELECT count(*) AS damaged_values, count(DISTINCT entry) AS damaged_entries,
-       min(abs(value)) FILTER (isfinite(value)) AS least, max(abs(value)) FILTER (isfinite(value)) AS largest
-FROM logit_values WHERE {DAMAGED}
-""",
-    "flags": """
-SELECT flag, count(*) AS values, count(DISTINCT entry) AS entries, count(DISTINCT position) AS positions
-FROM (SELECT entry, position, unnest(flags) AS flag FROM logit_values WHERE len(flags) > 0) GROUP BY ALL
-""",
-    # Most values have no flag: the slow expression is evaluated for the others alone.
-    "positions": f"""
-WITH noted AS (
-    SELECT position, count(*) AS flagged, count(*) FILTER ({DAMAGED}) AS damaged
-    FROM logit_values WHERE len(flags) > 0 GROUP BY ALL ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
+# Most values have no flag: the slow expression is evaluated for the others alone.
+_HEALTH = f"""
+WITH noted AS MATERIALIZED (
+    SELECT entry, position, value, flags, {DAMAGED} AS is_damaged FROM logit_values WHERE len(flags) > 0
+),
+totals AS (
+    SELECT count(*) AS damaged_values, count(DISTINCT entry) AS damaged_entries,
+           min(abs(value)) FILTER (isfinite(value)) AS least, max(abs(value)) FILTER (isfinite(value)) AS largest
+    FROM noted WHERE is_damaged
+),
+kinds AS (
+    SELECT flag, count(*) AS values, count(DISTINCT entry) AS entries, count(DISTINCT position) AS positions
+    FROM (SELECT entry, position, unnest(flags) AS flag FROM noted) GROUP BY flag
+),
+places AS (
+    SELECT position, count(*) AS flagged, count(*) FILTER (is_damaged) AS damaged
+    FROM noted GROUP BY position ORDER BY flagged DESC, position LIMIT {MOST_POSITIONS}
+),
+seen AS (
+    SELECT position, count(*) AS seen, any_value(flagged) AS flagged, any_value(damaged) AS damaged,
+           count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
+    FROM logit_values JOIN places USING (position) GROUP BY position
 )
-SELECT position, count(*) AS seen, any_value(flagged) AS flagged, any_value(damaged) AS damaged,
-       count(*) FILTER (isfinite(value) AND abs(value) > $above) AS garbage
-FROM logit_values JOIN noted USING (position) GROUP BY position
-""",
-}
-# One query in place of four: opening the files takes longer than reading a small log.
-_ALL = "SELECT " + ", ".join(f"(SELECT list(one) FROM ({sql}) AS one) AS {name}" for name, sql in _PARTS.items())
+SELECT totals.*, (SELECT list(one ORDER BY list_position($flags, flag)) FROM kinds AS one) AS flags,
+       (SELECT list(one ORDER BY flagged DESC, position) FROM seen AS one) AS positions
+FROM totals
+"""
 
 
 @computed_once(48)
@@ -61,19 +64,21 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
     """
     check_values(store, entry)
     report = load_rules().rules["report-004"]
-    (found,) = damage_query(store, entry, _ALL, above=report["above"]).to_pylist()
-    entries, values = (entry.parts[name].rows for name in (LOGIT_ENTRIES.name, LOGIT_VALUES.name))
-    figures = found["totals"][0] | {name: entry.row.get(name, 0) for name in SUMS}
+    (found,) = damage_query(store, entry, _HEALTH, above=report["above"], flags=FLAGS).to_pylist()
+    entries, garbage = entry.parts[LOGIT_ENTRIES.name].rows, entry.row.get("garbage_entries", 0)
     return {
         "log_id": entry.id,
         **{name: entry.row.get(name) for name in ("engine", "model", "precision", "length")},
         "entries": entries,  # as counted; the sheet may say anything
-        "values": values,
-        **figures,
-        "damaged_share": figures["damaged_entries"] / entries,
-        "garbage_share": figures["garbage_entries"] / entries,
-        "flags": sorted(found["flags"] or (), key=lambda share: (*FLAGS, share["flag"]).index(share["flag"])),
-        "positions": sorted(found["positions"] or (), key=lambda place: (-place["flagged"], place["position"])),
+        "values": entry.parts[LOGIT_VALUES.name].rows,
+        "flagged_entries": entry.row.get("flagged_entries", 0),
+        "flagged_values": entry.row.get("flagged_values", 0),
+        "garbage_entries": garbage,
+        "garbage_share": garbage / entries,
+        "damaged_share": found["damaged_entries"] / entries,
+        **found,
+        "flags": found["flags"] or [],
+        "positions": found["positions"] or [],
         "findings": findings_in(entry),
         "rule": report["title"],
     }

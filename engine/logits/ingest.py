@@ -23,7 +23,7 @@ from typing import Any
 from engine.errors import FileFormatError, shown
 from engine.figures.words import counted
 from engine.logits.causes import DamageTally, findings_of
-from engine.logits.detect import Detector
+from engine.logits.detect import judge
 from engine.logits.entries import (
     BROKEN,
     MEASURED,
@@ -44,7 +44,7 @@ from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
 
-BATCH_VALUES = 500_000  # that are judged together
+BATCH_VALUES, TAIL_VALUES = 500_000, 20_000  # that are judged together, with the last ones before them
 REPORT_LINES = 5_000  # between two words about how far the file is read
 MOST_LOGS = 64  # engines, models and precisions in one file
 MOST_NAMED, MOST_ID, MOST_SOURCES, MOST_BAD_LINES = 3, 40, 5, 100_000
@@ -120,12 +120,13 @@ class _Log:
 
     def __init__(self, store: Store, sha256: str, key: Key, stack: ExitStack) -> None:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
-        self.detector, self.tally = Detector(self.rules), DamageTally(self.rules)
+        self.tally = DamageTally(self.rules)
         is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
         self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
         self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
         if self.staging is not None:
             stack.enter_context(whole_or_nothing(self.staging))
+        self.tail: list[LogLine] = []  # the last lines of the batch before: values may repeat theirs
         self.lines: list[LogLine] = []  # of the next batch, and how many values they have
         self.values = 0
         # Of all lines: the last token and sequence of each checkpoint and source, and how many texts a checkpoint has.
@@ -161,8 +162,11 @@ class _Log:
     def _flush(self) -> None:
         assert self.staging is not None
         batch, first = EntryBatch.of(self.lines), self.tally.sums["entries"]
+        self.tail += self.lines
+        flags, middle, spread = judge(EntryBatch.of(self.tail), self.rules)
+        flags, middle, spread = flags[-len(batch.values) :], middle[-len(self.lines) :], spread[-len(self.lines) :]
+        self.tail = self.tail[-max(1, TAIL_VALUES // len(self.tail[-1].values)) :]
         self.lines, self.values = [], 0
-        flags, middle, spread = self.detector.judge(batch)
         is_garbage = self.tally.add(batch, flags)
         self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
 

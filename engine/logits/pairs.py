@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from engine.inspection.memo import computed_once
 from engine.logits.causes import ON_PURPOSE
-from engine.logits.health import check_values, has_values
+from engine.logits.health import has_values
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
@@ -28,81 +26,47 @@ NEARER = 0.1  # of the median distances: engines differ a little, a late read by
 
 # Entries are matched by checkpoint, text and token_idx, values by position. A source that is one text in both logs is
 # its name: where logs share names, texts are matched by name, else the n-th of one log with the n-th of the other.
-MET = """
+# ``paired`` has the pairs: entry and sequence are the control's, is_flagged is of either, is_finite of both.
+PAIRED = """
 WITH named AS (
     SELECT checkpoint, source
     FROM (SELECT log_id, checkpoint, source FROM logit_entries WHERE source IS NOT NULL
           GROUP BY ALL HAVING count(DISTINCT sequence) = 1)
     GROUP BY ALL HAVING count(*) = 2
 ),
-single AS (  -- what a log has twice is met in its order, not each with each
-    SELECT *, row_number() OVER (PARTITION BY log_id, checkpoint, token_idx, name ORDER BY entry) AS twin
-    FROM (SELECT *, if(checkpoint IN (SELECT checkpoint FROM named), source, sequence::VARCHAR) AS name
-          FROM logit_entries)
+texts AS (
+    SELECT *, if(checkpoint IN (SELECT checkpoint FROM named), source, sequence::VARCHAR) AS name FROM logit_entries
     WHERE checkpoint NOT IN (SELECT checkpoint FROM named) OR (checkpoint, source) IN (FROM named)
 ),
-met AS (
-    SELECT c.entry AS control_entry, t.entry AS test_entry, c.checkpoint, c.token_idx, c.sequence
-    FROM (SELECT * FROM single WHERE log_id = $control) AS c
-    JOIN (SELECT * FROM single WHERE log_id = $test) AS t USING (checkpoint, token_idx, name, twin)
+paired AS MATERIALIZED (
+    SELECT one.entry, checkpoint, one.sequence, token_idx, c.position, c.value AS control, t.value AS test,
+           coalesce(len(c.flags) > 0 OR len(t.flags) > 0, false) AS is_flagged,
+           greatest(abs(c.value), abs(t.value)) < 1e150 AS is_finite  -- and so are their squares
+    FROM texts AS one JOIN texts AS other USING (checkpoint, token_idx, name)
+    JOIN logit_values AS c ON c.log_id = one.log_id AND c.entry = one.entry
+    JOIN logit_values AS t ON t.log_id = other.log_id AND t.entry = other.entry AND t.position = c.position
+    WHERE one.log_id = $control AND other.log_id = $test
 )
 """
-_ENTRIES = f"{MET} SELECT control_entry AS entry, checkpoint, token_idx, sequence FROM met ORDER BY entry"
-_BY_NUMBER = f"{MET} SELECT count(*) = 0 AND (SELECT max(sequence) FROM logit_entries) > 0 AS by_number FROM named"
-_PAIRED = f"""
-{MET}
-, paired AS MATERIALIZED (
-    SELECT met.control_entry AS entry, met.checkpoint, met.sequence, met.token_idx, c.position, c.value AS control,
-           t.value AS test, coalesce(len(c.flags) > 0 OR len(t.flags) > 0, false) AS is_flagged
-    FROM met
-    JOIN logit_values AS c ON c.log_id = $control AND c.entry = met.control_entry
-    JOIN logit_values AS t ON t.log_id = $test AND t.entry = met.test_entry AND t.position = c.position
-)
-"""
-_VALUES = f"{_PAIRED} SELECT entry, position, control, test, is_flagged FROM paired ORDER BY entry, position"
 # Distances are relative: root mean squares of differences, over that of the other log's values.
 _DISTANCES = f"""
-{_PAIRED}
-, next AS (
-    SELECT checkpoint, sequence, token_idx::BIGINT - 1 AS token_idx, min(entry) AS next_entry
-    FROM logit_entries WHERE log_id = $control GROUP BY ALL
-),
-sound AS MATERIALIZED (
-    SELECT * FROM paired JOIN next USING (checkpoint, sequence, token_idx) WHERE NOT is_flagged
-),
-near AS (
-    SELECT sqrt(sum((test - control) ** 2) / sum(control ** 2)) AS own,
-           sqrt(sum((test - value) ** 2) / sum(value ** 2)) AS next
-    FROM sound JOIN logit_values AS v ON log_id = $control AND v.entry = next_entry AND v.position = sound.position
-     AND len(flags) = 0
-    GROUP BY sound.entry HAVING sum(control ** 2) > 0 AND sum(value ** 2) > 0
+{PAIRED}
+, near AS (
+    SELECT sqrt(sum((p.test - p.control) ** 2) / sum(p.control ** 2)) AS own,
+           sqrt(sum((p.test - v.value) ** 2) / sum(v.value ** 2)) AS next
+    FROM paired AS p
+    JOIN logit_entries AS e ON p.checkpoint = e.checkpoint AND p.sequence = e.sequence AND p.token_idx = e.token_idx - 1
+    JOIN logit_values AS v ON v.log_id = e.log_id AND v.entry = e.entry AND v.position = p.position
+    WHERE e.log_id = $control AND len(v.flags) = 0 AND NOT is_flagged
+    GROUP BY p.entry HAVING sum(p.control ** 2) > 0 AND sum(v.value ** 2) > 0
 )
 SELECT count(*) AS entries, count(*) FILTER (next < own) AS nearer, median(own) AS own, median(next) AS next FROM near
 """
-Pairs = dict[str, NDArray[Any]]
-"""N pairs of values in the control's order: entry (the control's), position, control, test, is_flagged (either of
-them), is_finite (both of them)."""
 
 
-def _table(store: Store, sql: str, control: Entry, test: Entry) -> pa.Table:
-    return store.table(sql, {"control": control.id, "test": test.id}, of=[control.id, test.id])
-
-
-@computed_once(4)
-def pairs_of(store: Store, control: Entry, test: Entry) -> tuple[pa.Table, Pairs, bool]:
-    """The entries that both logs have, in the control's order; their values; whether several texts are matched by their
-    numbers alone. Damaged logs are an error."""
-    check_values(store, control)
-    check_values(store, test)
-    values = _table(store, _VALUES, control, test)
-    pairs = {name: values[name].to_numpy() for name in values.column_names}
-    pairs["is_finite"] = np.isfinite(pairs["control"]) & np.isfinite(pairs["test"])
-    (by_number,) = _table(store, _BY_NUMBER, control, test)["by_number"].to_pylist()
-    return _table(store, _ENTRIES, control, test), pairs, by_number
-
-
-def chosen(pairs: Pairs, kept: NDArray[Any]) -> Pairs:
-    return {name: column[kept] for name, column in pairs.items()}
+def both(store: Store, sql: str, control: Entry, test: Entry, **more: Any) -> pa.Table:
+    """Rows of two logs, of SQL with ``PAIRED`` in it."""
+    return store.table(sql, {"control": control.id, "test": test.id, **more}, of=[control.id, test.id])
 
 
 def is_damaged(entry: Entry) -> bool:
@@ -124,7 +88,7 @@ def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -
 
 @computed_once(64)
 def _against(store: Store, log: Entry, other: Entry) -> dict[str, Any] | None:
-    (row,) = _table(store, _DISTANCES, other, log).to_pylist()
+    (row,) = both(store, _DISTANCES, other, log).to_pylist()
     is_late = row["entries"] >= LEAST_ENTRIES and row["nearer"] >= NEARLY_ALL * row["entries"]
     if not is_late or row["next"] > NEARER * row["own"]:
         return None

@@ -7,31 +7,81 @@ each of the position filters that the reports advise; which filter the data supp
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from engine.errors import FileFormatError
-from engine.figures.statistics import ranks
 from engine.figures.words import counted, percent, precision_name, shortened
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
-from engine.logits.pairs import Pairs, chosen, pairs_of
-from engine.logits.rules import Real, Whole, load_rules
+from engine.logits.health import check_values
+from engine.logits.pairs import PAIRED, both
+from engine.logits.rules import load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_ENTRIES
 from engine.store.store import Store
 
 MOST_NAME, MOST_TOKENS, MOST_DIGITS = 40, 100_000, 12
-# Which positions are left out, the mildest first.
-FILTERS: Mapping[str, Sequence[int]] = {"all": (), "skip 0": (0,), "skip 0 and 2": (0, 2), "from 3 on": (0, 1, 2)}
-TINY = np.finfo(np.float64).tiny  # in place of 0 below a fraction
 Parity = dict[str, Any]
-FIGURES = ("max_difference", "mean_difference", "shift", "relative", "max_relative", "cosine", "rank", "top_1")
-MEANS = ("cosine", "rank", "has_same_top")  # of entries: the last three figures
-PLACE = ("values", "max_difference", "relative", "cosine", "has_same_top")
+
+# Differences are test minus control. ``relative`` is the root mean square of the differences over that of the control;
+# it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of one value,
+# over the larger of the pair. ``cosine``, ``rank`` (Spearman's) and ``top_1`` are means over entries.
+_AGREEMENT = f"""
+{PAIRED}
+, filters AS (  -- the mildest first
+    FROM (VALUES (0, 'all', []), (1, 'skip 0', [0]), (2, 'skip 0 and 2', [0, 2]), (3, 'from 3 on', [0, 1, 2]))
+    AS of(filter, name, left_out)
+),
+ways AS (SELECT true AS is_whole UNION ALL SELECT false WHERE EXISTS (FROM paired WHERE is_flagged)),
+kept AS (  -- a pair that does not count has no values
+    SELECT filter, is_whole, entry, entry * 8 + filter * 2 + is_whole::INTEGER AS row, position, is_flagged,
+           is_whole OR NOT is_flagged AS is_of, is_of AND NOT is_finite AS is_wrong,
+           if(is_of AND is_finite, control, NULL) AS c, if(is_of AND is_finite, test, NULL) AS t
+    FROM paired, filters, ways WHERE NOT list_contains(left_out, position)
+),
+ranked AS (  -- twice the ranks, counted from their middle; equal values have equal ones
+    SELECT *, rank() OVER (its ORDER BY c DESC) AS c_down, rank() OVER (its ORDER BY c) - c_down AS c_rank,
+           rank() OVER (its ORDER BY t DESC) AS t_down, rank() OVER (its ORDER BY t) - t_down AS t_rank
+    FROM kept WINDOW its AS (PARTITION BY row)  -- one number: partitions by three columns take twice as long
+),
+places AS MATERIALIZED (
+    SELECT filter, is_whole, entry, count(c) AS values,
+           count(*) FILTER (is_flagged) AS flagged, count(*) FILTER (is_wrong) AS not_finite,
+           sum(t - c) AS shift, sum(abs(t - c)) AS distance, sum((t - c) ** 2) AS square, sum(c ** 2) AS size,
+           max(abs(t - c)) AS max_difference, max(abs(t - c) / nullif(greatest(abs(c), abs(t)), 0)) AS max_relative,
+           sqrt(square / nullif(size, 0)) AS relative,
+           sum(c * t) / nullif(sqrt(size) * sqrt(sum(t ** 2)), 0) AS cosine,
+           sum(c_rank * t_rank) / nullif(sqrt(sum(c_rank ** 2)) * sqrt(sum(t_rank ** 2)), 0) AS rank,
+           if(count(c) > 1, min(position) FILTER (c_down = 1) = min(position) FILTER (t_down = 1), NULL) AS has_same_top
+    FROM ranked GROUP BY filter, is_whole, entry
+),
+figures AS (
+    SELECT filter, name, is_whole, coalesce(sum(flagged), 0)::BIGINT AS flagged,
+           count(*) FILTER (values > 0) AS entries, coalesce(sum(values), 0)::BIGINT AS values,
+           coalesce(sum(not_finite), 0)::BIGINT AS not_finite, max(max_difference) AS max_difference,
+           sum(distance) / sum(values) AS mean_difference, sum(shift) / sum(values) AS shift,
+           sqrt(sum(square) / nullif(sum(size), 0)) AS relative,
+           coalesce(max(max_relative), max(max_difference)) AS max_relative,
+           avg(cosine) AS cosine, avg(rank) AS rank, avg(has_same_top::INTEGER) AS top_1
+    FROM filters JOIN ways ON true LEFT JOIN places USING (filter, is_whole) GROUP BY filter, name, is_whole
+),
+of_all AS MATERIALIZED (  -- each entry, without its flagged values
+    SELECT p.entry, checkpoint, token_idx, sequence, values, max_difference, relative, cosine, has_same_top, p.flagged
+    FROM places AS p JOIN logit_entries AS e ON e.entry = p.entry AND log_id = $control
+    WHERE filter = 0 AND is_whole = (SELECT bool_and(is_whole) FROM ways)
+),
+checkpoints AS (
+    SELECT checkpoint, count(*) AS both, min_by(token_idx, entry) FILTER (relative > $tolerance) AS diverges_at,
+           median(relative) AS median, max(relative) AS largest, min(entry) AS entry
+    FROM of_all GROUP BY checkpoint
+)
+SELECT (SELECT list(one ORDER BY filter, is_whole DESC) FROM figures AS one) AS figures,
+       (SELECT list(one ORDER BY entry) FROM of_all AS one) AS places,
+       (SELECT list(one ORDER BY entry) FROM checkpoints AS one) AS checkpoints,
+       (SELECT list(DISTINCT position ORDER BY position) FROM paired WHERE is_flagged) AS flagged_positions,
+       (SELECT count(*) FROM named) = 0 AND (SELECT max(sequence) FROM logit_entries) > 0 AS by_number
+"""
 
 
 def log_name(row: Mapping[str, Any]) -> str:
@@ -52,114 +102,40 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     """
     if control.id == test.id:
         raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
-    met, pairs, by_number = pairs_of(store, control, test)
-    if len(pairs["entry"]) == 0:
-        what = f"{control.id} and {test.id} share no checkpoint, token and position"
-        raise FileFormatError(what, "Log the same prompt with both")
-    one, other = log_name(control.row), log_name(test.row)
+    check_values(store, control)
+    check_values(store, test)
     # The precision of the weights, else of the values as logged.
     precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
     tolerance = max(map(load_rules().tolerance, precisions))
-    filters, sound = list[dict[str, Any]](), dict[str, Real]()
-    for name, left_out in FILTERS.items():
-        kept = chosen(pairs, np.isin(pairs["position"], left_out, invert=True))
-        flagged, (whole, rows) = int(kept["is_flagged"].sum()), _agreement(kept)
-        without, rows = _agreement(chosen(kept, ~kept["is_flagged"])) if flagged else (whole, rows)
-        filters.append({"name": name, "with_flagged": whole, "without_flagged": without, "flagged": flagged})
-        sound = sound or rows  # of all positions
-    # The entries that share a position, in the control's order.
-    entries, starts = np.unique(pairs["entry"], return_index=True)
-    places: list[dict[str, Any]] = met.take(pa.array(np.searchsorted(met["entry"].to_numpy(), entries))).to_pylist()
-    known = dict(zip(sound["entry"].tolist(), zip(*(sound[name].tolist() for name in PLACE), strict=True), strict=True))
-    for place, flagged in zip(
-        places, np.add.reduceat(pairs["is_flagged"], starts, dtype=np.int64).tolist(), strict=True
-    ):
-        figures = known.get(place.pop("entry"), (0, *[math.nan] * 4))
-        place |= {name: value if math.isfinite(value) else None for name, value in zip(PLACE, figures, strict=True)}
-        place |= {
-            "has_same_top": None if place["has_same_top"] is None else bool(place["has_same_top"]),
-            "flagged": flagged,
-        }
-    only = (log.parts[LOGIT_ENTRIES.name].rows - len(places) for log in (control, test))
+    (found,) = both(store, _AGREEMENT, control, test, tolerance=tolerance).to_pylist()
+    places = found["places"]
+    if not places:
+        what = f"{control.id} and {test.id} share no checkpoint, token and position"
+        raise FileFormatError(what, "Log the same prompt with both")
+    filters: dict[str, dict[str, Any]] = {}
+    for one in found["figures"]:  # with the flagged values, then without them where there are any
+        name, flagged, *_ = [one.pop(key) for key in ("name", "flagged", "filter", "is_whole")]
+        known = filters.setdefault(name, {"name": name, "with_flagged": one, "flagged": flagged})
+        known["without_flagged"] = one
+    enough = (name for name, one in filters.items() if not one["flagged"] and one["with_flagged"]["values"])
+    one, other = log_name(control.row), log_name(test.row)
     return {
         "control": control.id,
         "test": test.id,
         "control_name": one if one != other else control.id,
         "test_name": other if one != other else test.id,
-        "by_number": by_number,
+        "by_number": found["by_number"],
         "entries": len(places),
-        **dict(zip(("only_control", "only_test"), only, strict=True)),
-        "filters": filters,
-        "supported": next((f["name"] for f in filters if not f["flagged"] and f["with_flagged"]["values"]), None),
-        "flagged_positions": np.unique(pairs["position"][pairs["is_flagged"]]).tolist(),
+        "only_control": control.parts[LOGIT_ENTRIES.name].rows - len(places),
+        "only_test": test.parts[LOGIT_ENTRIES.name].rows - len(places),
+        "filters": [*filters.values()],
+        "supported": next(enough, None),
+        "flagged_positions": found["flagged_positions"] or [],
         "places": places[:MOST_TOKENS],
+        "checkpoints": found["checkpoints"],
         "tolerance": tolerance,
         "diverging": next((place for place in places if (place["relative"] or 0.0) > tolerance), None),
     }
-
-
-@np.errstate(
-    over="ignore", invalid="ignore", divide="ignore"
-)  # of values near the largest that there are, sums are infinite
-def _agreement(pairs: Pairs) -> tuple[dict[str, Any], dict[str, Real]]:
-    """Of pairs of finite values; a figure is null where it cannot be computed. And the figures of each entry [E].
-
-    Differences are test minus control. ``relative`` is the root mean square of the differences over that of the
-    control; it includes a shift of a whole row (``shift``), which does not change probabilities. ``max_relative`` is of
-    one value, over the larger of the pair. ``cosine``, ``rank`` and ``top_1`` are means over entries.
-    """
-    finite = chosen(pairs, pairs["is_finite"])
-    control, test, entry = (finite[name] for name in ("control", "test", "entry"))
-    starts = np.flatnonzero(np.diff(entry, prepend=-1))
-    widths = np.diff(np.append(starts, len(entry)))
-    row, place = np.repeat(np.arange(len(starts)), widths), np.arange(len(entry))
-    counts = {"entries": len(starts), "values": len(entry), "not_finite": len(pairs["entry"]) - len(entry)}
-
-    def sums(values: Real) -> Real:
-        return np.asarray(np.add.reduceat(values, starts))
-
-    def most(values: Real) -> Real:
-        return np.asarray(np.maximum.reduceat(values, starts))
-
-    def cosine(*both: Real) -> Real:
-        """Scaled first: huge numbers have no square."""
-        one, other = (values / np.maximum(most(np.abs(values)), TINY)[row] for values in both)
-        size = np.sqrt(sums(one**2)) * np.sqrt(sums(other**2))
-        return np.where(size > 0, sums(one * other) / size, np.nan)
-
-    def centred_ranks(values: Real) -> Real:
-        """Of ranks among all, since an entry's mean is taken away."""
-        ranked = ranks((row * len(values) + np.unique(values, return_inverse=True)[1]).astype(np.float64))
-        return np.asarray(ranked - (sums(ranked) / widths)[row])
-
-    def top(values: Real) -> Whole:
-        """The place of each entry's largest value."""
-        return np.asarray(np.minimum.reduceat(np.where(values == most(values)[row], place, len(place)), starts))
-
-    difference, size = test - control, np.sqrt(sums(control**2))
-    rows = {
-        "entry": entry[starts],
-        "values": widths,
-        "max_difference": most(np.abs(difference)),
-        "relative": np.where(size > 0, np.sqrt(sums(difference**2)) / size, np.nan),
-        "cosine": cosine(control, test),
-        "rank": cosine(centred_ranks(control), centred_ranks(test)),
-        "has_same_top": np.where(widths > 1, top(control) == top(test), np.nan),
-    }
-    if not counts["values"]:
-        return counts | dict.fromkeys(FIGURES), rows
-    means, scale = [rows[name][np.isfinite(rows[name])] for name in MEANS], np.abs(control).max()
-    larger = np.maximum(np.abs(control), np.abs(test))
-    figures = (
-        np.abs(difference).max(),
-        np.abs(difference).mean(),
-        difference.mean(),
-        np.sqrt(np.mean((difference / scale) ** 2)) / np.sqrt(np.mean((control / scale) ** 2)) if scale else None,
-        (np.abs(difference) / np.maximum(larger, TINY)).max(),
-        *(mean.mean() if len(mean) else None for mean in means),
-    )
-    known = (None if figure is None else float(figure) for figure in figures)
-    return counts | dict(zip(FIGURES, known, strict=True)), rows
 
 
 # --- in sentences ---------------------------------------------------------------------------------------------------
@@ -175,11 +151,9 @@ def parity_sentences(parity: Parity) -> list[str]:
         found = [f"{names} cannot be compared: no pair of values is without a flag."]
     elif agreed["max_difference"] == 0:
         found = [f"{names} agree bit for bit in {pairs}."]
-    elif relative is None:
-        found = [f"{names} differ by {mean:.2g} on average in {pairs}, all 0 in the control."]
     else:
         # Decimal digits to which the values agree, by the root mean square of their differences.
-        digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative)))), "digit")
+        digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative or 1)))), "digit")
         rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
         top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
         most = f"{mean:.2g} on average and {agreed['max_difference']:.2g} at most"

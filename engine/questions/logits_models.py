@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from engine.errors import DriftscopeError
 from engine.figures.statistics import wilson
 from engine.figures.words import counted, percent, precision_name, span
-from engine.logits.causes import CERTAINTY_LABELS, TITLES, positions_in_words
+from engine.logits.causes import cause_words, positions_in_words
 from engine.logits.health import health
 from engine.logits.parity import log_name
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -55,13 +55,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         share = found["garbage_share" if options["rule"] == THEIRS else "damaged_share"]
         low, high = wilson(round(share * found["entries"]), found["entries"])
         damaged = [place["position"] for place in found["positions"] if place["damaged"]]
-        cause = TITLES.get(str(row.get("cause")), "") if row.get("cause") else "nothing flagged"
-        certainty = CERTAINTY_LABELS.get(str(row.get("certainty")), "")
         precision = precision_name(found["precision"])
         rows.append({
             "engine": found["engine"], "model": found["model"] or "", "precision": precision,
             "by_report": found["garbage_share"], "by_ours": found["damaged_share"],
-            "cause": f"{cause} ({certainty})" if certainty else cause,
+            "cause": cause_words(row),
             "positions": positions_in_words(damaged) if damaged else "", "vocabulary": found["length"],
             **{name: found[name] for name in ("entries", "values", "least", "largest")},
             "log": urlencode({"view": "Health", "log": entry.id}), "origin": row["origin"], "id": entry.id,

@@ -9,13 +9,11 @@ explains. If each engine sampled its own text, entries after the first different
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from engine.figures.words import capitalised, counted
-from engine.logits.pairs import chosen, late_read, pairs_of
+from engine.logits.pairs import PAIRED, both, late_read
 from engine.logits.parity import compare_logs, parity_sentences
 from engine.logits.rules import LOGITS
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -33,7 +31,7 @@ def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
     if len(entries) < 2:
         return []
     parity = compare_logs(store, *entries[:2])
-    names = list(dict.fromkeys(place["checkpoint"] for place in parity["places"]))
+    names = [one["checkpoint"] for one in parity["checkpoints"]]
     first = (parity["diverging"] or {}).get("checkpoint", LOGITS if LOGITS in names else names[0])
     return sorted(names, key=lambda name: name != first)
 
@@ -53,13 +51,14 @@ COLUMNS = {
     "relative": Column("relative", help="Root mean square of the differences, over that of the control's values"),
     "rank": Column("rank", help="Spearman's correlation, mean over entries"),
     "top_1": Column("top-1", "%", "Entries whose largest value stands at the same position"),
-    "not_finite": Column("not finite", help="Pairs with NaN or an infinity: left out"),
+    "not_finite": Column("not finite", help="Pairs with NaN, an infinity or a number over 1e150: left out"),
     "token_idx": Column("token"),
     "value": Column("difference"),
     "difference": Column("absolute difference"),
     "both": Column("in both"),
     "diverges_at": Column("diverges at", help="First token with a difference that precision does not explain"),
     "tolerance": Column(is_hidden=True),
+    "entry": Column(is_hidden=True),
 }
 CHARTS = (
     Chart("points", "token_idx", "value", "tokens", colour="", interval="y", log="y", line_at="tolerance",
@@ -71,53 +70,41 @@ CHARTS = (
 )  # fmt: skip
 TABLES = ("main", "checkpoints")
 
+SOUND = f"""{PAIRED}
+SELECT token_idx, position, control, test FROM paired
+WHERE checkpoint = $checkpoint AND is_finite AND NOT is_flagged ORDER BY entry, position"""
+POSITIONS = f"""{PAIRED}
+, apart AS (
+    SELECT position, avg(abs(test - control)) AS mean, max(abs(test - control)) AS largest FROM paired
+    WHERE checkpoint = $checkpoint AND is_finite AND NOT is_flagged GROUP BY position ORDER BY position
+    LIMIT {MOST_POSITIONS}
+)
+FROM apart UNPIVOT (difference FOR which IN (mean, largest)) WHERE difference > 0 ORDER BY which DESC, position"""
+
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = entries
-    parity, (met, pairs, _) = compare_logs(store, control, test), pairs_of(store, control, test)
-    filters = []
+    parity = compare_logs(store, control, test)
+    filters, flagged = [], parity["filters"][0]["flagged"]
     for one in parity["filters"]:
-        both = (("with", "with_flagged"), ("without", "without_flagged"))
-        for words, key in both if parity["filters"][0]["flagged"] else (("none", "with_flagged"),):
+        ways = (("with", "with_flagged"), ("without", "without_flagged"))
+        for words, key in ways if flagged else (("none", "with_flagged"),):
             supported = "✓" if one["name"] == parity["supported"] and words != "without" else None
             filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
 
     by, tolerance = options["parity_by"], parity["tolerance"]
-    drawn: list[dict[str, Any]] = []
-    checkpoints: dict[str, dict[str, Any]] = {}
+    drawn = []
     for place in parity["places"]:
-        cosine, relative, name = place["cosine"], place["relative"], place["checkpoint"]
-        line = checkpoints.setdefault(name, {"checkpoint": name, "both": 0, "relatives": [], "diverges_at": None})
-        line["both"] += 1
-        line["relatives"] += [] if relative is None else [relative]
-        if line["diverges_at"] is None and (relative or 0) > tolerance:
-            line["diverges_at"] = place["token_idx"]
-        value = place[by] if by != "apart" else None if cosine is None else max(0.0, 1 - cosine)
-        if name == options["parity_at"] and value is not None:
+        value = place[by] if by != "apart" else None if place["cosine"] is None else max(0.0, 1 - place["cosine"])
+        if place["checkpoint"] == options["parity_at"] and value is not None:
             drawn.append(place | {"value": value, "tolerance": tolerance if by == "relative" else None})
-    for line in checkpoints.values():
-        relatives = line.pop("relatives")
-        line |= {"median": float(np.median(relatives)) if relatives else None, "largest": max(relatives, default=None)}
     drawn.sort(key=lambda place: place["token_idx"])
     equal, drawn = sum(place["value"] == 0 for place in drawn), [place for place in drawn if place["value"]]
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
-
-    entry, at = met["entry"].to_numpy(), np.array(met["checkpoint"].to_pylist()) == options["parity_at"]
-    sound = chosen(pairs, np.isin(pairs["entry"], entry[at]) & pairs["is_finite"] & ~pairs["is_flagged"])
-    count = len(sound["entry"])
-    some = chosen(sound, np.linspace(0, count - 1, min(MOST_POINTS, count)).astype(np.int64))
-    tokens = met["token_idx"].to_numpy()[np.searchsorted(entry, some["entry"])]
-    points = {"token_idx": tokens, **{name: some[name] for name in ("position", "control", "test")}}
-    position, where = np.unique(sound["position"], return_inverse=True)
-    off, most = np.abs(sound["test"] - sound["control"]), np.zeros(len(position))
-    np.maximum.at(most, where, off)
-    mean = np.bincount(where, weights=off, minlength=len(position)) / np.maximum(np.bincount(where), 1)
-    differences = [
-        {"position": place, "which": which, "difference": value}
-        for which, column in (("mean", mean), ("largest", most))
-        for place, value in zip(position[:MOST_POSITIONS].tolist(), column.tolist(), strict=False)
-    ]
+    at = options["parity_at"]
+    sound, differences = (both(store, sql, control, test, checkpoint=at) for sql in (SOUND, POSITIONS))
+    some = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
 
     sentences, (one, other) = parity_sentences(parity), (entry.row for entry in entries)
     lead, notes = sentences[:2], sentences[2:]
@@ -135,10 +122,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         notes.append(f"{counted(equal, 'entry is', 'entries are')} equal bit for bit, and not drawn.")
     return {
         "main": rows_table(filters),
-        "checkpoints": rows_table(list(checkpoints.values())),
+        "checkpoints": rows_table(parity["checkpoints"]),
         "tokens": rows_table(drawn),
-        "pairs": pa.table(points),
-        "positions": rows_table([row for row in differences if row["difference"]]),
+        "pairs": sound.take(some),
+        "positions": differences,
         "notes": rows_table([{"text": text, "is_lead": text in lead} for text in lead + notes]),
     }
 

@@ -22,7 +22,7 @@ from engine.text.align import Alignment
 @contextmanager
 def traced(
     store: Store,
-    about: Mapping[str, Any],
+    about: dict[str, Any],
     align: Callable[[Collection[int]], Mapping[int, Alignment]],
     note: Callable[[str], None],
     *,
@@ -32,11 +32,11 @@ def traced(
     keep_file: bool = True,
     output: Path | None = None,
 ) -> Iterator[StepObserver]:
-    """Records while this lasts; yields what a generation's events pass through.
+    """Records while this lasts; yields what a generation's events pass through. ``about``: columns of the trace, such
+    as the run that it is of.
 
     The trace is then read into the store, where the run has to be by then, with what each step wrote. It is linked to
-    the run if that has the same tokens; ``align`` gives samples without a run by their ids. ``about``: the columns
-    label, source and run_id.
+    the run if that has the same tokens; ``align`` gives samples without a run by their ids.
     """
     with tempfile.TemporaryDirectory(prefix="driftscope-profile-") as folder:
         path = Path(folder) / "trace.json.gz"
@@ -46,14 +46,15 @@ def traced(
         if captured is None:
             note(f"no trace: there were at most {skip:,} forward passes")
             return
-        samples, run_id = {token.sample_id for token in tokens}, about["run_id"] and store.entry(about["run_id"]).id
+        samples, run = {token.sample_id for token in tokens}, about["run_id"]
+        run_id = store.entry(run).id if run else ""
         if run_id and not repeats(store, run_id, tokens):
             note(f"not linked to {run_id}: its samples have other tokens")
-            run_id = None
+            run_id = ""
         written = step_rows(tokens, aligned_in_run(store, run_id, samples) if run_id else align(samples))
-        about = {**captured, **about, "run_id": run_id}
-        entry = add_trace(store, path, about, written, capture.passes, keep_file=keep_file)
-        note(f"trace {entry.id}: {about['forward_passes']:,} forward passes, {about['tokens']:,} tokens")
+        known = captured | about | {"run_id": run_id}
+        entry = add_trace(store, path, known, written, capture.passes, keep_file=keep_file)
+        note(f"trace {entry.id}: {known['forward_passes']:,} forward passes, {known['tokens']:,} tokens")
         if output:
             opened = Path.open if output.suffix == ".gz" else gzip.open
             with opened(path, "rb") as packed, exporting(output) as file:

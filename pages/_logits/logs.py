@@ -9,8 +9,9 @@ from typing import Any
 
 import streamlit as st
 
+from engine.figures.statistics import quotient
 from engine.figures.words import counted, precision_name
-from engine.logits.causes import CERTAINTY_LABELS, TITLES
+from engine.logits.causes import cause_words
 from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
 from engine.logits.parity import log_name
@@ -35,23 +36,13 @@ Import or record a first log below, under *Logs*, or from a terminal:
 
 
 def _cells(entry: Entry) -> dict[str, Any]:
-    row, entries, counts = entry.row, entry.row["entries"], ("flagged_entries", "garbage_entries")
-    shares = {name: row[name] / entries for name in counts if entries and row.get(name) is not None}
-    cause, certainty = row.get("cause"), str(row.get("certainty"))
-    if not has_values(entry):
-        words = "its values are missing or damaged"
-    elif cause is None:
-        words = "nothing flagged" if row.get("flagged_values") == 0 else ""
-    else:
-        words = f"{TITLES.get(cause, cause)} ({CERTAINTY_LABELS.get(certainty, certainty)})"
-    return {
-        **{name: row.get(name) for name in ("engine", "model", "entries")},
+    row = entry.row
+    return {name: row.get(name) for name in COLUMNS} | {
         "precision": precision_name(row.get("precision")),
         "values": row["values_logged"],
-        "flagged": shares.get("flagged_entries"),
-        "report": shares.get("garbage_entries"),
-        "cause": words,
-        **{name: row.get(name) for name in ("file", "origin", "label")},
+        "flagged": quotient(row.get("flagged_entries"), row["entries"]),
+        "report": quotient(row.get("garbage_entries"), row["entries"]),
+        "cause": cause_words(row) if has_values(entry) else "its values are missing or damaged",
     }
 
 

@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from engine.chem.molecule_sets import load_held_out
+from engine.decode.log_recorder import ENGINE as OURS
 from engine.errors import RunError
 from engine.logits.causes import CERTAINTY_LABELS
 from engine.logits.health import health
 from engine.logits.ingest import LogNames, add_file
 from engine.logits.parity import compare_logs, parity_sentences
-from engine.logits.recorder import ENGINE as OURS
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.store.entries import Entry

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.logits.recorder import ENGINE
+from engine.decode.log_recorder import ENGINE
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.schema import LOGIT_LOG

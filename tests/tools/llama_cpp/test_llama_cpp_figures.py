@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.decode.log_recorder import names_of_line
 from engine.logits.entries import read_line
-from engine.logits.recorder import names_of_line
 from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
 from tools.llama_cpp.late import read_memory
 from tools.llama_cpp.running import ids_to_log, late_lines, line

@@ -24,8 +24,6 @@ from engine.decode.presets import Sampling
 from engine.decode.sampling import sample, uniform
 from engine.decode.steps import Choice, Tap
 from engine.errors import RunError, shown
-from engine.logits.entries import MEASURED
-from engine.logits.rules import LOGITS
 from engine.models.loading import LoadedModel
 
 ENGINE = "driftscope"
@@ -115,5 +113,5 @@ class LogFile:
 
 def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[str, str]:
     """What a line of our own logs says besides its values; ``rows`` is the length of a whole row."""
-    where = {"checkpoint": LOGITS, "engine": engine, "origin": MEASURED}
+    where = {"checkpoint": "logits", "engine": engine, "origin": "measured"}
     return where | {"model": model, "precision": precision, "dtype": "f32", "shape": f"[{rows}]"}

@@ -16,11 +16,11 @@ import torch
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
+from engine.decode.log_recorder import LogFile
 from engine.decode.plan import BackendName, Plan
 from engine.decode.presets import preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
-from engine.logits.recorder import LogFile
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.runner.progress_file import ProgressFile
