@@ -416,8 +416,8 @@ def add_traces(
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
     from engine.profile.ingest import add_trace
 
-    store, about = io.opened(), {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples}
-    about["forward_passes"] = passes
+    store = io.opened()
+    about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
 
     def read(path: Path, seen: cli.Say) -> list[Entry]:
         return [add_trace(store, path, about, with_events=events, keep_file=keep, say=seen)]

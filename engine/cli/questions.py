@@ -130,8 +130,7 @@ def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, di
 @cli.command(app, "show", rules=True)
 def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
-    store = io.opened()
-    entry = store.entry(run_id)
+    entry = (store := io.opened()).entry(run_id)
     row = entry.columns()
     row |= {name: one.get("value") for name, one in figures_of(store, [entry])[entry.id].items() if name not in row}
     return io.show([row] if io.is_json else row)
@@ -164,6 +163,8 @@ def compare_traces(io: cli.Io, control: str = CONTROL, test: str = TEST) -> int:
     store = io.opened()
     ids, keys = [store.entry(name, TRACE).id for name in (control, test)], ("families", "launches", "kernels")
     if not io.is_json:
+        for caution in ask(store, "profiles_families", ids).tables["notes"]["note"].to_pylist():
+            cli.note(caution)
         return max(write_answer(store, f"profiles_{key}", ids) for key in keys)
     families, launches, kernels = (ask(store, f"profiles_{key}", ids).tables for key in keys)
     return cli.emit_json({
@@ -308,8 +309,7 @@ def cost_of_lp(
     from engine.models.devices import set_threads
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 
-    store = io.opened()
-    facts = run_facts(store, run_id)
+    facts = run_facts(store := io.opened(), run_id)
     if kept:
         scored = ScoredRun(store.entry(facts.run_id), cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
     else:

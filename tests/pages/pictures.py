@@ -31,13 +31,13 @@ class Picture:
     height: int
     ready: str
     top: str = ""
-    press: str = ""
     button: str = ""  # to press; its name may go on with a shortcut
     part: str = ""
 
 
-def lost_third(part: str, model: str = "") -> Picture:
-    return Picture("evidence", {"view": "The lost third"}, 1600, ready="Result as JSON", part=part, press=model)
+def lost_third(chart: int) -> Picture:
+    query = {"view": "The lost third", "lost_third_model": "demo-qwen-fixed"}
+    return Picture("evidence", query, 1600, ready="Data", part=f"chart-evidence_lost_third-{chart}")
 
 
 def one_molecule(run: str, sample: int, atom: int) -> Picture:
@@ -64,10 +64,9 @@ PICTURES = {
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),
-    "lost_third_fall": lost_third("lost-third-fall"),
-    "lost_third_lanes": lost_third("lost-third-lanes", "demo-qwen-fixed"),
-    "lost_third_curves": lost_third("lost-third-curves", "demo-qwen-fixed"),
-    "lost_third_orders": lost_third("lost-third-orders"),
+    "lost_third_fall": lost_third(0),
+    "lost_third_lanes": lost_third(1),
+    "lost_third_curves": lost_third(2),
     "tokenizer_lab": Picture("tokenizer_lab", {}, 840, ready="FREE"),
 }
 
@@ -79,12 +78,8 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
     with visit(browser, server, address, width=1280, height=picture.height) as seen:
         page = seen.page
         page.add_style_tag(content=NO_SIDEBAR)
-        if picture.press:
-            page.get_by_role("radio", name=picture.press, exact=True).click()  # a chart's legend has the name too
-            seen.settle()
         if picture.button:
             page.get_by_role("button", name=picture.button).click()
-        if picture.press or picture.button:
             page.mouse.move(0, 0)
             page.evaluate("document.activeElement?.blur()")  # no tooltip
         expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
