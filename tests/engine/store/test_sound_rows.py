@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import DEBUG, StoreError
 from engine.store import views
 from engine.store.columns import table
-from engine.store.schema import KINDS, LOGIT_LOG, RUN, Kind
+from engine.store.inflated import StoredFileError, open_bytes
+from engine.store.schema import KINDS, LOGIT_LOG, LOGIT_VALUES, RUN, Kind
+from engine.store.sound_rows import unsound
 from engine.store.store import Store, damaged_parts
 from tests.cli import run
 from tests.crafted import LONG, copied, craft, craft_sheet, filled
@@ -52,6 +55,17 @@ def test_what_a_table_may_have_stays(tmp_path: Path) -> None:
     craft(entry, "logit_values", filled("value", float("nan")))
     craft(entry := store.entry(entry.id, LOGIT_LOG), "logit_entries", filled("source", LONG[:1_000]))
     assert damaged_parts(store.entry(entry.id, LOGIT_LOG)) == []
+
+
+def test_a_file_of_several_row_groups_is_read_group_by_group() -> None:
+    """The bug: 400,000 entries with flags were called damaged, since pyarrow joins no lists of texts of two groups."""
+    values: dict[str, Any] = {"log_id": "a", "checkpoint": "logits", "token_idx": 0, "position": 0, "value": 1.0}
+    rows = [values | {"entry": place, "flags": ["zero"]} for place in range(10)]
+    pq.write_table(LOGIT_VALUES.rows(rows), file := pa.BufferOutputStream(), row_group_size=4)
+    assert unsound(open_bytes(file.getvalue().to_pybytes(), "", LOGIT_VALUES), LOGIT_VALUES) == ""
+    pq.write_table(LOGIT_VALUES.rows([*rows, rows[0]]), file := pa.BufferOutputStream(), row_group_size=4)
+    with pytest.raises(StoredFileError, match="two of its rows have the same entry and position"):
+        open_bytes(file.getvalue().to_pybytes(), "", LOGIT_VALUES)
 
 
 @pytest.mark.parametrize(("column", "value"), [("engine", ""), ("entries", -1), ("garbage_entries", 2**62)])
