@@ -195,11 +195,11 @@ def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS 
     summaries = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]
     rows = [found.as_json() for found in summaries]
     out.show(rows, "alias step tokenizer family vocab_size parameters size_mb decimals fits card notes")
-    for found in summaries:
-        for warning in found.warnings:
+    for one in summaries:
+        for warning in one.warnings:
             cli.note(f"warning: {warning}")
-        if found.problem:
-            cli.note(f"{found.entry.name}: {found.problem.removeprefix(f'{found.entry.name}: ')}")
+        if one.problem:
+            cli.note(one.problem if one.problem.startswith(name := one.entry.name) else f"{name}: {one.problem}")
     return 2 if model and summaries[0].problem else 0
 
 

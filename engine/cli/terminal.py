@@ -50,7 +50,7 @@ class Late:
         of, words = param.type_descriptor, given if isinstance(given, list | tuple) else [given]
         is_text = of.annotation in (str, list[str]) and of.parameter_info.parser is None
         if is_text or not any(isinstance(word, str) for word in words):  # a default
-            return given
+            return list(given) if isinstance(given, tuple) else given
         return self.native().coerce(given, param=param, ctx=ctx)
 
 
