@@ -31,5 +31,5 @@ def test_verdicts_are_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     path = tmp_path / "verdicts.json"
     monkeypatch.setattr(verdicts, "FILE", path)
     monkeypatch.setattr(verdicts.save, "__defaults__", (path,))
-    assert run_json("claims", "--save", *STORE)["counts"]["reproduced"] == 26
+    assert run_json("claims", "--save", *STORE)["counts"]["reproduced"] == 27
     assert len(verdicts.load(path).verdicts) == 85
