@@ -63,7 +63,7 @@ def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server
         click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
         expect(seen.page.get_by_text(f"At most 2 traces, so this leaves out {none}")).to_be_visible()
         expect(legend(seen)).to_have_text(["made.json (control)", "a GPU · imported"])
-        expect(seen.page.get_by_text("Not comparable: one is work of a device").first).to_be_visible()
+        expect(seen.page.get_by_text("Not comparable: one trace has work of a device").first).to_be_visible()
         click_row(seen, 0, 1)
         expect(legend(seen)).to_have_text(["a GPU · imported (control)", "made.json"])
         click_row(seen, 0, 0)
