@@ -52,7 +52,7 @@ def unsound(file: pq.ParquetFile, table: Table) -> str:
 def _broken_rule(values: pa.Array, column: Column) -> str:
     if column.required and values.null_count:
         return "is missing in a row"
-    if pa.types.is_list(values.type) and values.flatten().null_count:
+    if pa.types.is_list(of := values.type) and not pa.types.is_primitive(of.value_type) and values.flatten().null_count:
         return "has an item without a value"
     for leaf in _leaves(values):
         if pa.types.is_dictionary(leaf.type):
