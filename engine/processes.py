@@ -53,14 +53,13 @@ def is_worker() -> bool:
 
 
 def stop_at_end_of_input() -> None:
-    """Waits until nobody writes to standard input any more; then as with Ctrl-C, and at once where that does not end
-    it."""
+    """Waits until nobody can write to standard input any more; then as with Ctrl-C, and 20 s later at once."""
     if sys.stdin is not None:
         with suppress(OSError, ValueError):
             while os.read(sys.stdin.fileno(), 1 << 16):
                 pass
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(20.0)  # longer than a step of any model
+    time.sleep(20.0)  # any step of a model is shorter
     os._exit(130)
 
 

@@ -111,7 +111,7 @@ file."""
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    known = {entry.id for entry in io.opened().found(kind).entries}
+    known = {name.partition("=")[2] for files in io.opened().places for name in files.folders(kind.folder)}
     with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
             told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
