@@ -9,7 +9,7 @@ from engine.questions.logits_models import MOST
 from engine.questions.question import Option
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._kit.card import card, cards, choose
+from pages._kit.card import cards, choose
 from pages._logits.logs import LOGS, show
 from pages._shared.components.charts_ready import charts_ready
 from pages._shared.errors import shown_errors
@@ -25,7 +25,7 @@ LEAD = "Logits as an engine logged them: **garbage, dead buffers and masks told 
 def models(store: Store, ids: Sequence[str]) -> None:
     """The newest logs of the store, whatever is chosen."""
     logs = [entry.id for entry in store.found(LOGIT_LOG).entries]
-    card("logits_models", store, logs[-MOST:])
+    cards(["logits_models"], store, logs[-MOST:])
     if len(logs) > MOST:
         st.caption(f"The newest {MOST} of {len(logs):,} logs.")
 
