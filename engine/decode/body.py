@@ -171,6 +171,8 @@ class Body:
         cos, sin = self.cos[places.positions], self.sin[places.positions]  # [N, 1, D]
         groups = self.heads // self.kv_heads
         mask = places.mask if places.mask is None else places.mask.repeat(1, 1, groups, 1)
+        if mask is not None and mask.device.type == "cuda":  # which would make the same of it in each layer
+            mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
         for number, layer in enumerate(self.layers):
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
             mixed = layer.qkv(state).view(len(ids), -1, self.head_width)

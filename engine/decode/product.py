@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from engine.models.devices import free_memory
 
+MKLDNN: Any = torch.ops.mkldnn
 MOST_MEMORY = 0.5
 """Of what is free: packing takes a copy."""
 LEAST_PACKED = 3 * 2**17
@@ -28,20 +29,20 @@ class Product:
     """``x W^T + b``. A packed one keeps the weight in its own order alone."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = False) -> None:
-        self.weight: Any = _library()._reorder_linear_weight(weight, MEANT_ROWS) if is_packed else weight
+        self.weight: Any = MKLDNN._reorder_linear_weight(weight, MEANT_ROWS) if is_packed else weight
         self.bias, self.is_packed = bias, is_packed
 
     def __call__(self, state: Tensor) -> Tensor:
         """[N, W] to [N, O]."""
         if self.is_packed:
-            product: Tensor = _library()._linear_pointwise(state, self.weight, self.bias, "none", [], "")
+            product: Tensor = MKLDNN._linear_pointwise(state, self.weight, self.bias, "none", [], "")
             return product
         return functional.linear(state, self.weight, self.bias)
 
     def added(self, hidden: Tensor, state: Tensor) -> Tensor:
         """``hidden`` [N, O] and the product, in one operation where that is possible."""
         if self.is_packed:
-            total: Tensor = _library()._linear_pointwise(state, hidden, self.weight, self.bias, "add")
+            total: Tensor = MKLDNN._linear_pointwise(state, hidden, self.weight, self.bias, "add")
             return total
         if self.bias is None:
             return torch.addmm(hidden, state, self.weight.t())
@@ -56,14 +57,8 @@ def has_room(weights: Sequence[Tensor], taken: int = 0) -> bool:
     first = weights[0]
     if first.device.type != "cpu" or not torch.backends.mkldnn.is_available():
         return False
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if not hasattr(MKLDNN, "_linear_pointwise"):
         return False
-    is_computed = first.dtype == torch.float32 or (
-        first.dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
+    is_computed = first.dtype == torch.float32 or (first.dtype == torch.bfloat16 and MKLDNN._is_mkldnn_bf16_supported())
     free, copied = free_memory("cpu"), taken + sum(weight.nbytes for weight in weights)
     return is_computed and (free is None or copied <= MOST_MEMORY * (free + taken))
-
-
-def _library() -> Any:
-    return torch.ops.mkldnn

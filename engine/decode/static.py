@@ -10,6 +10,7 @@ the tokens are the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,9 @@ from engine.lp.table import NO_ID
 STEPS = 8
 """Steps between two looks at what was written. A row that ends in between idles for half of that on average."""
 WIDTH = 4
-"""Tokens a row reads in a step, where an LP forces runs: on a GPU a width of 4 costs what a width of 1 costs."""
+"""Tokens a row reads in a step, where an LP forces runs: few rows pay on a GPU for a width of 4 what one of 1 costs."""
+FEW_ROWS, ALIGNED = 64, 16
+"""How many rows are few; and slots of which attention on a GPU takes a multiple as they are."""
 SLOTS = 128
 """Cache slots that are seen grow in steps of so many: one graph for each."""
 COUNT, REASON, FORCED, CELL, TOKENS = 0, 1, 2, 3, 4
@@ -39,18 +42,20 @@ class StaticLoop(Loop):
     """One call's queue and batch, in steps of fixed shapes."""
 
     def _begin(self) -> None:
+        self.cache_length += -self.cache_length % ALIGNED
         super()._begin()
         batch = self.batch
         assert batch is not None
         rows, room = len(batch), 2 + self.run
         device = self.body.device
-        self.width = min(WIDTH, room) if self.run else 1
+        self.width = min(WIDTH if rows <= FEW_ROWS else 2, room) if self.run else 1
         self.is_active = torch.zeros(rows, dtype=torch.bool, device=device)
         self.ends_at = torch.zeros(rows, dtype=torch.int64, device=device)  # [B] the limit
         self.report = torch.zeros((STEPS, rows, TOKENS + room), dtype=torch.int64, device=device)
         batch.pending = torch.zeros((rows, room + self.width), dtype=torch.int64, device=device)
         self.turn = torch.zeros(1, dtype=torch.int64, device=device)  # which report the next step writes
         self.graphs: dict[int, Callable[[], object]] = {}
+        self.pool: Any = None
         self.most_read = [0] * rows
 
     def _step(self) -> None:
@@ -105,8 +110,9 @@ class StaticLoop(Loop):
             step()  # libraries set themselves up outside of the capture
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
             step()
+        self.pool = graph.pool()  # the next one's as well: nothing of it outlasts a step
         for tensor, before in zip(self._changed(), kept, strict=True):
             tensor.copy_(before)
         return graph.replay

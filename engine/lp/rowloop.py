@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from engine.chem.enriched import skeleton_of
-from engine.errors import ConstraintError
 from engine.lp.constraint import LpParameters
 from engine.lp_records import lp_record
 from engine.records import Molecule, NumberFormat
@@ -37,8 +36,6 @@ class RowLoop:
         parameters: LpParameters | None = None,
     ) -> None:
         record, chosen = lp_record(name), parameters or LpParameters()
-        if not record.placeholder:
-            raise ConstraintError(f"the LP {record.name} counts no positions", "The row loop runs position LPs only")
         self._name, self._tokenizer, self._rows = record.name, tokenizer, vocab_rows
         self._form: NumberFormat = chosen.form
         self._rule = record.rule
@@ -142,6 +139,4 @@ def _close_after(template: Template, position: int) -> int:
 
 
 def _only(scores: Tensor, id_: int) -> Tensor:
-    masked = torch.full_like(scores, -torch.inf)
-    masked[id_] = scores[id_]
-    return masked
+    return torch.where(torch.arange(len(scores)) == id_, scores, -torch.inf)

@@ -1,11 +1,10 @@
 """Decoding on a GPU with models of real shapes and random weights: milliseconds per pass, launches, and the roofline.
 
-    python -m tools.bench.gpu --prepare FILE     here: prompts, programs and automata of 64 molecules of 25 heavy atoms
-    python -m tools.bench.gpu FILE               there: needs torch, transformers, numpy, safetensors and this checkout
-    python -m tools.bench.gpu --tiny             toy shapes on the CPU in some seconds: whether it runs, no more
+    python -m tools.bench.gpu            batches of 1, 32 and 256
+    python -m tools.bench.gpu --tiny     toy shapes on the CPU in some seconds: whether it runs, no more
 
 Every side writes as many tokens for each molecule as the exact LP takes (without an LP the end token is blocked), in
-bfloat16, batches of 32, preset qwen3. A *pass* is one run through the layers, prefills among them; under the exact LP
+bfloat16, preset qwen3. A *pass* is one run through the layers, prefills among them; under the exact LP
 the fast backend needs none for what is forced. *Steady* is a pass after the set-up: what the same molecules once more
 add to a run that has captured its graphs. Launches are what the host starts (a captured graph is one), kernels what the
 GPU runs, both counted by torch.profiler, after the set-up too. The *roof* is the time in which the card could move
@@ -16,27 +15,24 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
-from tools.bench import _prepared
 from tools.bench._measure import figure, machine, note, over, show, spread
-from tools.bench._prepared import Shape, SizedModel
 from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, Run, Side, timed
+from tools.bench._sized import HEAVY_ATOMS, MOLECULES, Given, Shape, SizedModel
 
-WARM_TOKENS = 8
+WARM_TOKENS, BATCHES = 8, (1, 32, 256)
 PROFILED = (16, 40)
 """Tokens per answer in two runs that capture the same graphs; what the longer one launches more belongs to passes."""
 LAUNCHES = ("LaunchKernel", "GraphLaunch")
-SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT)
+SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT)  # the first three if not all are asked for
 COMPARED = ((EXACT, HF_OWN), (EXACT, HF_KEYED), (FREE, HF_OWN), (FREE, HF_KEYED), (EXACT, FREE), (HF_EXACT, HF_KEYED))
 SHAPES = {
     Shape("Qwen3-0.6B", "qwen3", "qwen3", 1_024, 28, 16, 8, 128, 3_072): (2_912_920, 1_730),
@@ -44,6 +40,15 @@ SHAPES = {
     Shape("LLaMA 380M", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096): (961_645, 1_292),
 }
 """With the reports' launches and passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    batch: int
+    count: int  # molecules
+    rounds: int
+    is_whole: bool  # every side
+    most: int = 1_500  # tokens of an answer
 
 
 def wait(device: torch.device) -> None:
@@ -97,19 +102,19 @@ def launches(model: SizedModel, side: Side, batch: int) -> tuple[float, float]:
     return (many - few) / passes, (many_kernels - few_kernels) / passes
 
 
-def measure(
-    model: SizedModel, reported: tuple[int, int], count: int, batch: int, most: int, rounds: int, copied: float
-) -> None:
+def measure(model: SizedModel, reported: tuple[int, int], setting: Setting, copied: float) -> None:
     """Every side in turn, in both directions, after a short run of each; then what is steady in it."""
+    count, batch, rounds = setting.count, setting.batch, setting.rounds
+    sides = SIDES if setting.is_whole else SIDES[:3]
     shape = model.shape
-    for side in SIDES:
+    for side in sides:
         run_side(model, side, [WARM_TOKENS] * batch, batch)
-    lengths = run_side(model, EXACT, [most] * count, batch).lengths
-    found: dict[Side, list[Run]] = {side: [] for side in SIDES}
+    lengths = run_side(model, EXACT, [setting.most] * count, batch).lengths
+    found: dict[Side, list[Run]] = {side: [] for side in sides}
     for number in range(rounds):
-        for side in SIDES if number % 2 == 0 else reversed(SIDES):
+        for side in sides if number % 2 == 0 else reversed(sides):
             found[side].append(run_side(model, side, lengths, batch))
-            note(f"{shape.name}, round {number + 1}: {side.name}, {found[side][-1].seconds:.1f} s")
+            note(f"{shape.name}, batch {batch}, round {number + 1}: {side.name}, {found[side][-1].seconds:.1f} s")
     rates = {side: [run.tokens_per_s for run in runs] for side, runs in found.items()}
     rows = []
     for side, runs in found.items():
@@ -127,58 +132,55 @@ def measure(
         rows.append((side.name, *cells, *counted, *roof))
     launched, passes = reported
     rows.append(("in the reports", "", "", f"{passes:,}", "", "", f"{launched / passes:,.0f}", "", "", "", ""))
+    weights = sum(one.numel() for one in model.model.parameters()) / 1e6
     title = (
-        f"{shape.name}: {sum(one.numel() for one in model.model.parameters()) / 1e6:,.0f} million random weights, "
-        f"width {shape.width:,}, {shape.layers} layers, {shape.heads} heads of {shape.head_dim} with {shape.kv_heads} "
-        f"for keys and values, {shape.inner:,} inside, {model.given.rows:,} rows"
+        f"{shape.name}, {count} molecules in batches of {batch}: {weights:,.0f} million random weights, width "
+        f"{shape.width:,}, {shape.layers} layers, {shape.heads} heads of {shape.head_dim} with {shape.kv_heads} for "
+        f"keys and values, {shape.inner:,} inside, {model.given.rows:,} rows"
     )
     head = "side|tokens/s|least .. most|passes|ms per pass|steady ms|launches|kernels|MiB per pass|roof ms|reached"
     show(title, head, rows)
-    ratios = [(f"{one.name} / {other.name}", *over(rates[one], rates[other])) for one, other in COMPARED]
-    show(f"{shape.name}: ratios of tokens per second", "what|times|least .. most", ratios)
+    ratios = [
+        (f"{one.name} / {other.name}", *over(rates[one], rates[other]))
+        for one, other in COMPARED
+        if {one, other} <= {*sides}
+    ]
+    show(f"{shape.name}, batches of {batch}: ratios of tokens per second", "what|times|least .. most", ratios)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Decoding on a GPU.")
-    parser.add_argument("file", nargs="?", type=Path, help="what --prepare wrote")
-    parser.add_argument("--prepare", action="store_true", help="write the file")
     parser.add_argument("--tiny", action="store_true", help="toy shapes on the CPU")
     parser.add_argument("--shape", choices=[shape.family for shape in SHAPES], help="this model alone")
+    parser.add_argument("--batch", type=int, action="append", help="rows at a time; may be repeated")
+    parser.add_argument("--whole", action="store_true", help="other LPs and draws under generate as well")
     parser.add_argument("--rounds", type=int, default=2, help="how often each side is timed")
     args = parser.parse_args()
-    if args.prepare and args.file is None:
-        parser.error("--prepare needs a FILE to write")
-    if args.prepare:
-        print(f"{args.file}: {len(_prepared.write(args.file))} molecules")
+    if not args.tiny and not torch.cuda.is_available():
+        print("Nothing to time: this one needs a CUDA GPU; --help says more.")
         return
-    if not args.tiny and (args.file is None or not torch.cuda.is_available()):
-        print("Nothing to time: this one needs a CUDA GPU and a prepared FILE; --help says more.")
-        return
-    device, dtype = torch.device("cuda"), torch.bfloat16
+    device, dtype, copied_bytes = torch.device("cuda"), torch.bfloat16, 4 * 2**30
     shapes = {shape: reported for shape, reported in SHAPES.items() if args.shape in (None, shape.family)}
-    count, batch, most, rounds, copied_bytes = _prepared.MOLECULES, 32, 3_000, args.rounds, 4 * 2**30
-    with tempfile.TemporaryDirectory() as folder:
-        if args.tiny:
-            torch.set_num_threads(1)  # threads that wait for each other cost more than they save here
-            device, dtype = torch.device("cpu"), torch.float32
-            count, batch, most, rounds, copied_bytes = 4, 2, 24, 1, 2**26
-            toy: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "inner": 128}
-            shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): known for shape, known in shapes.items()}
-            if args.file is None:
-                args.file = Path(folder) / "prepared.npz"
-                _prepared.write(args.file, count)
-        prepared = _prepared.read(args.file)
+    settings = [
+        Setting(batch, max(batch, MOLECULES if batch > 1 else 1), args.rounds, args.whole)
+        for batch in args.batch or BATCHES
+    ]
+    if args.tiny:
+        torch.set_num_threads(1)  # threads that wait for each other cost more than they save here
+        device, dtype, copied_bytes = torch.device("cpu"), torch.float32, 2**26
+        settings = [Setting(2, 4, 1, True, 24)]
+        toy: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "inner": 128}
+        shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): known for shape, known in shapes.items()}
     copied = bandwidth(device, copied_bytes)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU, so operators for launches"
     print(
-        f"{card}, a copy moves {copied / 1e9:,.0f} GB/s; {machine('torch', 'transformers', 'numpy')} {dtype}, batches "
-        f"of {batch}, preset qwen3. The first {count} molecules of data/molecules.tsv with "
-        f"{_prepared.HEAVY_ATOMS} heavy atoms.\n"
+        f"{card}, a copy moves {copied / 1e9:,.0f} GB/s; {machine('torch', 'transformers', 'numpy')} {dtype}, preset "
+        f"qwen3. Molecules of data/molecules.tsv with {HEAVY_ATOMS} heavy atoms, {MOLECULES} at most, then again.\n"
     )
     for shape, reported in shapes.items():
-        measure(
-            SizedModel(shape, prepared[shape.tokenizer], device, dtype), reported, count, batch, most, rounds, copied
-        )
+        model = SizedModel(shape, Given.of(shape.tokenizer), device, dtype)
+        for setting in settings:
+            measure(model, reported, setting, copied)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 

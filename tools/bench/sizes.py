@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 
-from tools.bench import _prepared
 from tools.bench._measure import figure, machine, note, show, spread
-from tools.bench._prepared import Shape, SizedModel
 from tools.bench._sides import EXACT, FREE, HF_OWN, Side, timed
+from tools.bench._sized import Given, Shape, SizedModel
 
 TOKENS, FEW_TOKENS, FIRST_TOKENS = 64, 32, 12
 """Tokens per answer; of a large model at a large batch; after the prompt, whose time is taken off."""
@@ -99,14 +96,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     batches, rounds = ((1, 2), 1) if args.tiny else ((1, 8, 32), 3) if args.whole else ((1, 8), 1)
     read = read_rate()
     print(f"{machine('torch', 'transformers', 'numpy')} A sum reads {read / 1e9:.1f} GB/s.\n", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "prepared.npz"
-        _prepared.write(file, max(batches))
-        prepared = _prepared.read(file)
     rows: list[tuple[str, ...]] = []
     for shape in [TOY] if args.tiny else [SHAPES[name] for name in args.shape or SHAPES]:
         for dtype in (torch.float32, torch.bfloat16):
-            model = SizedModel(shape, prepared[shape.tokenizer], torch.device("cpu"), dtype)
+            model = SizedModel(shape, Given.of(shape.tokenizer, max(batches)), torch.device("cpu"), dtype)
             for batch in batches if dtype == torch.float32 else batches[:2]:
                 rows += rows_of(model, batch, rounds, read)
                 note(" | ".join(rows[-1]))
