@@ -6,12 +6,12 @@ whole nanoseconds. An event with an implausible time keeps its duration only: it
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import count
+from operator import attrgetter
 
 import duckdb
 import numpy as np
@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import FileFormatError
-from engine.profile.events import AnyEvent, Mixed
+from engine.profile.events import AnyEvent, Args, Mixed
 
 MOST_NS = 2.0**62
 MOST_OPERATIONS = 300_000  # real traces have thousands; each takes two kilobytes until it is stored
+NO_ARGS = Args()
 TIMED, KINDS = "X", dict.fromkeys("stf", "flow") | dict.fromkeys("BE", "pair")
 
 
@@ -33,26 +34,29 @@ class EventCollector:
         self.db = db
         # flow; pair, a begin or an end alone; other, such as names of threads; no_duration, negative, no_time
         self.counts: Counter[str] = Counter()
-        self._operations = defaultdict[tuple[str | None, ...], int](count().__next__)
+        self._operations = operations = defaultdict[tuple[str | None, ...], int](count().__next__)
+        self._number = lru_cache(None)(lambda *key: operations[*map(_label, key)])
         self._threads = defaultdict[tuple[Mixed, Mixed], int](count().__next__)
         db.execute("CREATE TABLE events (kind INTEGER, thread INTEGER, start BIGINT, dur BIGINT, correlation BIGINT)")
 
     def add(self, events: Sequence[AnyEvent]) -> int:
         """How many of these have a duration."""
-        for kind, number in Counter(event.ph for event in events).items():
+        for kind, many in Counter(map(attrgetter("ph"), events)).items():
             if kind != TIMED:
-                self.counts[KINDS.get(kind, "other")] += number
+                self.counts[KINDS.get(kind, "other")] += many
         timed = [event for event in events if event.ph == TIMED]
         start, dur = _nanoseconds([event.ts for event in timed]), _nanoseconds([event.dur for event in timed])
         negative = pc.sum(pc.less(dur, 0)).as_py() or 0
         self.counts.update(no_duration=dur.null_count, no_time=start.null_count, negative=negative)
-        operations, threads = self._operations, self._threads
-        if len(operations) > MOST_OPERATIONS:
+        number, threads = self._number, self._threads
+        if len(self._operations) > MOST_OPERATIONS:
             what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
             raise FileFormatError(what, "Record names without numbers in them")
-        correlations = [None if event.args is None else _whole(event.args.correlation) for event in timed]
+        args = [event.args or NO_ARGS for event in timed]
+        kinds = [number(event.cat, event.name, of.stream, of.device) for event, of in zip(timed, args, strict=True)]
+        correlations = [_whole(of.correlation) for of in args]
         columns = {
-            "kind": pa.array([operations[_key(event)] for event in timed], pa.int32()),
+            "kind": pa.array(kinds, pa.int32()),
             "thread": pa.array([threads[event.pid, event.tid] for event in timed], pa.int32()),
             "start": start,
             "dur": pc.fill_null(dur, 0),
@@ -70,18 +74,11 @@ class EventCollector:
         self.db.execute("CREATE TABLE ops AS FROM batch")
 
 
-def _key(event: AnyEvent) -> tuple[str | None, ...]:
-    args = event.args
-    if args is None:
-        return event.cat, event.name, None, None
-    return event.cat, event.name, _label(args.stream), _label(args.device)
-
-
 def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> pa.Array:
     """Whole nanoseconds, rounded; null where there is no time, or an implausible one."""
-    if any(isinstance(one, Decimal) for one in times_us):
-        return pa.array([_exact(one) for one in times_us], pa.int64())
-    values = np.array([math.nan if one is None else one for one in times_us], np.float64)
+    if Decimal in {*map(type, times_us)}:
+        return pa.array(list(map(_exact, times_us)), pa.int64())
+    values = np.array(times_us, np.float64)  # None is NaN
     is_known = np.abs(values) < MOST_NS / 1000  # NaN is not
     known = np.where(is_known, values, 0)
     whole = np.floor(known)  # apart, since a product would be rounded once more

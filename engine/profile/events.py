@@ -86,13 +86,11 @@ class TraceFile:
         buffer = self._after_head(pieces)
         for piece in pieces:
             buffer += piece
-            # The text before the last comma between two events, else what the scanner finds.
-            commas = list(_BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES)))
-            last = commas[-1] if commas else None
-            events = None if last is None else self._decoded(b"[" + buffer[: last.start(1)] + b"]")
-            if last is not None and events is not None:
-                del buffer[: last.end(1)]
-                yield events
+            # What is before the last comma between two events, else what the scanner finds.
+            commas = [found.start(1) for found in _BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES))]
+            if commas and (found := self._decoded(buffer, commas[-1])) is not None:
+                buffer[: commas[-1] + 1] = b"["
+                yield found
                 continue
             events, is_closed = self._scanned(buffer)
             yield events
@@ -128,7 +126,7 @@ class TraceFile:
             raise FileFormatError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
 
     def _after_head(self, pieces: Iterator[bytes]) -> bytearray:
-        """The text from the array's first element on."""
+        """The text from the array on."""
         buffer = bytearray()
         while piece := next(pieces, b""):
             buffer += piece
@@ -136,34 +134,37 @@ class TraceFile:
             if text and text[0] not in b"{[":
                 raise self._no_trace("it begins with neither an object nor an array")
             if text[:1] == b"[":
-                return text[1:]
+                return text
             if (found := _ARRAY.search(text)) is not None:
                 with suppress(ValueError):  # no figure depends on it
                     head = _lenient_value(text[: found.start()].decode("utf-8", "replace") + '"":0}')
                     self.head = head if isinstance(head, dict) else {}
-                return text[found.end() :]
+                return text[found.end() - 1 :]
             if len(buffer) >= MOST_HEAD_BYTES:
                 break
         raise self._no_trace("it has no array of traceEvents" if buffer else "it is empty")
 
-    def _decoded(self, text: bytes | bytearray) -> Sequence[AnyEvent] | None:
-        """None where it does not parse."""
+    def _decoded(self, buffer: bytearray, end: int) -> Sequence[AnyEvent] | None:
+        """The events before the comma at ``end``; None where they do not parse."""
+        buffer[end] = ord("]")
         try:
-            if not self._is_exact:
-                events = _quickly(text)
-                first = next((event.ts for event in events if event.ph == "X" and event.ts is not None), 0.0)
-                if abs(first) < COARSE_US:
-                    return events
-                self._is_exact = True
-            return _exactly(text)
+            with memoryview(buffer) as whole, whole[: end + 1] as text:  # a copy takes as long as parsing it
+                if not self._is_exact:
+                    events = _quickly(text)
+                    first = next((event.ts for event in events if event.ph == "X" and event.ts is not None), 0.0)
+                    if abs(first) < COARSE_US:
+                        return events
+                    self._is_exact = True
+                return _exactly(text)
         except UNREAD:
+            buffer[end] = ord(",")
             return None
 
     def _scanned(self, buffer: bytearray) -> tuple[Sequence[AnyEvent], bool]:
         """The complete elements, found token by token and taken from the buffer, and whether the array ends."""
         bounds, end, is_closed = element_bounds(buffer)
         events = [self._one(bytes(buffer[begin:stop])) for begin, stop in bounds]
-        del buffer[:end]
+        buffer[:end] = b"["
         return events, is_closed
 
     def _one(self, raw: bytes) -> AnyEvent:
@@ -188,10 +189,10 @@ class TraceFile:
 
 
 def element_bounds(buffer: bytes | bytearray) -> tuple[list[tuple[int, int]], int, bool]:
-    """Bounds of the complete elements of an array, the offset after them, and whether it ends."""
+    """Bounds of the complete elements of an array that begins here, the offset after them, and whether it ends."""
     bounds: list[tuple[int, int]] = []
-    depth = begin = 0
-    for token in _TOKEN.finditer(buffer):
+    depth, begin = 0, 1
+    for token in _TOKEN.finditer(buffer, 1):
         kind = token[0][:1]
         if kind == b'"' and token[1] is None:
             break  # an unfinished text
