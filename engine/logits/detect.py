@@ -21,7 +21,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from engine.logits.entries import EntryBatch
 from engine.logits.rules import LOGITS, Bounds, Flags, Marks, Real, Rules, Whole, bit
-from engine.records import ValueFlag
 
 ROBUST = 1.4826  # the median absolute deviation times this is the standard deviation of a normal distribution
 SICK_SPREADS = 10  # an entry whose spread exceeds the batch's by this factor is not compared with itself
@@ -50,31 +49,25 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
         columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
         values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
         bounds = rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
-        most = rules.most_chance
-
-        def mark(flag: ValueFlag, where: Marks, found: Flags = found) -> None:
-            found[where] |= bit(flag)
-
         is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
         addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
         equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
         is_finite, is_zero, masks = np.isfinite(values), values == 0, rules.is_mask(values)
-        mark("non_finite", ~is_finite)
-        mark("denormal", is_denormal)
-        mark("pointer", addresses)
+        found |= ~is_finite * bit("non_finite")
+        found |= is_denormal * bit("denormal") | addresses * bit("pointer")
         # All of an entry of one value, where the entry is long enough for that to be no coincidence.
-        needed = alike_needed(equal, 1, most)
+        needed = alike_needed(equal, 1, rules.most_chance)
         if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
-            mark("constant", (values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks)
+            found |= ((values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks) * bit("constant")
         if bounds.zeros:
             # Any in a precise log; in a coarse one those that keep coming at one position.
             often = is_zero.sum(axis=0)
             is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * zero * len(values))
-            mark("zero", is_zero & ((zero <= most) | is_often))
+            found |= (is_zero & ((zero <= rules.most_chance) | is_often)) * bit("zero")
         is_outlier, middle[entries], spread[entries] = outliers(values, found == 0, bounds)
-        mark("outlier", is_outlier & is_finite)
-        comparable = is_finite & ~is_zero & ~masks
-        mark("repeated", repeats(values, positions, sequence[entries], comparable, equal, rules))
+        found |= (is_outlier & is_finite) * bit("outlier")
+        masks |= is_zero | ~is_finite
+        found |= repeats(values, positions, sequence[entries], ~masks, equal, rules) * bit("repeated")
         flags[columns] = found
     return flags, middle, spread
 

@@ -13,9 +13,10 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
 
 MOST_LINE_BYTES = 1 << 24
+REPORT_LINES = 5_000  # between two words about how far the file is read
 BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 MOST_TEXT = 200
 MOST_INDEX = 2**31 - 1
@@ -56,9 +58,9 @@ class LogLine(msgspec.Struct, gc=False):
     precision: Any = None
     dtype: Any = None
     shape: Any = None
-    ts: Any = None
     source: Any = None
     origin: Any = None
+    ts: Any = None
     line: Any = 0  # of the file
     sequence: Any = 0
 
@@ -74,22 +76,24 @@ def fingerprint(path: Path) -> str:
     """SHA-256 of the file's lines: the same for a file and its compressed form."""
     digest = hashlib.sha256()
     with suppress(*BROKEN):
-        for line, _ in read_lines(path):
+        for line in read_lines(path):
             digest.update(line)
     return digest.hexdigest()
 
 
-def read_lines(path: Path) -> Iterator[tuple[bytes, float]]:
-    """Each line, with the share of the file that is read; one of ``BROKEN`` where its compressed form breaks off."""
+def read_lines(path: Path, told: Callable[[int, float], None] = lambda *_: None) -> Iterator[bytes]:
+    """Each line; ``told`` hears how many, and of what share. One of ``BROKEN`` where the compressed form breaks off."""
     with open_file(path) as file:
         size = max(1, path.stat().st_size)
         is_packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
         text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
-        while line := text.readline(MOST_LINE_BYTES + 1):
+        for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b""), start=1):
             if len(line) > MOST_LINE_BYTES:
                 what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
                 raise FileFormatError(what, "A logit log has one JSON object a line")
-            yield line, min(1.0, file.tell() / size)
+            if number % REPORT_LINES == 0:
+                told(number, min(1.0, file.tell() / size))
+            yield line
 
 
 def read_line(line: bytes) -> LogLine:

@@ -20,6 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import astuple
+
 from engine.errors import FileFormatError, shown
 from engine.figures.words import counted
 from engine.logits.causes import DamageTally, findings_of
@@ -45,12 +47,9 @@ from engine.store.store import Store
 from engine.store.writing import begin_anew, whole_or_nothing
 
 BATCH_VALUES, TAIL_VALUES = 500_000, 20_000  # that are judged together, with the last ones before them
-REPORT_LINES = 5_000  # between two words about how far the file is read
 MOST_LOGS = 64  # engines, models and precisions in one file
 MOST_NAMED, MOST_ID, MOST_SOURCES, MOST_BAD_LINES = 3, 40, 5, 100_000
 Key = tuple[str, str | None, str | None]  # engine, model, precision
-Progress = Callable[[int, float], None]
-"""Called with the number of entries read, and the share of the file that they come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +61,46 @@ class LogNames:
     precision: str | None = None
     label: str | None = None
 
-    def key(self, line: LogLine) -> Key:
-        engine = self.engine or clean_text(line.engine) or clean_text(line.team) or UNKNOWN
-        return engine, self.model or clean_text(line.model), self.precision or clean_text(line.precision)
+    def said(self, line: LogLine) -> LogLine:
+        """What the line says of its log, clean, and under these names."""
+        return LogLine(
+            [],
+            engine=self.engine or clean_text(line.engine) or clean_text(line.team) or UNKNOWN,
+            model=self.model or clean_text(line.model),
+            precision=self.precision or clean_text(line.precision),
+            checkpoint=clean_text(line.checkpoint) or LOGITS,
+            source=clean_text(line.source),
+            dtype=clean_text(line.dtype),
+            shape=row_length(line.shape),
+            origin=line.origin,
+        )
 
 
 def add_file(
-    store: Store, path: Path, names: LogNames | None = None, progress: Progress = lambda *_: None
+    store: Store, path: Path, names: LogNames | None = None, progress: Callable[[int, float], None] = lambda *_: None
 ) -> list[tuple[Entry, bool]]:
     """Read a file into the store: its logs, in the order in which they begin, and whether each is new there."""
     names, sha256 = names or LogNames(), fingerprint(path)
     logs: dict[Key, _Log] = {}
     entries = left_out = 0
     reasons: list[str] = []
+    about: tuple[object, ...] = ()
     is_cut = False
     with ExitStack() as stack:
         try:
-            for number, (text, share) in enumerate(read_lines(path), start=1):
-                if number % REPORT_LINES == 0:
-                    progress(entries, share)
+            for number, text in enumerate(read_lines(path, progress), start=1):
                 if text.isspace():
                     continue
                 try:
                     line = read_line(text)
-                    key = names.key(line)
-                    if key not in logs:
+                    if (now := astuple(line)[3:12]) != about:  # what most lines of a log say alike
+                        about, said = now, names.said(line)
+                    if (key := (said.engine, said.model, said.precision)) not in logs:
                         if len(logs) == MOST_LOGS:
                             what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
                             raise FileFormatError(what, "Name them by --engine, --model and --precision")
                         logs[key] = _Log(store, sha256, key, stack)
-                    logs[key].add(line, number)
+                    logs[key].add(line, said, number)
                     entries += 1
                 except NoEntryError as error:
                     if logs and not text.endswith(b"\n"):
@@ -134,26 +143,27 @@ class _Log:
         self.checkpoints = Counter[str]()
         self.dtypes, self.sources = dict[str, None](), dict[str, None]()
         self.length = self.counted = 0
+        self.said: LogLine | None = None
         self.is_measured = True  # every line says so
 
-    def add(self, line: LogLine, number: int) -> None:
+    def add(self, line: LogLine, said: LogLine, number: int) -> None:
         if self.staging is None:
             return
-        checkpoint, source = text = clean_text(line.checkpoint) or LOGITS, clean_text(line.source)
-        last, sequence = self.texts.get(text, (MOST_INDEX, -1))
+        line.line, line.checkpoint, line.source = number, said.checkpoint, said.source
+        last, line.sequence = self.texts.get((said.checkpoint, said.source), (MOST_INDEX, -1))
         if line.token_idx is None:
-            line.token_idx, self.counted = 0 if sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
+            line.token_idx, self.counted = 0 if line.sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
         if line.token_idx <= last:
-            sequence = self.checkpoints[checkpoint]
-            self.checkpoints[checkpoint] += 1
-        self.texts[text] = line.token_idx, sequence
-        line.line, line.checkpoint, line.source, line.sequence = number, checkpoint, source, sequence
-        for known, said in ((self.sources, source), (self.dtypes, clean_text(line.dtype))):
-            if said is not None and len(known) < MOST_SOURCES:
-                known[said] = None
-        self.is_measured &= line.origin == MEASURED
-        if LOGITS in checkpoint:
-            self.length = max(self.length, row_length(line.shape))
+            line.sequence = self.checkpoints[said.checkpoint]
+            self.checkpoints[said.checkpoint] += 1
+        self.texts[said.checkpoint, said.source] = line.token_idx, line.sequence
+        if said is not self.said:
+            self.said = said
+            for known, name in ((self.sources, said.source), (self.dtypes, said.dtype)):
+                if name is not None and len(known) < MOST_SOURCES:
+                    known[name] = None
+            self.is_measured &= said.origin == MEASURED
+            self.length = max(self.length, said.shape if LOGITS in said.checkpoint else 0)
         self.lines.append(line)
         self.values += len(line.values)
         if self.values >= BATCH_VALUES:

@@ -38,16 +38,12 @@ def texts(store: Store, entry: Entry) -> list[dict[str, Any]]:
     return [{"text": f"{one_line(row['checkpoint'])} · text {row['sequence']}", **row} for row in rows]
 
 
-def text_names(store: Store, entries: Sequence[Entry]) -> list[str]:
-    return [row["text"] for row in texts(store, entries[0])]
-
-
 def flagged_positions(store: Store, entries: Sequence[Entry]) -> list[int]:
     return sorted(place["position"] for place in health(store, entries[0])["positions"][:200])
 
 
 OPTIONS = (
-    Option("text", None, "Text", text_names),
+    Option("text", None, "Text", lambda store, logs: [row["text"] for row in texts(store, logs[0])]),
     Option("token", None, "From token", bounds=(-1, 2**31), help="On the map; empty: where the first damage is"),
     Option("tokens", "60", "Tokens", ("30", "60", "120"), help="Side by side on the map"),
     Option("position", 0, "From position", bounds=(-1, 2**31), help="On the map"),
