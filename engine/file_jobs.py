@@ -11,15 +11,15 @@ import hashlib
 import json
 import logging
 import multiprocessing.connection
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.array_files import Arrays, Meta, read_meta, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
-from engine.processes import WorkerProcess
+from engine.sandbox import Answer, Sandbox, SandboxError
 
 log = logging.getLogger(__name__)
 
@@ -84,27 +84,29 @@ def run_job(job: FileJob) -> FinishedJob:
 
 def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
     """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
-    pool = [WorkerProcess(_work) for _ in range(workers)]
+    pool = [Sandbox(_jobs) for _ in range(workers)]
     try:
         queue = enumerate(jobs)
-        idle, busy = list(pool), dict[Any, tuple[int, WorkerProcess]]()
+        idle, busy = list(pool), dict[Any, tuple[int, FileJob, Sandbox]]()
         finished: dict[int, FinishedJob] = {}
         wanted = 0
         while True:
             while idle and len(finished) < 2 * workers and (job := next(queue, None)) is not None:
                 worker = idle.pop()
-                with _end_is_named():
-                    worker.connection.send(job[1])
-                busy[worker.connection] = job[0], worker
+                worker.send(job[1])
+                busy[worker.connection] = *job, worker
             if not busy:
                 return
             for connection in multiprocessing.connection.wait(list(busy)):
-                index, worker = busy.pop(connection)
-                with _end_is_named():
-                    answer: FinishedJob | DriftscopeError = worker.connection.recv()
-                if isinstance(answer, DriftscopeError):
-                    raise answer
-                finished[index] = answer
+                index, asked, worker = busy.pop(connection)
+                try:
+                    answer = worker.receive()
+                except SandboxError as error:
+                    what = "a worker process ended before its work was done (killed, or out of memory)"
+                    fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
+                    raise DriftscopeError(what, fix) from error
+                assert answer is not None
+                finished[index] = FinishedJob(asked.path, *answer[0])
                 idle.append(worker)
             while wanted in finished:
                 yield finished.pop(wanted)
@@ -114,22 +116,9 @@ def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob
             worker.end()
 
 
-def _work(connection: Any) -> None:
-    while True:
-        job = connection.recv()
-        try:
-            connection.send(run_job(job))
-        except DriftscopeError as error:
-            connection.send(error)
+def _jobs() -> Callable[[FileJob], Answer]:
+    def work(job: FileJob) -> Answer:
+        done = run_job(job)
+        return (done.meta, done.was_there, done.damage), b""
 
-
-@contextmanager
-def _end_is_named() -> Iterator[None]:
-    """The end of a worker's pipe is the end of the worker."""
-    try:
-        yield
-    except (EOFError, OSError) as error:
-        raise DriftscopeError(
-            "a worker process ended before its work was done (killed, or out of memory)",
-            "Run the same command again: what is finished is kept. Fewer --workers need less memory",
-        ) from error
+    return work

@@ -1,26 +1,29 @@
-"""What stands for a process that judges: it hangs, dies or answers, as the text says. Importable by that process."""
+"""What stands for judging in its process: it hangs, dies or answers, as the text says. Importable by that process."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from collections.abc import Callable
+
+import msgspec
 
 from engine.records import MoleculeVerdict
+from engine.sandbox import Answer
 
 ANSWER = MoleculeVerdict(0, 0, None, True, ())
 
 
-def scripted(connection: Any, settings: object) -> None:
-    connection.send("ready")
-    while True:
-        task = connection.recv()
-        if task.text == "hang":
+def scripted(settings: object) -> Callable[[str, str], Answer]:
+    def judge(text: str, smiles: str) -> Answer:
+        if text == "hang":
             time.sleep(3_600)
-        if task.text == "die":
-            os._exit(1)
-        connection.send(ANSWER)
+        if text == "die":
+            os._exit(3)
+        return msgspec.to_builtins(ANSWER), b""
+
+    return judge
 
 
-def ends_at_once(connection: Any, settings: object) -> None:
-    connection.close()
+def ends_at_once(settings: object) -> Callable[[str, str], Answer]:
+    os._exit(1)

@@ -22,7 +22,7 @@ FLOORS: list[tuple[str, ...]] = [
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
         *("engine.user_files", "engine.file_patterns", "engine.processes", "engine.array_files", "engine.file_jobs"),
-        "engine.parquet_pages",
+        *("engine.sandbox", "engine.parquet_pages"),
     ),
     ("engine.figures",),
     ("engine.assets",),

@@ -18,9 +18,8 @@ Ctrl-C reaches, while this one waits and can be interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 from engine.chem.frame import add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.errors import EmbedError, shown
-from engine.processes import WorkerProcess, is_worker
 from engine.records import Molecule
+from engine.sandbox import Answer, Sandbox, SandboxError, is_inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def reference_conformers(
         raise EmbedError("the molecule has no atoms", "Give one that has")
     conformers = Chem.Mol(molecule.mol)
     conformers.RemoveAllConformers()
-    found = (_found if is_worker() else _found_in_child)(conformers, count, seed, mmff, max_seconds)
+    found = (_found if is_inside() else _found_in_child)(conformers, count, seed, mmff, max_seconds)
     for xyz, properties in found.conformers:
         conformer = add_conformer(conformers, xyz)
         for name, value in properties.items():
@@ -110,31 +109,30 @@ def _found(mol: Chem.Mol, count: int, seed: int, mmff: bool, max_seconds: float)
     return _Found(conformers, time.monotonic() >= deadline)
 
 
-_IDLE: list[WorkerProcess] = []  # each serves one thread at a time
+_IDLE: list[Sandbox] = []  # each serves one thread at a time
 
 
 def _found_in_child(mol: Chem.Mol, *asked: Any) -> _Found:
-    while True:
-        is_new = False
-        try:
-            process = _IDLE.pop()
-        except IndexError:
-            is_new, process = True, WorkerProcess(_serve)
-        try:
-            process.connection.send((mol.ToBinary(int(Chem.PropertyPickleOptions.AllProps)), *asked))
-            found: _Found = process.connection.recv()
-        except (EOFError, OSError) as error:
-            if is_new:  # an idle one may have been ended by anything
-                raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
-        else:  # one that Ctrl-C interrupts is never taken again
-            _IDLE.append(process)
-            return found
+    try:
+        child = _IDLE.pop()
+    except IndexError:
+        child = Sandbox(_embedder)
+    try:
+        (properties, is_late), content = child.ask(mol.ToBinary(int(Chem.PropertyPickleOptions.AllProps)), *asked)
+    except SandboxError as error:
+        raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
+    _IDLE.append(child)  # one that Ctrl-C interrupts is never taken again
+    xyz = np.frombuffer(content).reshape(len(properties), mol.GetNumAtoms(), 3)
+    return _Found(list(zip(xyz, properties, strict=True)), is_late)
 
 
-def _serve(connection: Connection) -> None:
-    while True:
-        content, *asked = connection.recv()
-        connection.send(_found(Chem.Mol(content), *asked))
+def _embedder() -> Callable[..., Answer]:
+    def embed(content: bytes, *asked: Any) -> Answer:
+        found = _found(Chem.Mol(content), *asked)
+        xyz = b"".join(np.ascontiguousarray(one, dtype=np.float64).tobytes() for one, _ in found.conformers)
+        return ([properties for _, properties in found.conformers], found.is_late), xyz
+
+    return embed
 
 
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import math
 import multiprocessing.connection
-import os
 import time
 from collections import deque
-from collections.abc import Collection, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
+import msgspec
 from rdkit import Chem
 
 from engine.chem.smiles import parse_smiles
 from engine.chem.strain import xtb_calculator
 from engine.chem.verdict import CRASH, PLAIN, TIME, JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
-from engine.processes import WorkerProcess, usable_cores
+from engine.processes import usable_cores
 from engine.records import FailedCheck, MoleculeVerdict
+from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 
 LIMIT_S = 60.0
-_READY = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class JudgePool:
         self.settings, self.limit_s = settings, limit_s
         self.workers = workers or usable_cores()
         self.waiting: deque[JudgeTask] = deque()
-        self._pool: list[_JudgeProcess] = []
+        self._pool: list[_Judge] = []
         self._done: list[tuple[JudgeTask, MoleculeVerdict]] = []
 
     def __enter__(self) -> JudgePool:
@@ -75,7 +73,8 @@ class JudgePool:
     def start(self, processes: int | None = None) -> None:
         """So many, or all, before there is work."""
         while len(self._pool) < (self.workers if processes is None else processes):
-            self._pool.append(_JudgeProcess(self.settings))
+            self._pool.append(_Judge(_judging, self.settings, limits=Limits(self.limit_s)))
+            self._pool[-1].start()
 
     def add(self, task: JudgeTask) -> None:
         self.waiting.append(task)
@@ -99,57 +98,40 @@ class JudgePool:
             process.end()
 
     def _advance(self, wait_s: float) -> None:
-        """Hand out tasks, take answers, and end what is over its limit."""
+        """Hand out tasks and take answers."""
         self.start(min(self.workers, self.under_way))
         self._hand_out()
-        left = [process.began + self.limit_s - time.monotonic() for process in self._pool if process.task is not None]
-        by_connection: dict[Any, _JudgeProcess] = {process.connection: process for process in self._pool}
-        for connection in multiprocessing.connection.wait(list(by_connection), max(0.0, min([wait_s, *left]))):
-            self._receive(by_connection[connection])
-        for process in [process for process in self._pool if process.task is not None]:
-            if time.monotonic() - process.began > self.limit_s:
-                self._give_up(process, FailedCheck(TIME, (), f"stopped after {self.limit_s:g} s"))
+        by_connection = {judge.connection: judge for judge in self._pool if judge.task is not None}
+        for connection in multiprocessing.connection.wait(list(by_connection), wait_s):
+            self._receive(by_connection[connection])  # type: ignore[index]
         self._hand_out()
 
     def _hand_out(self) -> None:
-        for process in self._pool:
-            if self.waiting and process.is_idle:
-                process.send(self.waiting.popleft())
+        for judge in self._pool:
+            if self.waiting and judge.task is None:
+                judge.task = self.waiting.popleft()
+                judge.send(judge.task.text, judge.task.smiles)
 
-    def _receive(self, process: _JudgeProcess) -> None:
+    def _receive(self, judge: _Judge) -> None:
+        task, judge.task = judge.task, None
+        assert task is not None
         try:
-            answer = process.connection.recv()
-        except (EOFError, OSError):
-            if process.task is None:
-                raise DriftscopeError("a process that judges ended before its work", "Try again") from None
-            self._give_up(process, FailedCheck(CRASH, (), "the process that judged it ended"))
-            return
-        if answer != _READY and process.task is not None:
-            self._done.append((process.task, answer))
-        process.task, process.is_ready = None, True
-
-    def _give_up(self, process: _JudgeProcess, failure: FailedCheck) -> None:
-        assert process.task is not None
-        self._done.append((process.task, MoleculeVerdict(0, 0, None, None, (failure,))))
-        self._pool.remove(process)
-        process.end()
+            answer = judge.receive()
+            assert answer is not None
+            verdict = msgspec.convert(answer[0], MoleculeVerdict)
+        except SandboxError as error:
+            if error.why == "start":
+                raise DriftscopeError("a process that judges ended before its work", "Try again") from error
+            told = {"time": f"stopped after {self.limit_s:g} s"}.get(error.why, "the process that judged it ended")
+            failure = FailedCheck(TIME if error.why == "time" else CRASH, (), told)
+            verdict = MoleculeVerdict(0, 0, None, None, (failure,))
+        self._done.append((task, verdict))
 
 
-class _JudgeProcess(WorkerProcess):
-    def __init__(self, settings: JudgeSettings) -> None:
-        super().__init__(_judge, settings)
-        self.task: JudgeTask | None = None
-        self.began = 0.0
-        self.is_ready = False
+class _Judge(Sandbox):
+    """Takes a task at a time."""
 
-    @property
-    def is_idle(self) -> bool:
-        return self.is_ready and self.task is None
-
-    def send(self, task: JudgeTask) -> None:
-        self.task, self.began = task, time.monotonic()
-        with suppress(OSError):  # it has ended: the end of its pipe says so
-            self.connection.send(task)
+    task: JudgeTask | None = None
 
 
 def judged(
@@ -168,12 +150,8 @@ def judged(
             yield from pool.verdicts(wait=True)
 
 
-def _judge(connection: Any, settings: JudgeSettings) -> None:
-    os.environ["OMP_NUM_THREADS"] = "1"  # before tblite is loaded
-    connection.send(_READY)
-    while True:
-        task = connection.recv()
-        connection.send(judge_answer(task.text, _asked(task.smiles), settings))
+def _judging(settings: JudgeSettings) -> Callable[[str, str], Answer]:
+    return lambda text, smiles: (msgspec.to_builtins(judge_answer(text, _asked(smiles), settings)), b"")
 
 
 @lru_cache(maxsize=64)

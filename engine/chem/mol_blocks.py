@@ -1,36 +1,24 @@
-"""Mol blocks as molecules. RDKit reads them in a process of its own, so that a text on which it ends, or which takes it
-too much time or memory, costs that process and a sentence. One process for all, started with the first block.
-
-The process may do what ``engine.chem.pickle_child`` leaves it: compute.
-"""
+"""Mol blocks as molecules. RDKit reads them in the sandbox, so that a text on which it ends, or which takes it too much
+time or memory, costs that process and a sentence. One closed process for all, started with the first block."""
 
 from __future__ import annotations
 
 import re
-import signal
-import struct
 import threading
 import time
-from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.pickle_child import give_up_rights
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, MOST_SMALLEST_RINGS, rings_in
 from engine.errors import DriftscopeError
-from engine.processes import WorkerProcess
+from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 
-SECONDS, MEMORY_MB = 4, 1024
-
-_READ, _REFUSED = b"+", b"-"
-_COST = struct.Struct("d")
+SECONDS = 4
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
-_TOO_MUCH_MEMORY = f"it takes over {MEMORY_MB / 1024:.0f} GB to read".encode("ascii")
-_TOO_SLOW = f"it takes over {SECONDS} s to read".encode("ascii")
 
 
 class BlockError(DriftscopeError):
@@ -40,11 +28,16 @@ class BlockError(DriftscopeError):
 def mol_of_block(block: str) -> Chem.Mol:
     """With its hydrogens and its conformer; BlockError where RDKit, or a limit, does not take it."""
     # RDKit cuts its messages inside characters and then fails on them: it is given ASCII.
-    seconds, answer = _READER.answer(block.encode("ascii", "replace"))
+    try:
+        (seconds, problem), content = READER.ask(block.encode("ascii", "replace").decode("ascii"))
+    except SandboxError as error:
+        _SPENT.seconds = spent_s() + (SECONDS if error.why == "time" else 1.0)  # the next one has to be started
+        told = "its reader ended on it" if error.why == "end" else f"{error.what} to read"
+        raise BlockError(told.replace(" of memory", "")) from error
     _SPENT.seconds = spent_s() + seconds
-    if answer.startswith(_REFUSED):
-        raise BlockError(answer[1:].decode("utf-8", "replace"), "")
-    return Chem.Mol(answer[1:])
+    if problem:
+        raise BlockError(problem)
+    return Chem.Mol(content)
 
 
 def spent_s() -> float:
@@ -52,55 +45,23 @@ def spent_s() -> float:
     return float(getattr(_SPENT, "seconds", 0.0))
 
 
-class _Reader:
-    """The process, for one thread at a time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: WorkerProcess | None = None
-
-    def answer(self, block: bytes) -> tuple[float, bytes]:
-        with self._lock:
-            for is_last in (self._process is None, True):  # what an older process read before may be the cause
-                self._process = self._process or WorkerProcess(_serve)
-                try:
-                    self._process.connection.send_bytes(block)
-                    answer = self._process.connection.recv_bytes()
-                except (EOFError, OSError):
-                    is_slow = self._process.process.wait() == -signal.SIGPROF
-                    self._process = None
-                    if is_slow:
-                        return SECONDS, _REFUSED + _TOO_SLOW
-                    if is_last:
-                        break
-                else:
-                    return *_COST.unpack_from(answer), answer[_COST.size :]
-            return 1.0, _REFUSED + b"its reader ended on it"  # the next one has to be started
-
-
-_READER = _Reader()
-_SPENT = threading.local()
-
-
-def _serve(connection: Connection) -> None:
+def _reader() -> Callable[[str], Answer]:
     _answer(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O")))  # nothing can be imported later
-    give_up_rights(MEMORY_MB)
-    while True:
-        block = connection.recv_bytes().decode("ascii")
-        started = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # the default of its signal ends the process
-        answer = _answer(block)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send_bytes(_COST.pack(time.process_time() - started) + answer)
+    return _answer
 
 
-def _answer(block: str) -> bytes:
+def _answer(block: str) -> Answer:
+    """What it cost in seconds of computing, what is wrong with it, and the molecule."""
+    started = time.process_time()
     try:
-        return _READ + bytes(_molecule(block).ToBinary(_KEPT))
+        problem, content = "", bytes(_molecule(block).ToBinary(_KEPT))
     except BlockError as error:
-        return _REFUSED + error.what.encode("utf-8")
-    except MemoryError:
-        return _REFUSED + _TOO_MUCH_MEMORY
+        problem, content = error.what, b""
+    return (time.process_time() - started, problem), content
+
+
+READER = Sandbox(_reader, limits=Limits(SECONDS, is_cpu=True, memory_mb=1024, is_closed=True))
+_SPENT = threading.local()
 
 
 def _molecule(block: str) -> Chem.Mol:
@@ -108,20 +69,20 @@ def _molecule(block: str) -> Chem.Mol:
         try:
             raw = Chem.MolFromMolBlock(block, sanitize=False, removeHs=False)
             if raw is not None and raw.GetNumAtoms() > MOST_ATOMS:
-                raise BlockError(f"it has over {MOST_ATOMS:,} atoms", "")
+                raise BlockError(f"it has over {MOST_ATOMS:,} atoms")
             if raw is not None and rings_in(raw) > MOST_RINGS:
-                raise BlockError(f"it has over {MOST_RINGS} rings", "")
+                raise BlockError(f"it has over {MOST_RINGS} rings")
             mol = Chem.MolFromMolBlock(block, removeHs=False)
         except (RuntimeError, ValueError) as error:
-            raise BlockError(_without_content(str(error).strip().splitlines()[:1]), "") from error
+            raise BlockError(_without_content(str(error).strip().splitlines()[:1])) from error
     if mol is None:
-        raise BlockError(_without_content(lines), "")
+        raise BlockError(_without_content(lines))
     if mol.GetNumAtoms() == 0:
-        raise BlockError("it has no atoms", "")
+        raise BlockError("it has no atoms")
     if mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS:
-        raise BlockError(f"it has over {MOST_RINGS} rings", "")
+        raise BlockError(f"it has over {MOST_RINGS} rings")
     if mol.GetNumConformers() and not np.isfinite(mol.GetConformer().GetPositions()).all():
-        raise BlockError("a coordinate is not finite", "")
+        raise BlockError("a coordinate is not finite")
     return mol
 
 

@@ -1,4 +1,4 @@
-"""An unpickler for pickles of molecules alone. It runs in ``engine.chem.pickle_child`` and nowhere else.
+"""An unpickler for pickles of molecules alone. It runs in the sandbox, closed, and nowhere else.
 
 A pickle is a program: it names anything that Python can import, and calls it. Here a name is looked up in ``MAKERS``
 by the exact pair of module and name, and what stands there is a stand-in of ours, never what the name means: a

@@ -1,23 +1,17 @@
-"""The process that runs one user's SQL for ``engine.store.sql.guard``: one locked DuckDB connection.
+"""What runs one user's SQL in the sandbox for ``engine.store.sql.guard``: one locked DuckDB connection.
 
-What holds what: that nothing is read but the tables, and nothing written, is DuckDB's ``enable_external_access``, which
-``lock_configuration`` keeps; that it is one SELECT, ``json_serialize_sql``, which takes no other statement; time,
-written bytes and what DuckDB's ``memory_limit`` does not count (parsing ten nested WITH takes gigabytes), the kernel.
-Where a system does not report a process's size (macOS), only DuckDB's own limit holds memory.
+That nothing is read but the tables, and nothing written, is DuckDB's ``enable_external_access``, which
+``lock_configuration`` keeps; that it is one SELECT, DuckDB says of the statement. Time, and memory that DuckDB's
+``memory_limit`` does not count (parsing ten nested WITH takes gigabytes), are the sandbox's. Where a system does not
+report a process's size (macOS), only DuckDB's own limit holds memory.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import resource
-import signal
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 import duckdb
@@ -26,16 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from engine.errors import SqlError, nearest, one_line, shown
-from engine.processes import address_space
+from engine.sandbox import MB, Answer
 
-MB = 1 << 20
-MOST_NESTED = 10_000  # of JSON; what nests deeper ends in RecursionError, long before the stack does
 EXPECTED = (duckdb.Error, pa.ArrowException, OSError, RuntimeError, MemoryError, ValueError, TypeError, SqlError)
 SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
 LAST_SETTINGS = "SET enable_external_access = false; SET lock_configuration = true"
-TABLE_FUNCTIONS = frozenset("generate_series json_each json_tree range repeat unnest".split())
-"""Others tell of the engine's state, or take a pointer for a table (``arrow_scan``)."""
-
 TEXT_ONLY = frozenset({"bignum", "bit", "enum", "geometry", "interval", "null", "time with time zone", "uhugeint"})
 TEXT_ONLY |= {"union", "variant"}
 """Types that files of Arrow cannot carry, that multiply (an ENUM names a long text ten thousand times), or that come
@@ -52,6 +41,7 @@ _PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
 _UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed")
 _SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
 MOST_TEXT, MOST_DETAIL = 4_000, 500
+LESS_MEMORY = "Filter or aggregate before sorting, joining or making long values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,42 +54,25 @@ class Limits:
     answer_mb: int = 256  # of the answer as Python's objects; it is cut there, as at ``rows``
 
 
-def answer_all(connection: Connection) -> None:
-    """Two messages for each statement: a head in JSON, and the rows as an Arrow stream."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.setrecursionlimit(MOST_NESTED)
-    tables, limits = connection.recv()
-    database = None
-    while True:
-        try:
-            sql, names = connection.recv()
-        except EOFError:
-            os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit
-        body = pa.BufferOutputStream()
-        head: dict[str, object]
+def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answer]:
+    """A head, and the rows as an Arrow stream."""
+    database: duckdb.DuckDBPyConnection | None = None
+
+    def answer(sql: str, names: Mapping[str, Any]) -> Answer:
+        nonlocal database
+        started = time.monotonic()
         try:
             database = database or opened(tables, limits)
-            hold(limits)
-            started = time.monotonic()
             table, is_cut = rows_of(database, sql, names, limits)
+            body = pa.BufferOutputStream()
             with pa.ipc.new_stream(body, table.schema) as stream:
                 stream.write_table(table)
             head = {"is_cut": is_cut, "seconds": time.monotonic() - started, "is_last": False}
+            return head, body.getvalue().to_pybytes()
         except EXPECTED as error:
-            head = failure(error, limits.memory_mb)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        connection.send_bytes(json.dumps(head).encode("ascii"))
-        connection.send_bytes(body.getvalue())
+            return failure(error, limits.memory_mb), b""
 
-
-def hold(limits: Limits) -> None:
-    """Limit what this process takes from here on: time, memory, and file writes."""
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds)  # the default of its signal ends the process
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    if (size := address_space()) is not None:
-        room = limits.memory_mb * MB * 3 // 2 + 64 * MB  # a heap's address space is larger than what is in use of it
-        resource.setrlimit(resource.RLIMIT_AS, (size + room, resource.RLIM_INFINITY))
+    return answer
 
 
 class _FileDataset(ds.FileSystemDataset):  # type: ignore[misc]
@@ -165,24 +138,13 @@ def checked(database: duckdb.DuckDBPyConnection, sql: str) -> Any:
     if len(statements) != 1:
         count = len(statements)
         raise SqlError(f"there are {count} statements" if count else "there is no statement", "Write one SELECT")
-    ((text,),) = database.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
-    tree = json.loads(text)
-    if tree["error"]:
-        kind = str(getattr(statements[0].type, "name", "of an unknown kind")).replace("_", " ")
-        if kind == "MULTI":
-            what = "a PIVOT that finds its own columns is several statements"
-            raise SqlError(what, "Name them: ON column IN (...)")
-        what = f"the statement is {kind}, and only a SELECT may run here"
-        raise SqlError(what, "Write one SELECT over the tables")
-    waiting: list[Any] = [tree]
-    while waiting:  # not by recursion: a statement may nest deeper than Python does
-        node = waiting.pop()
-        if isinstance(node, dict) and node.get("type") == "TABLE_FUNCTION":
-            name = str(node["function"].get("function_name"))
-            if name.lower() not in TABLE_FUNCTIONS:
-                fix = f"Those are {', '.join(sorted(TABLE_FUNCTIONS))}"
-                raise SqlError(f"the table function {shown(name)} may not stand in a statement here", fix)
-        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    kind = statements[0].type
+    if kind == duckdb.StatementType.MULTI:
+        what = "a PIVOT that finds its own columns is several statements"
+        raise SqlError(what, "Name them: ON column IN (...)")
+    if kind != duckdb.StatementType.SELECT:
+        name = str(getattr(kind, "name", "of an unknown kind")).replace("_", " ")
+        raise SqlError(f"the statement is {name}, and only a SELECT may run here", "Write one SELECT over the tables")
     return statements[0]
 
 
@@ -220,11 +182,9 @@ def failure(error: BaseException, memory_mb: int) -> dict[str, object]:
     text, detail, is_unreadable, is_last = str(error), "", False, False
     if isinstance(error, SqlError):
         found = error
-    elif isinstance(error, RecursionError):
-        found = SqlError("the statement is nested too deep", "Write it with fewer levels")
     elif isinstance(error, MemoryError) or text.startswith(("Out of Memory Error", "std::bad_alloc")):
         what, is_last = f"the statement ran out of memory (limit {memory_mb} MB)", True
-        found = SqlError(what, "Filter or aggregate before sorting, joining or making long values")
+        found = SqlError(what, LESS_MEMORY)
     elif match := _UNREADABLE.search(text):
         what, is_unreadable = f"the table {shown(match[1])} cannot be read", True
         found = SqlError(what, "Its files have changed or are damaged: open the store again")

@@ -28,7 +28,7 @@ DRUG = "CN1CCC[C@H]1c1cccnc1"
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """RDKit embeds in this process, where a test can replace parts of it."""
-    monkeypatch.setattr(conformers, "is_worker", lambda: True)
+    monkeypatch.setattr(conformers, "is_inside", lambda: True)
 
 
 def positions(mol: Chem.Mol) -> NDArray[np.float64]:
@@ -228,8 +228,9 @@ def test_a_process_that_has_ended_is_replaced() -> None:
     molecule = parse_smiles(DRUG)
     before = positions(reference_conformers(molecule, 2))
     for process in conformers._IDLE:
-        process.process.kill()
-        process.process.wait()
+        assert process._process is not None
+        process._process.kill()
+        process._process.wait()
     np.testing.assert_array_equal(before, positions(reference_conformers(molecule, 2)))
 
 
@@ -242,7 +243,7 @@ def test_a_process_of_its_own_changes_no_byte(monkeypatch: pytest.MonkeyPatch) -
         return hashlib.sha256(b"".join(mol.ToBinary() + positions(mol).tobytes() for mol in made)).hexdigest()
 
     in_this_process = digest()
-    monkeypatch.setattr(conformers, "is_worker", lambda: False)
+    monkeypatch.setattr(conformers, "is_inside", lambda: False)
     assert digest() == in_this_process
 
 

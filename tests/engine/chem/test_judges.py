@@ -28,7 +28,7 @@ def test_each_task_is_judged_once_and_against_the_molecule_that_was_asked() -> N
 
 
 def test_what_hangs_is_stopped_and_what_dies_is_named_and_the_rest_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     texts = ["a", "hang", "b", "die", "c", "d"]
     found = list(judged((JudgeTask(key, text, "") for key, text in enumerate(texts)), workers=2, limit_s=1.0))
     assert sorted(task.key for task, _ in found) == list(range(6))
@@ -41,7 +41,7 @@ def test_what_hangs_is_stopped_and_what_dies_is_named_and_the_rest_is_judged(mon
 
 
 def test_tasks_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     taken = 0
 
     def tasks() -> Iterator[JudgeTask]:
@@ -59,7 +59,7 @@ def test_tasks_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", ends_at_once)
+    monkeypatch.setattr(judges, "_judging", ends_at_once)
     with pytest.raises(DriftscopeError, match="ended before its work"):
         list(judged([JudgeTask(key, "a", "") for key in range(3)], workers=1))
 
@@ -71,7 +71,7 @@ def test_a_method_that_is_not_installed_is_an_error_and_no_crash(monkeypatch: py
 
 
 def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     with JudgePool(workers=1) as pool:
         for key, text in enumerate(("hang", "hang", "a")):
             pool.add(JudgeTask(key, text, ""))
@@ -83,12 +83,12 @@ def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     handler = signal.getsignal(signal.SIGINT)
     with JudgePool(workers=2) as pool:
         for text in ("hang", "hang"):
             pool.add(JudgeTask(0, text, ""))
-        processes = [process.process for process in pool._pool]
+        processes = [judge._process for judge in pool._pool]
         assert len(processes) == 2
-    assert all(process.poll() is not None for process in processes)
+    assert all(process is not None and process.poll() is not None for process in processes)
     assert signal.getsignal(signal.SIGINT) == handler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from engine.chem.mol_blocks import BlockError, mol_of_block
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import mol_of, sdf_records, smiles_of_mol_blocks
 from engine.errors import FileFormatError
-from engine.processes import WorkerProcess
+from engine.sandbox import Answer, Limits, Sandbox
 
 ETHANOL = reference_conformers(parse_smiles("CCO"), 1)
 
@@ -35,9 +35,9 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
 def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
     block = str(Chem.MolToMolBlock(ETHANOL))
     mol_of_block(block)
-    process = mol_blocks._READER._process
+    process = mol_blocks.READER._process
     assert process is not None
-    process.end()
+    process.kill()
     mol = mol_of_block(block)
     assert (
         mol.GetConformer().GetPositions().tolist() == Chem.MolFromMolBlock(block).GetConformer().GetPositions().tolist()
@@ -45,9 +45,8 @@ def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
 
 
 def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mol_blocks, "WorkerProcess", lambda _: WorkerProcess(_serve_briefly))
-    monkeypatch.setattr(mol_blocks, "_READER", mol_blocks._Reader())
-    with pytest.raises(BlockError, match="it takes over 4 s to read"):
+    monkeypatch.setattr(mol_blocks, "READER", Sandbox(_slow_reader, limits=Limits(0.5, is_cpu=True, is_closed=True)))
+    with pytest.raises(BlockError, match=r"it takes over 0\.5 s to read"):
         mol_of_block("for ever")
 
 
@@ -56,7 +55,7 @@ def test_what_all_blocks_of_a_text_may_cost_is_limited(tmp_path: Path, monkeypat
     block = str(Chem.MolToMolBlock(ETHANOL))
     file = tmp_path / "three.sdf"
     file.write_text(3 * f"{block}$$$$\n")
-    monkeypatch.setattr(mol_blocks._READER, "answer", lambda block: (5.0, b"-it is no molecule"))
+    monkeypatch.setattr(mol_blocks.READER, "ask", lambda block: ((5.0, "it is no molecule"), b""))
     monkeypatch.setattr(structure_files, "LEAST_SECONDS", 9.0)
     records = sdf_records(file)
     for number in (1, 2):
@@ -64,17 +63,14 @@ def test_what_all_blocks_of_a_text_may_cost_is_limited(tmp_path: Path, monkeypat
             mol_of(file, number, next(records))
     with pytest.raises(FileFormatError, match=r"the molecules of 'three\.sdf' take over 9 s to read"):
         next(records)
-    monkeypatch.setattr(mol_blocks._READER, "answer", lambda block: (5.0, b"+" + ETHANOL.ToBinary()))
+    monkeypatch.setattr(mol_blocks.READER, "ask", lambda block: ((5.0, ""), ETHANOL.ToBinary()))
     with pytest.raises(FileFormatError, match="the molecules of 'the pasted text' take over 4 s to read"):
         smiles_of_mol_blocks(3 * block, most=3)
 
 
-def _serve_briefly(connection: Connection) -> None:
-    mol_blocks.SECONDS = 1
-    mol_blocks._answer = lambda block: b"" if "M  END" in block else _compute_for_ever()
-    mol_blocks._serve(connection)
+def _slow_reader() -> Callable[[str], Answer]:
+    def answer(block: str) -> Answer:
+        while True:
+            pass
 
-
-def _compute_for_ever() -> bytes:
-    while True:
-        pass
+    return answer

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +11,12 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from engine.chem import pickled_conformers as parent
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
 from engine.chem.pickle_shapes import molecules_of, shape_of
 from engine.chem.pickled_conformers import PickleLimits, pickled_conformers
 from engine.errors import FileFormatError
 from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write
-from tests.support import ROOT, of_soak
+from tests.support import of_soak
 
 
 def read(*paths: Path, **more: Any) -> list[HeavyConformer | OmittedConformer]:
@@ -112,13 +108,13 @@ def doubled(times: int) -> bytes:
 
 
 BOMBS: dict[str, tuple[bytes, str]] = {
-    "a frame": (b"\x80\x05\x95" + (2**62).to_bytes(8, "little") + b"N.", "it asks for too much memory|cut short"),
-    "a memo": (b"\x80\x04Nr\xff\xff\xff\x7f.", "it asks for too much memory"),
-    "bytes": (b"\x80\x04\x8e" + (2**45).to_bytes(8, "little") + b"x.", "it asks for too much memory|cut short"),
-    "copies": (doubled(2_000), "it asks for too much memory"),
+    "a frame": (b"\x80\x05\x95" + (2**62).to_bytes(8, "little") + b"N.", "takes over .* of memory|cut short"),
+    "a memo": (b"\x80\x04Nr\xff\xff\xff\x7f.", "takes over .* of memory"),
+    "bytes": (b"\x80\x04\x8e" + (2**45).to_bytes(8, "little") + b"x.", "takes over .* of memory|cut short"),
+    "copies": (doubled(2_000), "takes over .* of memory"),
     "many references": (b"\x80\x04]q\x00(" + b"h\x00" * 1_000_000 + b"e.", "it is the pickle of a list"),
     "nested lists": (b"\x80\x04" + b"]" * 300_000 + b"a" * 299_999 + b".", "it is the pickle of a list"),
-    "nested keys": (b"\x80\x04}" + b")" + b"\x85" * 300_000 + b"Ns.", "ended with signal 11|no pickle"),
+    "nested keys": (b"\x80\x04}" + b")" + b"\x85" * 300_000 + b"Ns.", "its process ended .signal 11|no pickle"),
 }
 
 
@@ -141,13 +137,6 @@ def explode(tmp_path: Path, bomb: str) -> None:
         read(path, limits=SMALL)
 
 
-def test_a_list_that_stands_in_many_places_is_answered_no_more_often_than_the_file_has_bytes(tmp_path: Path) -> None:
-    shared = [None] * 400
-    path = write(tmp_path / "a.pickle", {"C" * length: shared for length in range(1, 40)})
-    with pytest.raises(FileFormatError, match="more conformers than bytes"):
-        read(path)
-
-
 def test_one_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(100_000))
     path = tmp_path / "a.pickle"  # copies that are dropped
@@ -155,7 +144,7 @@ def test_one_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
         b"\x80\x04(d(" + entries + b"uq\x00" + b"ccollections\nCounter\nq\x02" + b"(h\x00tR0h\x02" * 10**4 + b"."
     )
     limits = PickleLimits(least_seconds=0.5, seconds_per_mb=0.0)
-    with pytest.raises(FileFormatError, match="it takes over 0 s to read"):
+    with pytest.raises(FileFormatError, match=r"it takes over 0\.5 s to read"):
         read(path, limits=limits)
 
 
@@ -164,98 +153,3 @@ def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
         read(write(tmp_path / "a.pickle", references()), limits=PickleLimits(most_bytes=10))
     with pytest.raises(FileFormatError, match="is a folder"):
         read(tmp_path)
-
-
-# --- what the process can do ----------------------------------------------------------------------------------------
-
-
-ACTS = {
-    "open(marker, 'w')": "open",
-    "open('/etc/passwd')": "open",
-    "os.system('touch ' + marker)": "os.system",
-    "subprocess.Popen(['touch', marker])": "subprocess.Popen",
-    "os.execv('/bin/touch', ['touch', marker])": "os.exec",
-    "os.fork()": "os.fork",
-    "os.remove('/nothing')": "os.remove",
-    "os.kill(os.getppid(), 0)": "os.kill",
-    "socket.socket()": "socket.__new__",
-    "eval('1')": "compile",
-    "__import__('antigravity')": "import",
-    "ctypes.CDLL(None)": "ctypes.dlopen",
-}
-NATIVE_ACTS = (
-    "libc.open(b'/etc/passwd', 0)",
-    "libc.open(marker.encode(), 65, 0o600)",
-    "libc.socket(2, 1, 0)",
-    "libc.dup(1)",
-    "libc.pipe((ctypes.c_int * 2)())",
-    "libc.memfd_create(b'x', 0)",
-)
-
-
-def tried(acts: Iterable[str], tmp_path: Path, prepare: str = "") -> list[str]:
-    """How each ends when code in that process does it, after it gave its rights up."""
-    script = f"""
-import os, socket, subprocess, sys, ctypes
-from engine.chem import pickle_child
-marker = {str(tmp_path / "marker")!r}
-libc = ctypes.CDLL(None, use_errno=True)
-pickle_child._warm_up()
-{prepare}
-acts = [{", ".join(f"lambda: {act}" for act in acts)}]
-pickle_child.give_up_rights(200)
-for act in acts:
-    try:
-        result = str(act())
-    except PermissionError as error:
-        result = "refused: " + str(error)
-    os.write(1, (result + chr(10)).encode())
-os._exit(0)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
-    assert not (tmp_path / "marker").exists()
-    return done.stdout.splitlines()
-
-
-def test_its_memory_is_limited(tmp_path: Path) -> None:
-    act = "resource.getrlimit(resource.RLIMIT_AS)[0] // 2**20"
-    (limit,) = tried([act], tmp_path, "import resource; pickle_child._refuse = lambda *_: None")
-    assert 200 <= int(limit) < 3_000
-
-
-def test_python_code_in_it_is_refused(tmp_path: Path) -> None:
-    expected = [f"refused: {event} while a pickle is read" for event in ACTS.values()]
-    assert tried(ACTS, tmp_path) == expected
-
-
-def test_native_code_in_it_opens_nothing(tmp_path: Path) -> None:
-    """The audit hook does not see it; the kernel's limits do."""
-    assert tried(NATIVE_ACTS, tmp_path, "pickle_child._refuse = lambda *_: None") == ["-1"] * len(NATIVE_ACTS)
-
-
-# --- its answers ----------------------------------------------------------------------------------------------------
-
-
-ANSWERS: list[tuple[str, str]] = [
-    ("no json\n", "answered with what is no answer"),
-    ("[1]\n", "answered with what is no answer"),
-    ('{"bytes": -1}\n', "answered with what is no answer"),
-    ('{"bytes": 1e99}\n', "answered with what is no answer"),
-    ('{"bytes": 0, "shape": ["geom"]}\n', "answered with what is no answer"),
-    ('{"bytes": 0, "shape": "geom"}\n{"bytes": 0, "key": 5}\n', "answered with what is no answer"),
-    ('{"bytes": 0, "shape": "geom"}\n{"bytes": 8, "key": "C", "number": 0, "smiles": "C"}\n12345678', "no answer"),
-    ('{"bytes": 0, "shape": "geom"}\n', "ended with code 0"),
-    ("x" * 100_000, "answered with what is no answer"),
-    ('{"what": "evil\\n\\u202e", "fix": ""}\n', r"evil \\u202e"),
-]
-
-
-@pytest.mark.parametrize(("answer", "error"), ANSWERS)
-def test_what_it_answers_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, error: str) -> None:
-    # It takes all that is sent; else the sender may find it gone.
-    taken = "sent = sys.stdin.buffer; sent.readline(); sent.read(json.loads(sent.readline())['bytes'])"
-    script = f"import json, sys; {taken}; sys.stdout.write({answer!r})"
-    monkeypatch.setattr(parent, "_MOST_HEAD", 50_000)
-    monkeypatch.setattr(parent, "_COMMAND", [sys.executable, "-c", script])
-    with pytest.raises(FileFormatError, match=error):
-        read(write(tmp_path / "a.pickle", {}))

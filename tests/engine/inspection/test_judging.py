@@ -74,7 +74,7 @@ def test_a_run_in_a_place_that_is_only_read_is_not_changed(store: Store, tmp_pat
 
 
 def test_what_could_not_be_judged_is_named_and_not_usable(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     write(store, sample_row(7, text="hang", smiles="CCO"), sample_row(8, text="a"))
     judged = judge_run(store, "one", workers=2, limit_s=0.5)
     assert judged.not_finished == ("sample 7 (CCO): stopped after 0.5 s",)
@@ -96,17 +96,18 @@ def test_what_the_group_reader_misreads_is_made_up_for_in_an_old_run(store: Stor
 
 
 def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judge", scripted)
+    monkeypatch.setattr(judges, "_judging", scripted)
     write(store, *(sample_row(number, text="a") for number in range(8)))
     before = store.entry("one")
     processes = []
 
-    class Remembered(judges._JudgeProcess):
-        def __init__(self, settings: JudgeSettings) -> None:
-            super().__init__(settings)
-            processes.append(self.process)
+    class Remembered(judges._Judge):
+        def start(self) -> None:
+            super().start()
+            assert self._process is not None
+            processes.append(self._process)
 
-    monkeypatch.setattr(judges, "_JudgeProcess", Remembered)
+    monkeypatch.setattr(judges, "_Judge", Remembered)
 
     def interrupt(done: int, samples: int) -> None:
         raise KeyboardInterrupt

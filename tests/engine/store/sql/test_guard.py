@@ -206,14 +206,12 @@ ATTACKS = [
     "FROM read_json('secret.csv')",
     "FROM read_parquet('secret.csv')", "FROM parquet_scan('x')", "FROM parquet_metadata('x')",
     "FROM sniff_csv('secret.csv')",
-    "FROM glob('*')", "FROM query('SELECT 1')", "FROM query_table('t')", "FROM duckdb_settings()",
+    "FROM glob('*')",
     "FROM duckdb_secrets()",
-    "FROM duckdb_functions()", "FROM duckdb_views()", "FROM pragma_table_info('t')", "FROM pragma_database_size()",
     "FROM arrow_scan(1, 2, 3)", "FROM pandas_scan(1)", "FROM python_arrow_scan()", "FROM seq_scan(1)",
-    "FROM test_all_types()",
-    "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')", "FROM histogram_values('t', a)",
+    "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')",
     "FROM which_secret('x', 's3')",
-    "FROM system.main.duckdb_settings()", 'FROM "Read_CSV"(\'secret.csv\')',
+    'FROM "Read_CSV"(\'secret.csv\')',
     "SELECT * FROM t, read_text('secret.csv')",
     "SELECT (SELECT content FROM read_text('secret.csv'))", "WITH w AS (FROM glob('*')) FROM w",
     # scalar functions
@@ -239,6 +237,7 @@ ATTACKS = [
 
 HARMLESS = [  # it tells of the tables, or of DuckDB itself
     "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "FROM main.t", "FROM duckdb_views", "FROM information_schema.tables",
+    "FROM duckdb_settings()", "FROM query('SELECT 1')", "FROM duckdb_views()", "FROM pragma_table_info('t')",
     "SELECT current_setting('lock_configuration')", "SELECT getvariable('x')", "SELECT version()",
 ]  # fmt: skip
 
@@ -264,10 +263,7 @@ def test_what_is_harmless_is_answered(console: Console) -> None:
         ("COPY t TO 'f'", "the statement is COPY, and only a SELECT may run here. Write one SELECT over the tables"),
         ("SELECT 1; SELECT 2", "there are 2 statements. Write one SELECT"),
         ("SELECT lenght('x')", 'Scalar Function with name lenght does not exist. Did you mean "length"'),
-        (
-            "FROM read_csv('x')",
-            "the table function 'read_csv' may not stand in a statement here. Those are generate_s",
-        ),
+        ("FROM read_csv('x')", 'Cannot access file "x" - file system operations are disabled'),
         ("WITH w AS (COPY t TO 'f') SELECT 1", 'Cannot access file "f" - file system operations are disabled'),
         (
             "PIVOT t ON b USING sum(a)",
@@ -281,7 +277,7 @@ def test_what_is_harmless_is_answered(console: Console) -> None:
         ),
         ("SELECT 1 // (a - a) FROM t", "Division by zero in expression (1 // (a - a)). Use TRY(...) to return NULL"),
         ("SELECT " + "NOT " * 2000 + "true", "Max expression depth limit of 1000 exceeded"),
-        ("SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000, "the statement is nested too deep"),
+        ("SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000, "Max expression depth limit of 1000 exceeded"),
         ("SELECT error(repeat('x', 5000000))", "xxxx"),
         ("SELECT repeat('[', 1000000)::INT[]", "Type VARCHAR with value '[[[["),
         ("SELECT repeat('7', 3000000)::INT", "Could not convert string '777"),

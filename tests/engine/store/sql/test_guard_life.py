@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import json
 import logging
 import signal
 import subprocess
@@ -18,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import SqlError
+from engine.sandbox import Answer, Sandbox
 from engine.store.sql.child import Limits
 from engine.store.sql.guard import Console
 from tests.support import ROOT
@@ -35,8 +34,8 @@ def one(console: Console, sql: str) -> object:
 
 def process_of(console: Console) -> subprocess.Popen[bytes]:
     one(console, "SELECT 1")
-    assert console._process is not None
-    return console._process.process
+    assert console._child._process is not None
+    return console._child._process
 
 
 class Asking(threading.Thread):
@@ -75,23 +74,24 @@ def test_cancel_without_a_statement_is_nothing() -> None:
 
 
 def test_a_cancel_that_comes_after_the_answer_spoils_no_later_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    loads = json.loads
+    receive = Sandbox.receive
     with Console({}) as console:
 
-        def load_and_cancel(text: bytes) -> object:
+        def receive_and_cancel(child: Sandbox) -> Answer | None:
+            found = receive(child)
             console.cancel()
-            return loads(text)
+            return found
 
-        with monkeypatch.context() as patched, contextlib.suppress(SqlError):
-            patched.setattr("engine.store.sql.guard.json.loads", load_and_cancel)
-            one(console, "SELECT 1")
+        with monkeypatch.context() as patched:
+            patched.setattr(Sandbox, "receive", receive_and_cancel)
+            assert one(console, "SELECT 1") == 1
         assert one(console, "SELECT 2") == 2
 
 
 def test_close_stops_what_is_running_and_is_final() -> None:
     console = Console({}, limits=ROOMY)
     asking = Asking(console, ENDLESS)
-    while not console._is_running:
+    while not console._child.is_busy:
         asking.join(0.01)
     console.close()
     asking.join()
@@ -129,10 +129,10 @@ def test_a_process_that_goes_under_a_statement_is_an_error_and_replaced() -> Non
     with Console({}, limits=ROOMY) as console:
         asking = Asking(console, ENDLESS)
         while asking.is_alive():
-            if console._is_running and console._process is not None:
-                console._process.process.send_signal(signal.SIGSEGV)
+            if console._child.is_busy and (process := console._child._process) is not None:
+                process.send_signal(signal.SIGSEGV)
             asking.join(0.01)
-        assert str(asking.error) == "the statement ended its process (code -11). Write it in another way"
+        assert str(asking.error) == "the statement failed: its process ended (signal 11). Write it in another way"
         assert one(console, "SELECT 1") == 1
 
 
@@ -142,7 +142,7 @@ def test_an_answer_that_was_not_read_is_not_taken_for_the_next(monkeypatch: pyte
 
     with Console({}) as console:
         with monkeypatch.context() as patched:
-            patched.setattr("engine.store.sql.guard.json.loads", interrupted)
+            patched.setattr(Sandbox, "receive", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 console.query("SELECT 1")
         assert one(console, "SELECT 2") == 2

@@ -1,0 +1,274 @@
+"""The one sandbox: a function of ours in a child process with limits, for what may take too long or too much, or end
+the process that does it: a user's SQL, pickles, mol blocks, judges of geometry, embeddings.
+
+The child is a program started anew: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would
+run the parent's main module once more, which in an app is a page. It is asked in pickles, which come from here alone,
+and answers in JSON and bytes, which carry no code. It ends with its parent, and no Ctrl-C reaches it.
+
+The limits stop load. Only a closed child is kept from more: before it is asked, the kernel takes from it, for good,
+what opens files and sockets, writes, and starts processes, for native code too, and an audit hook refuses whatever
+Python code would do beyond computing. That is no wall either: what took it over could still answer wrongly.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any, Literal
+
+import msgspec
+
+from engine.errors import DriftscopeError
+from engine.processes import address_space
+
+MB = 2**20
+# One heap, no reserve of addresses that counts against the limit without being used, and one thread.
+ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+HARMLESS = frozenset({"sys._getframe", "object.__getattr__", "object.__setattr__", "object.__delattr__"})
+"""Audit events of code that only computes; logging looks at its caller's frame."""
+Answer = tuple[Any, bytes]
+"""What JSON can hold, and bytes. A function gives one, or is a generator of them."""
+Why = Literal["time", "memory", "end", "stopped", "start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    seconds: float = math.inf  # that a call may take
+    is_cpu: bool = False  # those are of computing: other work on the machine does not count
+    memory_mb: float = math.inf  # that the process may grow by, once it is set up
+    written_mb: float = math.inf  # to a file
+    is_closed: bool = False  # it can compute and answer, and nothing else
+
+
+class SandboxError(DriftscopeError):
+    """The child gave no answer: it was over a limit, ended, or was stopped."""
+
+    def __init__(self, why: Why, what: str) -> None:
+        super().__init__(what)
+        self.why: Why = why
+
+
+class Sandbox:
+    """``set_up(*given)``, a function of an importable module, gives in the child the function that is then asked.
+
+    One call at a time; calls of several threads wait for each other. A child that ended is followed by another.
+    """
+
+    def __init__(self, set_up: Callable[..., Callable[..., Any]], *given: Any, limits: Limits | None = None) -> None:
+        self._asked_of, self.limits = (set_up, given), limits or Limits()
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+        self._ended: Callable[[], object] = lambda: None
+        self.is_busy = False  # asked, and not all of the answer is here
+
+    def ask(self, *asked: Any) -> Answer:
+        """The one answer. Where an older child ends on it, what it did before may be the cause: a new one tries."""
+        with self._turn:
+            was_warm = self._process is not None
+            try:
+                return self._one(asked)
+            except SandboxError as error:
+                if error.why != "end" or not was_warm:
+                    raise
+                return self._one(asked)
+
+    def each(self, *asked: Any) -> Iterator[Answer]:
+        """All answers of a generator, as they come. The child of one that is not read to its end is ended."""
+        with self._turn:
+            try:
+                self.send(*asked)
+                while (answer := self.receive()) is not None:
+                    yield answer
+            finally:
+                if self.is_busy:
+                    self.end()
+
+    def stop(self) -> None:
+        """From another thread: end the call that is under way, if there is one."""
+        if self.is_busy and (process := self._process) is not None:
+            self._is_stopped = True
+            process.kill()
+
+    def end(self) -> None:
+        """At once, whatever it does."""
+        if self._process is not None:
+            self._ended()
+            self.connection.close()
+        self._process, self.is_busy = None, False
+
+    # --- without waiting, for who has several --------------------------------------------------------------------
+
+    def send(self, *asked: Any) -> None:
+        self.start()
+        self.is_busy, self._is_stopped = True, False
+        with suppress(OSError):  # it has ended: the end of its pipe says so
+            self.connection.send(asked)
+
+    def receive(self) -> Answer | None:
+        """The next answer to what was sent; None where there is no further one. What the function raises is raised."""
+        try:
+            head = msgspec.json.decode(self.connection.recv_bytes())
+            body = self.connection.recv_bytes() if head["has_body"] else b""
+        except (EOFError, OSError):
+            raise self._end_of_child() from None
+        self.is_busy = not head["is_last"]
+        if "error" in head:
+            if head["error"] == "memory":
+                self.end()
+                raise SandboxError("memory", f"it takes over {self.limits.memory_mb / 1024:g} GB of memory")
+            known = {kind.__name__: kind for kind in _kinds(DriftscopeError)}
+            raise known.get(head["error"], DriftscopeError)(head["what"], head["fix"])
+        return (head["value"], body) if "value" in head else None
+
+    def start(self) -> None:
+        """The child, if there is none: its imports take a second."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.end()
+        self.connection, other = multiprocessing.Pipe()
+        with other:  # or the end of the child would not end the pipe
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "engine.sandbox", str(other.fileno())],
+                pass_fds=[other.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL if self.limits.is_closed else None,
+                start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **ENVIRONMENT},
+            )
+        self._ended = weakref.finalize(self, _end, self._process)
+        self.connection.send((*self._asked_of, self.limits))
+
+    def _one(self, asked: tuple[Any, ...]) -> Answer:
+        try:
+            self.send(*asked)
+            answer = self.receive()
+        except BaseException:  # such as Ctrl-C: what it answers belongs to nobody
+            if self.is_busy:
+                self.end()
+            raise
+        assert answer is not None, "a function that gives no answer"
+        return answer
+
+    def _end_of_child(self) -> SandboxError:
+        assert self._process is not None
+        code = self._process.wait()
+        self.end()
+        if self._is_stopped:
+            return SandboxError("stopped", "it was stopped")
+        if code in (-signal.SIGALRM, -signal.SIGPROF):
+            return SandboxError("time", f"it takes over {self.limits.seconds:,.3g} s")
+        if code == 1:
+            return SandboxError("start", "its process could not start")
+        return SandboxError("end", f"its process ended ({f'signal {-code}' if code < 0 else f'code {code}'})")
+
+
+def is_inside() -> bool:
+    """Whether this process is such a child."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name == "engine.sandbox"
+
+
+def _kinds(of: type[DriftscopeError]) -> Iterator[type[DriftscopeError]]:
+    for kind in of.__subclasses__():
+        if kind.__init__ is DriftscopeError.__init__:
+            yield kind
+        yield from _kinds(kind)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+
+
+# --- in the child ----------------------------------------------------------------------------------------------------
+
+
+def _serve(connection: Connection) -> None:
+    set_up, given, limits = connection.recv()
+    work, timer = set_up(*given), signal.ITIMER_PROF if limits.is_cpu else signal.ITIMER_REAL
+    hold(limits)
+    while True:
+        asked = connection.recv()
+        if not limits.is_closed:
+            _hold_memory(limits.memory_mb)  # what earlier calls left behind does not count
+        if limits.seconds < math.inf:
+            signal.setitimer(timer, limits.seconds)  # the default of its signal ends the process
+        for head, body in _answers(work, asked):
+            if head["is_last"]:
+                signal.setitimer(timer, 0)
+            connection.send_bytes(msgspec.json.encode(head | {"has_body": bool(body)}))
+            if body:
+                connection.send_bytes(body)
+
+
+def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple[dict[str, Any], bytes]]:
+    try:
+        found = work(*asked)
+        if isinstance(found, Iterator):
+            for value, body in found:
+                yield {"value": value, "is_last": False}, body
+            yield {"is_last": True}, b""
+        else:
+            yield {"value": found[0], "is_last": True}, found[1]
+    except DriftscopeError as error:
+        yield {"error": type(error).__name__, "what": error.what, "fix": error.fix, "is_last": True}, b""
+    except MemoryError:
+        yield {"error": "memory", "is_last": True}, b""
+    except PermissionError as error:
+        if "while it is closed" not in str(error):
+            raise
+        what, fix = f"it tried to do more than it may: {error}", "Do not trust this file"
+        yield {"error": "", "what": what, "fix": fix, "is_last": True}, b""
+    except Exception:  # noqa: BLE001 - what the child was not written for ends it
+        traceback.print_exc()
+        os._exit(2)
+
+
+def hold(limits: Limits) -> None:
+    """For good: no limit can be raised again, and no audit hook removed."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if limits.written_mb < math.inf:
+        _limit(resource.RLIMIT_FSIZE, limits.written_mb * MB)
+    if limits.is_closed:
+        _hold_memory(limits.memory_mb, is_for_good=True)  # first: it opens a file
+        for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
+            resource.setrlimit(kind, (0, 0))
+        sys.addaudithook(_refuse)
+
+
+def _hold_memory(memory_mb: float, *, is_for_good: bool = False) -> None:
+    size = address_space()
+    if size is not None and memory_mb < math.inf:
+        _limit(resource.RLIMIT_AS, size + memory_mb * MB, is_for_good=is_for_good)
+
+
+def _limit(kind: int, most: float, *, is_for_good: bool = True) -> None:
+    """Never above what was inherited."""
+    _, hard = resource.getrlimit(kind)
+    least = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+    resource.setrlimit(kind, (least, least if is_for_good else hard))
+
+
+def _refuse(event: str, _: tuple[Any, ...]) -> None:
+    if event not in HARMLESS:
+        raise PermissionError(f"{event}, while it is closed")
+
+
+if __name__ == "__main__":
+    with Connection(int(sys.argv[1])) as pipe, suppress(EOFError, OSError):  # the parent is gone
+        _serve(pipe)
+    os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit

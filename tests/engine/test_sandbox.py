@@ -1,0 +1,206 @@
+"""The sandbox: its limits, what a closed child can do, and that nothing of the parent runs twice or outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import FileFormatError
+from engine.paths import ROOT
+from engine.sandbox import Answer, Limits, Sandbox, SandboxError
+
+
+def acting() -> Callable[..., Any]:
+    """A child that does what its first argument says."""
+
+    known: dict[str, Callable[..., Any]] = {
+        one.__name__: one for one in (echo, grow, sleep, spin, die, fail, count, write)
+    }
+    return lambda what, *given: known[what](*given)
+
+
+def echo(value: Any) -> Answer:
+    return value, str(os.getpid()).encode()
+
+
+def grow(size: int) -> Answer:
+    return len(bytearray(size)), b""
+
+
+def sleep(seconds: float) -> Answer:
+    time.sleep(seconds)
+    return "slept", b""
+
+
+def spin() -> Answer:
+    while True:
+        pass
+
+
+def die() -> Answer:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return None, b""
+
+
+def fail() -> Answer:
+    raise FileFormatError("it is no file", "Give one")
+
+
+def count(many: int) -> Iterator[Answer]:
+    for number in range(many):
+        yield number, bytes(number)
+
+
+def write(path: str) -> Answer:
+    Path(path).write_bytes(bytes(2 * 2**20))
+    return "written", b""
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox(acting, limits=Limits(seconds=1.0, memory_mb=100, written_mb=1))
+    yield made
+    made.end()
+
+
+def test_a_child_stays_warm_and_answers_in_turn(sandbox: Sandbox) -> None:
+    (value, pid), (_, again) = sandbox.ask("echo", [1, "é", None]), sandbox.ask("echo", 2)
+    assert value == [1, "é", None] and pid == again != str(os.getpid()).encode()
+    assert list(sandbox.each("count", 3)) == [(0, b""), (1, b"\0"), (2, b"\0\0")]
+    with pytest.raises(FileFormatError, match=r"it is no file\. Give one"):
+        sandbox.ask("fail")
+    assert sandbox.ask("echo", 3) == (3, pid)
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [(("grow", 2**28), "memory"), (("sleep", 9), "time"), (("spin",), "time"), (("die",), "end"), (("no",), "end")],
+)
+def test_a_limit_costs_one_call(sandbox: Sandbox, asked: tuple[Any, ...], why: str) -> None:
+    with pytest.raises(SandboxError) as raised:
+        sandbox.ask(*asked)
+    assert raised.value.why == why
+    assert sandbox.ask("grow", 2**20) == (2**20, b"")
+
+
+def test_no_more_is_written_than_may_be(sandbox: Sandbox, tmp_path: Path) -> None:
+    with pytest.raises(SandboxError):
+        sandbox.ask("write", str(tmp_path / "large"))
+    assert (tmp_path / "large").stat().st_size <= 2**20
+
+
+def test_another_thread_stops_a_call(sandbox: Sandbox) -> None:
+    sandbox.ask("echo", 0)
+    timer = threading.Timer(0.2, sandbox.stop)
+    timer.start()
+    with pytest.raises(SandboxError, match="it was stopped"):
+        sandbox.ask("sleep", 0.9)
+
+
+def test_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:
+    answers = sandbox.each("count", 10**9)
+    assert next(answers)[0] == 0
+    answers.close()  # type: ignore[attr-defined]
+    assert sandbox._process is None and sandbox.ask("echo", 1)[0] == 1
+
+
+def not_there() -> Callable[..., Any]:
+    raise ValueError("a module is missing")
+
+
+def test_one_that_cannot_start_says_so() -> None:
+    with pytest.raises(SandboxError) as raised:
+        Sandbox(not_there).ask(1)
+    assert raised.value.why == "start"
+
+
+SCRIPT = """
+print("main", flush=True)
+from engine.sandbox import Sandbox
+from tests.engine.test_sandbox import acting
+print(Sandbox(acting).ask("echo", "ready")[1].decode(), flush=True)
+"""
+
+
+def test_the_parents_program_runs_once_and_its_end_is_the_childs(tmp_path: Path) -> None:
+    """A script without a guard, as an app's page is one."""
+    script = tmp_path / "page.py"
+    script.write_text(SCRIPT)
+    environment = {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, env=environment)
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    main, pid = ran.stdout.splitlines()
+    assert main == "main" and not Path(f"/proc/{pid}").exists()
+
+
+# --- closed ---------------------------------------------------------------------------------------------------------
+
+ACTS = {
+    "open(marker, 'w')": "open",
+    "open('/etc/passwd')": "open",
+    "os.system('touch ' + marker)": "os.system",
+    "subprocess.Popen(['touch', marker])": "subprocess.Popen",
+    "os.execv('/bin/touch', ['touch', marker])": "os.exec",
+    "os.fork()": "os.fork",
+    "os.remove('/nothing')": "os.remove",
+    "os.kill(os.getppid(), 0)": "os.kill",
+    "socket.socket()": "socket.__new__",
+    "eval('1')": "compile",
+    "__import__('antigravity')": "import",
+    "ctypes.CDLL(None)": "ctypes.dlopen",
+}
+NATIVE_ACTS = (
+    "libc.open(b'/etc/passwd', 0)",
+    "libc.open(marker.encode(), 65, 0o600)",
+    "libc.socket(2, 1, 0)",
+    "libc.dup(1)",
+    "libc.pipe((ctypes.c_int * 2)())",
+    "libc.memfd_create(b'x', 0)",
+)
+
+
+def tried(acts: Iterable[str], tmp_path: Path, prepare: str = "") -> list[str]:
+    """How each ends when code in a closed child does it."""
+    script = f"""
+import ctypes, os, resource, socket, subprocess, sys
+from engine import sandbox
+marker = {str(tmp_path / "marker")!r}
+libc = ctypes.CDLL(None, use_errno=True)
+{prepare}
+acts = [{", ".join(f"lambda: {act}" for act in acts)}]
+sandbox.hold(sandbox.Limits(memory_mb=200, is_closed=True))
+for act in acts:
+    try:
+        result = str(act())
+    except PermissionError as error:
+        result = "refused: " + str(error)
+    os.write(1, (result + chr(10)).encode())
+os._exit(0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not (tmp_path / "marker").exists()
+    return done.stdout.splitlines()
+
+
+def test_its_memory_is_limited_for_good(tmp_path: Path) -> None:
+    act = "resource.getrlimit(resource.RLIMIT_AS)[1] // 2**20"
+    (limit,) = tried([act], tmp_path, "sandbox._refuse = lambda *_: None")
+    assert 200 <= int(limit) < 3_000
+
+
+def test_python_code_in_it_is_refused(tmp_path: Path) -> None:
+    assert tried(ACTS, tmp_path) == [f"refused: {event}, while it is closed" for event in ACTS.values()]
+
+
+def test_native_code_in_it_opens_nothing(tmp_path: Path) -> None:
+    """The audit hook does not see it; the kernel's limits do."""
+    assert tried(NATIVE_ACTS, tmp_path, "sandbox._refuse = lambda *_: None") == ["-1"] * len(NATIVE_ACTS)
