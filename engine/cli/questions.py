@@ -333,7 +333,7 @@ def advise(
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP"),
     lp: list[str] | None = cli.option(None, "a candidate; may be repeated (default: six)"),
     want: Literal["usable", "clean", "passed"] | None = cli.option(None, "what counts (usable if all are judged)"),
-    least: float = cli.option(0.9, "required share of these", of=cli.most(1e9, -1e9)),
+    least: float = cli.option(0.9, "required share of these", of=cli.most(1, 0)),
     molecules: int | None = cli.option(None, "also: time and yield for N molecules", of=cli.MANY_MOLECULES),
     seed: int = cli.option(0, "of a probe's samples", of=cli.most(cli.MOST_SEED, 0)),
     sampling: str = cli.option("", "setting: a preset (default: that of most LPs; for a probe, as `run`)"),
