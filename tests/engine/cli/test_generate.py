@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "limit": (["CC=O", "--model", "small", "--max-new-tokens", "0"], "of at most 0 tokens"),
     "equal": (["CC=O", "--model", "small", "--equal-work", "--max-new-tokens", "9"], "equal work sets the limits"),
-    "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "time limit -1.0 s"),
+    "time": (["CC=O", "--model", "small", "--time-limit", "-1"], "Invalid value for '--time-limit'"),
     "temperature": (["CC=O", "--model", "small", "--temperature", "-1"], "Invalid value for '--temperature'"),
     "endless temperature": (
         ["CC=O", "--model", "small", "--temperature", "1e400"],
