@@ -36,6 +36,8 @@ from engine.processes import address_space
 MB = 2**20
 # One heap, no reserve of addresses that counts against the limit without being used, and one thread.
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+CHILD = "DRIFTSCOPE_CHILD"
+"""In a child's environment: its function, for whoever looks at what runs."""
 HARMLESS = frozenset({"sys._getframe", "object.__getattr__", "object.__setattr__", "object.__delattr__"})
 """Audit events of code that only computes; logging looks at its caller's frame."""
 Answer = tuple[Any, bytes]
@@ -139,6 +141,7 @@ class Sandbox:
             return
         self.end()
         self.connection, other = multiprocessing.Pipe()
+        name = f"{self._asked_of[0].__module__}.{self._asked_of[0].__name__}"
         with other:  # or the end of the child would not end the pipe
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "engine.sandbox", str(other.fileno())],
@@ -147,7 +150,7 @@ class Sandbox:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL if self.limits.is_closed else None,
                 start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **ENVIRONMENT},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **ENVIRONMENT, CHILD: name},
             )
         self._ended = weakref.finalize(self, _end, self._process)
         self.connection.send((*self._asked_of, self.limits))

@@ -143,7 +143,6 @@ class _Log:
         self.checkpoints = Counter[str]()
         self.dtypes, self.sources = dict[str, None](), dict[str, None]()
         self.length = self.counted = 0
-        self.said: LogLine | None = None
         self.is_measured = True  # every line says so
 
     def add(self, line: LogLine, said: LogLine, number: int) -> None:
@@ -157,13 +156,11 @@ class _Log:
             line.sequence = self.checkpoints[said.checkpoint]
             self.checkpoints[said.checkpoint] += 1
         self.texts[said.checkpoint, said.source] = line.token_idx, line.sequence
-        if said is not self.said:
-            self.said = said
-            for known, name in ((self.sources, said.source), (self.dtypes, said.dtype)):
-                if name is not None and len(known) < MOST_SOURCES:
-                    known[name] = None
-            self.is_measured &= said.origin == MEASURED
-            self.length = max(self.length, said.shape if LOGITS in said.checkpoint else 0)
+        for known, name in ((self.sources, said.source), (self.dtypes, said.dtype)):
+            if name is not None and len(known) < MOST_SOURCES:
+                known[name] = None
+        self.is_measured &= said.origin == MEASURED
+        self.length = max(self.length, said.shape if LOGITS in said.checkpoint else 0)
         self.lines.append(line)
         self.values += len(line.values)
         if self.values >= BATCH_VALUES:

@@ -10,7 +10,7 @@ from typing import Any
 import streamlit as st
 
 from engine.figures.statistics import quotient
-from engine.figures.words import precision_name
+from engine.figures.words import counted, precision_name
 from engine.logits.causes import cause_words
 from engine.logits.health import has_values
 from engine.logits.pairs import first_logs, is_damaged
@@ -137,10 +137,13 @@ RECORD = StartForm(
 
 
 def _of_one(store: Store, entry: Entry) -> None:
-    """A link to its health, and what its notes say is missing of its file."""
+    """A link to its health, and what of its file is missing: its notes say why, unless they were overwritten."""
     st.link_button("Open its health", logits_address(entry.id, view="Health"), icon=":material/monitor_heart:")
-    if entry.row.get("left_out") or entry.row.get("is_cut"):
-        st.caption(f":material/warning: {escape_markdown(visible_text(str(entry.row.get('notes') or '')))}")
+    row = entry.row
+    if row.get("left_out") or row.get("is_cut"):
+        cut = " The file is truncated." if row.get("is_cut") else ""
+        notes = escape_markdown(visible_text(str(row.get("notes") or "")))
+        st.caption(f":material/warning: {counted(row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}")
 
 
 MANAGED = managing.Managed(

@@ -65,7 +65,7 @@ def test_without_a_model_it_lists_those_with_runs(store: Store) -> None:
         (("--model", "nope", "--probe", "8"), "there is no model 'nope'"),
         (("--probe", "8"), "--probe belongs to --model"),
         (("--model", "demo-qwen", "--no-keep"), "--no-keep belongs to --probe"),
-        (("--model", "toy", "--least", "2"), "advice_least is between 0.01 and 1, not 2"),
+        (("--model", "toy", "--least", "2"), "Invalid value for '--least'"),
         (("--model", "toy", "--want", "pretty"), "'pretty' is not one of 'usable'"),
         (("--model", "toy", "--seed", "-1"), "'--seed'"),
     ],
