@@ -12,7 +12,6 @@ import streamlit as st
 from rdkit import Chem
 
 from engine.chem.enriched import encode
-from engine.chem.file_forms import form_by_name
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.molecule_sets import TAGS, USUAL_COUNT, load_molecule_set
 from engine.chem.structure_files import read_molecules
@@ -157,7 +156,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
         endings = "".join(suffix for suffix in Path(file.name).suffixes[-2:] if suffix.lower() in _ENDINGS)
         path = Path(folder) / f"upload{endings.lower()}"
         path.write_bytes(file.getvalue())
-        if form_by_name(path) == "sdf":
+        if {".sdf", ".mol"} & {suffix.lower() for suffix in path.suffixes}:
             return read_molecules(path)[:MOST_MOLECULES]
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:
