@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ Meta = dict[str, Any]
 MAGIC = b"driftscope arrays 1\n"
 _TYPES = {"|u1", "<u2", "<u4", "<i4", "<i8", "<f8"}
 _DIGEST_CHARACTERS = 64
-_MOST_BYTES = 1 << 31
 
 
 def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -52,10 +50,17 @@ def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
 
 def read_arrays(path: Path) -> tuple[Meta, Arrays]:
     """What was written, or ``FileFormatError`` that names the file: missing, cut, changed, or of another kind."""
+    body = read_body(path)
     try:
-        return _unpacked(read_body(path))
+        meta, entries, position = _header(body)
+        arrays = {}
+        for entry in entries:
+            blob = body[position : position + entry["bytes"]]
+            position += entry["bytes"]
+            arrays[entry["name"]] = np.frombuffer(lzma.decompress(blob), entry["type"]).reshape(entry["shape"])
     except (ValueError, KeyError, TypeError, lzma.LZMAError) as error:
         raise _damaged(path, f"its content does not fit together ({error})") from error
+    return meta, arrays
 
 
 def read_meta(path: Path) -> Meta:
@@ -131,23 +136,6 @@ def _header(body: bytes) -> tuple[Meta, list[dict[str, Any]], int]:
         raise ValueError("there is no header")
     header = parsed_json(line)
     return dict(header["meta"]), list(header["arrays"]), len(line) + 1
-
-
-def _unpacked(body: bytes) -> tuple[Meta, Arrays]:
-    meta, entries, position = _header(body)
-    arrays = {}
-    for entry in entries:
-        if entry["type"] not in _TYPES:
-            raise ValueError(f"unknown type {entry['type']}")
-        blob = body[position : position + entry["bytes"]]
-        position += entry["bytes"]
-        dtype = np.dtype(entry["type"])
-        size = math.prod(entry["shape"]) * dtype.itemsize
-        if size > _MOST_BYTES:
-            raise ValueError(f"array {entry['name']} claims {size:,} bytes")
-        plain = lzma.LZMADecompressor().decompress(blob, max_length=size + 1)
-        arrays[entry["name"]] = np.frombuffer(plain, dtype=dtype).reshape(entry["shape"])
-    return meta, arrays
 
 
 def _damaged(path: Path, reason: str) -> FileFormatError:

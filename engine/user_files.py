@@ -80,6 +80,33 @@ def read_regular(path: Path | str, known: os.stat_result | None = None) -> bytes
         return file.read()
 
 
+def expand(patterns: Sequence[str | Path]) -> list[Path]:
+    """The files, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``, which follows no link. Hidden
+    ones only by a pattern with such a dot."""
+    found: dict[Path, None] = {}
+    for pattern in map(str, patterns):
+        path = Path(os.path.expanduser(pattern))  # noqa: PTH111 - Path's own raises where there is no such user
+        try:
+            if pattern and path.is_dir():
+                raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
+            if path.is_file():  # first: a name may hold brackets
+                matches = [path]
+            else:
+                first = next((at for at, part in enumerate(path.parts) if set("*?[") & set(part)), len(path.parts))
+                folder, rest = Path(*path.parts[:first]), list(path.parts[first:])
+                rest += ["*"] if rest[-1:] == ["**"] else []
+                shows_hidden = any(part.startswith(".") for part in rest)
+                files = sorted(filter(os.path.isfile, folder.glob("/".join(rest)))) if rest else []
+                names = [(one, one.relative_to(folder).parts) for one in files]
+                matches = [one for one, parts in names if shows_hidden or not any(part[0] == "." for part in parts)]
+        except (OSError, ValueError):  # a name that no file can have
+            matches = []
+        if not matches:
+            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
+        found |= dict.fromkeys(matches)
+    return list(found)
+
+
 def read_text(path: str, most: int = MOST_TEXT_BYTES) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
     if path == "-":

@@ -21,7 +21,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
-        *("engine.user_files", "engine.file_patterns", "engine.processes", "engine.array_files", "engine.file_jobs"),
+        *("engine.user_files", "engine.processes", "engine.array_files", "engine.file_jobs"),
         *("engine.sandbox", "engine.parquet_pages"),
     ),
     ("engine.figures",),
@@ -311,7 +311,7 @@ def test_parquet_is_opened_where_its_rows_are_counted() -> None:
     """A file of kilobytes may be gigabytes. Files of other programs have a reader of their own."""
     opening = re.compile(r"\bParquetFile\(|\bread_table\(pa\.|(pq|parquet)\.read_(table|pandas)\(")
     readers = {module_name(path) for path in modules("engine", "pages") if opening.search(path.read_text("utf-8"))}
-    assert readers == {"engine.store.inflated", "engine.chem.parquet_files"}
+    assert readers == {"engine.store.inflated", "engine.chem.file_forms"}
 
 
 def test_the_product_imports_and_starts_no_tool() -> None:

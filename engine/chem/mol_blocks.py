@@ -4,8 +4,6 @@ time or memory, costs that process and a sentence. One closed process for all, s
 from __future__ import annotations
 
 import re
-import threading
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -29,20 +27,13 @@ def mol_of_block(block: str) -> Chem.Mol:
     """With its hydrogens and its conformer; BlockError where RDKit, or a limit, does not take it."""
     # RDKit cuts its messages inside characters and then fails on them: it is given ASCII.
     try:
-        (seconds, problem), content = READER.ask(block.encode("ascii", "replace").decode("ascii"))
+        problem, content = READER.ask(block.encode("ascii", "replace").decode("ascii"))
     except SandboxError as error:
-        _SPENT.seconds = spent_s() + (SECONDS if error.why == "time" else 1.0)  # the next one has to be started
         told = "its reader ended on it" if error.why == "end" else f"{error.what} to read"
         raise BlockError(told.replace(" of memory", "")) from error
-    _SPENT.seconds = spent_s() + seconds
     if problem:
         raise BlockError(problem)
     return Chem.Mol(content)
-
-
-def spent_s() -> float:
-    """What the blocks of this thread have cost, in seconds of computing."""
-    return float(getattr(_SPENT, "seconds", 0.0))
 
 
 def _reader() -> Callable[[str], Answer]:
@@ -51,17 +42,14 @@ def _reader() -> Callable[[str], Answer]:
 
 
 def _answer(block: str) -> Answer:
-    """What it cost in seconds of computing, what is wrong with it, and the molecule."""
-    started = time.process_time()
+    """What is wrong with it, and the molecule."""
     try:
-        problem, content = "", bytes(_molecule(block).ToBinary(_KEPT))
+        return "", bytes(_molecule(block).ToBinary(_KEPT))
     except BlockError as error:
-        problem, content = error.what, b""
-    return (time.process_time() - started, problem), content
+        return error.what, b""
 
 
 READER = Sandbox(_reader, limits=Limits(SECONDS, is_cpu=True, memory_mb=1024, is_closed=True))
-_SPENT = threading.local()
 
 
 def _molecule(block: str) -> Chem.Mol:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
+from engine.errors import AssetError, DriftscopeError, shown
 from engine.paths import DATA
 
 MOLECULES_FILE = DATA / "molecules.tsv"
@@ -85,45 +86,24 @@ def load_molecule_set(
     limit: int | None = None, tag: str | None = None, *, path: Path = MOLECULES_FILE
 ) -> list[MoleculeEntry]:
     """The first ``limit`` molecules that have ``tag``. The file is shuffled: its start is a sample of the whole."""
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit must not be negative, got {limit}")
     if tag is not None and tag not in TAGS:
         raise DriftscopeError(f"no molecule has the tag {shown(tag)}", f"The tags are {', '.join(TAGS)}")
-    entries = []
-    for line, (smiles, tags, name) in _rows(path, MOLECULES_COLUMNS):
-        entry = MoleculeEntry(smiles, tuple(tags.split(",")), name)
-        unknown = [tag for tag in entry.tags if tag not in TAGS]
-        if not smiles or unknown:
-            problem = f"the tag {shown(unknown[0])} is not known" if unknown else "the SMILES is missing"
-            raise FileFormatError(f"{path}, line {line}: {problem}", _RESTORE)
-        entries.append(entry)
-    return [entry for entry in entries if tag is None or tag in entry.tags][:limit]
+    rows = ((smiles, tuple(tags.split(",")), name) for smiles, tags, name in _rows(path, MOLECULES_COLUMNS))
+    return list(islice((MoleculeEntry(*row) for row in rows if tag is None or tag in row[1]), limit))
 
 
 def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
-    entries = []
-    for line, cells in _rows(path, NAMED_COLUMNS):
-        if not (cells[0] and cells[1]):
-            raise FileFormatError(f"{path}, line {line}: the name or the SMILES is missing", _RESTORE)
-        entries.append(NamedMolecule(*cells))
-    return entries
+    return [NamedMolecule(*cells) for cells in _rows(path, NAMED_COLUMNS)]
 
 
-def load_held_out(*, path: Path = HELD_OUT_FILE) -> list[HeldOutMolecule]:
+def load_held_out() -> list[HeldOutMolecule]:
     """The molecules on which embedded models are measured. The file is shuffled too."""
-    entries = []
-    for line, (smiles, atoms) in _rows(path, HELD_OUT_COLUMNS):
-        if not smiles:
-            raise FileFormatError(f"{path}, line {line}: the SMILES is missing", _RESTORE)
-        if not (atoms.isascii() and atoms.isdigit() and 0 < int(atoms) < 1_000):
-            raise FileFormatError(f"{path}, line {line}: {shown(atoms)} is no number of atoms", _RESTORE)
-        entries.append(HeldOutMolecule(smiles, int(atoms)))
-    return entries
+    return [HeldOutMolecule(smiles, int(atoms)) for smiles, atoms in _rows(HELD_OUT_FILE, HELD_OUT_COLUMNS)]
 
 
-def load_run_set(limit: int | None = None, *, path: Path = RUN_FILE) -> list[str]:
+def load_run_set(limit: int | None = None) -> list[str]:
     """The first SMILES of ``heldout.smi``: those of ``held_out.tsv``, and more of the same kind."""
-    smiles = [line for line in _text_lines(path) if line]
+    smiles = _text_lines(RUN_FILE)
     if limit is not None and not 0 < limit <= len(smiles):
         raise DriftscopeError(
             f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship", "Give a file of your own"
@@ -131,25 +111,20 @@ def load_run_set(limit: int | None = None, *, path: Path = RUN_FILE) -> list[str
     return smiles[:limit]
 
 
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
+    """The cells of each line below the header."""
+    rows = [line.split("\t") for line in _text_lines(path)]
+    if any(len(cells) != len(columns) for cells in rows) or rows[:1] != [list(columns)]:
+        raise AssetError(f"{path} is not a whole table of {', '.join(columns)}", _RESTORE)
+    return iter(rows[1:])
+
+
 _RESTORE = "The file ships with the project: restore it from the repository"
-
-
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of each line below the header."""
-    lines = _text_lines(path)
-    if not lines or lines[0].split("\t") != list(columns):
-        raise FileFormatError(f"{path} does not start with the columns {', '.join(columns)}", _RESTORE)
-    for number, line in enumerate(lines[1:], start=2):
-        cells = line.split("\t")
-        if len(cells) != len(columns):
-            raise FileFormatError(f"{path}, line {number}: {len(cells)} columns instead of {len(columns)}", _RESTORE)
-        yield number, cells
 
 
 def _text_lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise AssetError(f"{path} is missing", _RESTORE) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise AssetError(f"{path} cannot be read: {error}", _RESTORE) from error
+        reason = (error.strerror if isinstance(error, OSError) else "") or error
+        raise AssetError(f"{path} cannot be read: {reason}", _RESTORE) from error

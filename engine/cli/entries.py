@@ -20,14 +20,13 @@ from engine.cli import terminal as cli
 from engine.cli.text import READER
 from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
-from engine.file_patterns import expand
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
-from engine.user_files import path_of, read_text
+from engine.user_files import expand, path_of, read_text
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")

@@ -10,6 +10,7 @@ import functools
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import as_decimals, decode, encode
+from engine.chem.file_forms import form_by_name
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import read_molecules
@@ -38,7 +39,7 @@ def reference_text(smiles: str, form: NumberFormat) -> str:
 def texts_of_file(path: str, form: NumberFormat) -> list[str]:
     """Of an SDF file's conformers, else of a file with a molecule's enriched text in each line (``-``: of standard
     input)."""
-    if path.lower().endswith((".sdf", ".mol", ".sdf.gz", ".mol.gz")):
+    if path != "-" and form_by_name(path_of(path)) == "sdf":
         return [encode(mol, form).text for mol in read_molecules(path_of(path))]
     texts: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):

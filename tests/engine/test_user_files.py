@@ -10,8 +10,6 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine import array_files, user_files
@@ -114,22 +112,15 @@ def test_nothing_of_another_kind_of_file_is_quoted(store: Store, tmp_path: Path,
 
 
 @pytest.mark.parametrize("fill", [b" ", b"\n"])
-@pytest.mark.parametrize("reader", ["trace", "report", "molecules", "structures"])
+@pytest.mark.parametrize("reader", ["trace", "report"])
 def test_a_bomb_is_refused_where_it_grows_too_much(
     store: Store, tmp_path: Path, reader: str, fill: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_files, "LEAST_BYTES", 1 << 20)
-    path = tmp_path / ("bomb.sdf.gz" if reader == "structures" else "bomb.gz")
+    path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(fill * 1_000_000, 1) + gzip.compress(fill * 9_000_000))
     with pytest.raises(FileFormatError, match=r"inflates to over|a line 1 of over"):
         READERS[reader](store, path)
-
-
-def test_a_parquet_bomb_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_files, "LEAST_BYTES", 1 << 20)
-    pq.write_table(pa.table({"smiles": ["C" * 10_000] * 10_000}), tmp_path / "bomb.parquet")
-    with pytest.raises(FileFormatError, match="inflates to over"):
-        read_molecule_file(tmp_path / "bomb.parquet")
 
 
 def test_a_file_that_takes_too_long_for_its_size_is_left(tmp_path: Path) -> None:

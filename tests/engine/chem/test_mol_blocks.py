@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rdkit import Chem
 
-from engine.chem import mol_blocks, structure_files
+from engine.chem import mol_blocks
 from engine.chem.conformers import reference_conformers
 from engine.chem.mol_blocks import BlockError, mol_of_block
 from engine.chem.smiles import parse_smiles
-from engine.chem.structure_files import mol_of, sdf_records, smiles_of_mol_blocks
-from engine.errors import FileFormatError
 from engine.sandbox import Answer, Limits, Sandbox
 
 ETHANOL = reference_conformers(parse_smiles("CCO"), 1)
@@ -48,24 +45,6 @@ def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(mol_blocks, "READER", Sandbox(_slow_reader, limits=Limits(0.5, is_cpu=True, is_closed=True)))
     with pytest.raises(BlockError, match=r"it takes over 0\.5 s to read"):
         mol_of_block("for ever")
-
-
-def test_what_all_blocks_of_a_text_may_cost_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each within its limit: 60 of them held a page for four minutes."""
-    block = str(Chem.MolToMolBlock(ETHANOL))
-    file = tmp_path / "three.sdf"
-    file.write_text(3 * f"{block}$$$$\n")
-    monkeypatch.setattr(mol_blocks.READER, "ask", lambda block: ((5.0, "it is no molecule"), b""))
-    monkeypatch.setattr(structure_files, "LEAST_SECONDS", 9.0)
-    records = sdf_records(file)
-    for number in (1, 2):
-        with pytest.raises(FileFormatError, match="it is no molecule"):
-            mol_of(file, number, next(records))
-    with pytest.raises(FileFormatError, match=r"the molecules of 'three\.sdf' take over 9 s to read"):
-        next(records)
-    monkeypatch.setattr(mol_blocks.READER, "ask", lambda block: ((5.0, ""), ETHANOL.ToBinary()))
-    with pytest.raises(FileFormatError, match="the molecules of 'the pasted text' take over 4 s to read"):
-        smiles_of_mol_blocks(3 * block, most=3)
 
 
 def _slow_reader() -> Callable[[str], Answer]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -170,3 +172,18 @@ def test_conformers_are_made_by_etkdg() -> None:
     found = list(made_conformers([parse_smiles("OCC"), parse_smiles("C12C3C1C23")], 2, seed=3))
     made = [item for item in found if isinstance(item, HeavyConformer)]
     assert [item.source for item in made if item.key == "CCO"] == ["ETKDG 1", "ETKDG 2"]
+
+
+@pytest.mark.parametrize("column", ["xyz", "weight"])
+def test_a_parquet_column_of_another_kind_is_named_or_not_read(tmp_path: Path, column: str) -> None:
+    """Python's dates have a smaller range than Arrow's: one beyond it ended in a traceback."""
+    late = pa.array([2**62], pa.timestamp("us"))
+    for cells in (["here"], [[datetime(2000, 1, 1)]], late):
+        columns: dict[str, Any] = {"smiles": ["C"], "xyz": [[0.0] * 3], column: cells}
+        path = parquet(tmp_path / "a.parquet", **columns)
+        if cells is late:
+            with pytest.raises(FileFormatError, match="is no whole Parquet file"):
+                read(path)
+        else:
+            (found,) = read(path)
+            assert getattr(found, "weight", None) is None and isinstance(found, HeavyConformer) == (column == "weight")

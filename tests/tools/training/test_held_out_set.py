@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.molecule_sets import HeldOutMolecule, load_held_out, load_run_set
 from engine.chem.smiles import parse_smiles
-from engine.errors import AssetError, DriftscopeError, FileFormatError
+from engine.errors import DriftscopeError
 from tests.support import sized
 from tools.training.molecules import is_held_out
 
@@ -64,26 +63,3 @@ def test_the_run_set_begins_with_them_and_holds_2000_that_no_model_is_trained_on
 def test_a_run_set_of_another_size_is_refused(limit: int) -> None:
     with pytest.raises(DriftscopeError, match=r"2,990 held-out ones ship\. Give a file of your own"):
         load_run_set(limit)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "does not start with the columns smiles, atoms"),
-        ("smiles\tatoms\nC\t1\t2\n", "line 2: 3 columns instead of 2"),
-        ("smiles\tatoms\nC\t1\n\t2\n", "line 3: the SMILES is missing"),
-        ("smiles\tatoms\nC\tone\n", "line 2: 'one' is no number of atoms"),
-        ("smiles\tatoms\nC\t0\n", "line 2: '0' is no number of atoms"),
-        ("smiles\tatoms\nC\t٣\n", "line 2: '٣' is no number of atoms"),
-    ],
-)
-def test_a_damaged_file_is_named_with_its_line(content: str, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "held_out.tsv"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(FileFormatError, match=message):
-        load_held_out(path=path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AssetError, match=r"held_out\.tsv is missing\. The file ships with the project"):
-        load_held_out(path=tmp_path / "held_out.tsv")

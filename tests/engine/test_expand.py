@@ -1,4 +1,4 @@
-"""Names and patterns of files: what they match, and that a walk ends whatever lies on the disk."""
+"""Names and patterns of files, and what they match."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine import file_patterns
 from engine.errors import FileFormatError
-from engine.file_patterns import expand
+from engine.user_files import expand
 
 
 def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,9 +34,6 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             expand(["a.json", pattern])
     with pytest.raises(FileFormatError, match="is a folder"):
         expand(["deep"])
-    for pattern in (1_300 * "../" + "*.json", "*/" + 1_200 * "../" + "x", 1_200 * "**/" + "x"):
-        with pytest.raises(FileFormatError, match="a path of over 100 parts"):
-            expand([pattern])
 
 
 def test_a_walk_follows_no_link_to_a_folder(tmp_path: Path) -> None:
@@ -51,8 +47,7 @@ def test_a_walk_follows_no_link_to_a_folder(tmp_path: Path) -> None:
     (inside / "broken.json").symlink_to(tmp_path / "nowhere")
     for pattern in ("**/*.json", "**", "**/**/*.json", "**/**/**/**"):
         assert [path.name for path in expand([inside / pattern])] == ["a.json", "linked.json"]
-    with pytest.raises(FileFormatError, match="matches no file"):
-        expand([inside / "*" / "a.json"])
+    assert len(expand([inside / "*" / "a.json"])) == 2, "one step is one step, as in a shell"
     assert expand([inside / "away" / "*.json"]) == [inside / "away" / "a.json"], "a link that is named is followed"
 
 
@@ -63,36 +58,6 @@ def test_hidden_files_are_named_by_their_dot(tmp_path: Path) -> None:
     assert expand([tmp_path / ".*.json"]) == [tmp_path / ".b.json"]
     with pytest.raises(FileFormatError, match="matches no file"):
         expand([tmp_path / "**" / "*.json"])
-
-
-@pytest.mark.parametrize(
-    ("limit", "value", "told"),
-    [
-        ("MOST_ENTRIES", 15, "over 15 files and folders"),
-        ("MOST_LEVELS", 3, "over 3 levels"),
-        ("MOST_S", -1.0, "over -1 s of looking"),
-    ],
-)
-def test_a_walk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: float, told: str) -> None:
-    for name in ("a/b/c/d/e", *map(str, range(15))):
-        (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(file_patterns, limit, value)
-    with pytest.raises(FileFormatError, match=f"the patterns ask for {told}.*Name the folder"):
-        expand([f"{tmp_path}/**/zzz"])
-
-
-def test_a_walk_stops_when_told(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    folders: list[int] = []
-
-    def tick() -> None:
-        folders.append(1)
-        if len(folders) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        expand([f"{tmp_path}/**/zzz"], tick)
-    assert len(folders) == 2
 
 
 def test_a_folder_that_may_not_be_entered_does_not_end_the_walk(
