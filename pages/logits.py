@@ -51,7 +51,6 @@ with shown_errors():
     store = Store.open().snapshot()
     st.session_state.pop(LOGS.opened_with, None)  # the default is the view's
     names = LOGS.names(LOGS.show(store.found(LOGIT_LOG)))
-    ids = list(names)
-show_open(SECTIONS, store, ids)
+show_open(SECTIONS, store, list(names))
 charts_ready()
-put_shown(page="logits", logs=ids)
+put_shown(page="logits", logs=list(names))

@@ -27,8 +27,7 @@ from engine.figures.words import counted
 from engine.questions.question import Chart
 from engine.store.entries import Entry
 from engine.store.schema import KINDS
-from engine.store.sql.child import Limits
-from engine.store.sql.guard import Console, SqlAnswer
+from engine.store.sql.guard import Console, Limits, SqlAnswer
 from engine.store.sql.rows import json_values
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
@@ -64,9 +63,8 @@ def show(store: Store, ids: Sequence[str]) -> None:
     text = st.query_params.get(SQL, "")
     wrong, query = None, next((query for query in queries.values() if query.sql == text.strip()), None)
     if text.startswith(SAVED):
-        query = queries.get(text.removeprefix(SAVED))
+        query = queries.get(key := text.removeprefix(SAVED))
         if query is None:
-            key = text.removeprefix(SAVED)
             wrong = StoreError(f"there is no saved query {shown(key)}", nearest(key, list(queries)))
         text = query.sql if query else ""
     put_shown(sql=text, saved=query.key if query else None)

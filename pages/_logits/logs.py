@@ -88,11 +88,10 @@ ABOUT_FILES = (
     "Logit logs of any engine: JSON lines, plain or `.gz`, of any length. A line that cannot be read is left out "
     "and reported; a truncated file is imported up to there. A file is imported once, whatever its name."
 )
-FROM_ENTRIES = "what the entries say"
 FIELDS = (
-    ("Engine", "log_engine", "--engine", FROM_ENTRIES),
-    ("Model", "log_model", "--model", FROM_ENTRIES),
-    ("Precision", "log_precision", "--precision", f"{FROM_ENTRIES}, such as Q4_K_M"),
+    ("Engine", "log_engine", "--engine", "what the entries say"),
+    ("Model", "log_model", "--model", "what the entries say"),
+    ("Precision", "log_precision", "--precision", "what the entries say, such as Q4_K_M"),
     ("Label", "log_label", "--label", "a name of your own"),
 )
 
@@ -139,11 +138,12 @@ RECORD = StartForm(
 def _of_one(store: Store, entry: Entry) -> None:
     """A link to its health, and what of its file is missing: its notes say why, unless they were overwritten."""
     st.link_button("Open its health", logits_address(entry.id, view="Health"), icon=":material/monitor_heart:")
-    row = entry.row
-    if row.get("left_out") or row.get("is_cut"):
-        cut = " The file is truncated." if row.get("is_cut") else ""
-        notes = escape_markdown(visible_text(str(row.get("notes") or "")))
-        st.caption(f":material/warning: {counted(row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}")
+    if entry.row.get("left_out") or entry.row.get("is_cut"):
+        cut = " The file is truncated." if entry.row.get("is_cut") else ""
+        notes = escape_markdown(visible_text(str(entry.row.get("notes") or "")))
+        st.caption(
+            f":material/warning: {counted(entry.row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}"
+        )
 
 
 MANAGED = managing.Managed(

@@ -17,7 +17,8 @@ import pyarrow as pa
 from engine.errors import SqlError
 from engine.sandbox import Limits as SandboxLimits
 from engine.sandbox import Sandbox, SandboxError
-from engine.store.sql.child import LESS_MEMORY, Limits, statements
+from engine.store.sql.child import LESS_MEMORY, statements
+from engine.store.sql.child import Limits as Limits
 
 STOPPED = "the statement was stopped"
 MOST_CHARACTERS = 100_000
