@@ -36,8 +36,7 @@ from engine.processes import address_space
 MB = 2**20
 # One heap, no reserve of addresses that counts against the limit without being used, and one thread.
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
-CHILD = "DRIFTSCOPE_CHILD"
-"""In a child's environment: its function, for whoever looks at what runs."""
+CHILD = "DRIFTSCOPE_CHILD"  # in a child's environment: its function, for whoever looks at what runs
 HARMLESS = frozenset({"sys._getframe", "object.__getattr__", "object.__setattr__", "object.__delattr__"})
 """Audit events of code that only computes; logging looks at its caller's frame."""
 Answer = tuple[Any, bytes]

@@ -77,7 +77,8 @@ def _finite_positions(mol: Chem.Mol, conformer: int) -> list[list[float]]:
 def read_molecules(path: Path) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order, with their hydrogens and their conformer."""
     if form_by_name(path) != "sdf":
-        raise FileFormatError(f"{shown(path.name)} is not of a known kind", "Known are .sdf and .mol, each also as .gz")
+        kind = "a directory" if path.is_dir() else "not of a known kind"
+        raise FileFormatError(f"{shown(path.name)} is {kind}", "Known are .sdf and .mol, each also as .gz")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):
         if number > MOST_MOLECULES:
