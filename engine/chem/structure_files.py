@@ -78,7 +78,7 @@ def read_molecules(path: Path) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order, with their hydrogens and their conformer."""
     if form_by_name(path) != "sdf":
         kind = "a directory" if path.is_dir() else "not of a known kind"
-        raise FileFormatError(f"{shown(path.name)} is {kind}", "Known are .sdf and .mol, each also as .gz")
+        raise FileFormatError(f"{shown(path.name)} is {kind}", "Give a .sdf or .mol, either also as .gz")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):
         if number > MOST_MOLECULES:
