@@ -1,5 +1,6 @@
 """The one sandbox: a function of ours in a child process with limits, for what may take too long or too much, or end
-the process that does it: a user's SQL, pickles, mol blocks, judges of geometry, embeddings.
+the process that does it: a user's SQL, pickles, mol blocks, judges of geometry, embeddings, files of traces, logs and
+references.
 
 The child is a program started anew: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would
 run the parent's main module once more, which in an app is a page. It is asked in pickles, which come from here alone,
@@ -130,6 +131,8 @@ class Sandbox:
             if head["error"] == "memory":
                 self.end()
                 raise SandboxError("memory", f"it takes over {self.limits.memory_mb / 1024:g} GB of memory")
+            if head["error"] == "system":
+                raise OSError(*head["what"])
             known = {kind.__name__: kind for kind in _kinds(DriftscopeError)}
             raise known.get(head["error"], DriftscopeError)(head["what"], head["fix"])
         return (head["value"], body) if "value" in head else None
@@ -178,6 +181,23 @@ class Sandbox:
         return SandboxError("end", f"its process ended ({f'signal {-code}' if code < 0 else f'code {code}'})")
 
 
+READING = Limits(3600, is_cpu=True, memory_mb=4096, written_mb=64 * 1024)
+"""Of a file that becomes an entry of the store: far above what the largest need (7 million events: 0.5 GB, 15 s)."""
+
+
+def run(limits: Limits, hear: Callable[..., object], function: Callable[..., Any], *given: Any) -> Any:
+    """``function(tell, *given)`` once, in a child of its own. ``hear`` gets what it tells on its way."""
+    child = Sandbox(_teller, function, limits=limits)
+    try:
+        child.send(*given)
+        while (answer := child.receive()) is not None and child.is_busy:
+            hear(*answer[0])
+    finally:
+        child.end()
+    assert answer is not None, "a function that gives no answer"
+    return answer[0]
+
+
 def is_inside() -> bool:
     """Whether this process is such a child."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
@@ -198,13 +218,28 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 # --- in the child ----------------------------------------------------------------------------------------------------
 
+_pipe: Connection  # to the parent
 
-def _serve(connection: Connection) -> None:
-    set_up, given, limits = connection.recv()
+
+def _send(head: dict[str, Any], body: bytes = b"") -> None:
+    _pipe.send_bytes(msgspec.json.encode(head | {"has_body": bool(body)}))
+    if body:
+        _pipe.send_bytes(body)
+
+
+def _teller(function: Callable[..., Any]) -> Callable[..., Answer]:
+    def tell(*told: Any) -> None:
+        _send({"value": told, "is_last": False})
+
+    return lambda *given: (function(tell, *given), b"")
+
+
+def _serve() -> None:
+    set_up, given, limits = _pipe.recv()
     work, timer = set_up(*given), signal.ITIMER_PROF if limits.is_cpu else signal.ITIMER_REAL
     hold(limits)
     while True:
-        asked = connection.recv()
+        asked = _pipe.recv()
         if not limits.is_closed:
             _hold_memory(limits.memory_mb)  # what earlier calls left behind does not count
         if limits.seconds < math.inf:
@@ -212,9 +247,7 @@ def _serve(connection: Connection) -> None:
         for head, body in _answers(work, asked):
             if head["is_last"]:
                 signal.setitimer(timer, 0)
-            connection.send_bytes(msgspec.json.encode(head | {"has_body": bool(body)}))
-            if body:
-                connection.send_bytes(body)
+            _send(head, body)
 
 
 def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -230,11 +263,13 @@ def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple
         yield {"error": type(error).__name__, "what": error.what, "fix": error.fix, "is_last": True}, b""
     except MemoryError:
         yield {"error": "memory", "is_last": True}, b""
-    except PermissionError as error:
-        if "while it is closed" not in str(error):
-            raise
-        what, fix = f"it tried to do more than it may: {error}", "Do not trust this file"
-        yield {"error": "", "what": what, "fix": fix, "is_last": True}, b""
+    except OSError as error:
+        if "while it is closed" in str(error):
+            what, fix = f"it tried to do more than it may: {error}", "Do not trust this file"
+            yield {"error": "", "what": what, "fix": fix, "is_last": True}, b""
+        else:
+            given = (error.errno, error.strerror or str(error), error.filename and str(error.filename))
+            yield {"error": "system", "what": given, "is_last": True}, b""
     except Exception:  # noqa: BLE001 - what the child was not written for ends it
         traceback.print_exc()
         os._exit(2)
@@ -271,6 +306,7 @@ def _refuse(event: str, _: tuple[Any, ...]) -> None:
 
 
 if __name__ == "__main__":
-    with Connection(int(sys.argv[1])) as pipe, suppress(EOFError, OSError):  # the parent is gone
-        _serve(pipe)
+    sys.modules["engine.sandbox"] = sys.modules["__main__"]  # what it imports is this module, not a second one
+    with Connection(int(sys.argv[1])) as _pipe, suppress(EOFError, OSError):  # the parent is gone
+        _serve()
     os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from engine.cli import terminal as cli
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, one_line, shown
+from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, rmsd_references, without_samples
@@ -27,6 +27,9 @@ from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 from engine.user_files import expand, path_of, read_text
+
+if TYPE_CHECKING:
+    from engine.store.store import Store
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -100,6 +103,16 @@ def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     if not entries and not io.is_json:
         cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
     return 0
+
+
+def read_aside(hear: Callable[..., object], of_file: Callable[..., Any], store: Store, path: Path, *given: Any) -> Any:
+    """What ``of_file`` answers of a file, read in the sandbox."""
+    from engine.sandbox import READING, SandboxError, run
+
+    try:
+        return run(READING, hear, of_file, store, path, *given)
+    except SandboxError as error:
+        raise FileFormatError(f"{shown(path, 200)}: {error.what}", "Give a smaller file") from error
 
 
 Read = Callable[[Path, cli.Say], Sequence[Entry]]
@@ -355,10 +368,12 @@ def add_references(
     a record per conformer; Parquet with smiles and xyz (of each atom of the SMILES, in its order). Hydrogens are
     removed, equal conformers kept once; one whose graph is not its molecule's is named and left out.
     """
-    from engine.chem.reference_files import reference_source
+    from engine.store.references import references_of_file
 
-    source = reference_source(path_of(file))
-    return _write_references(io, label, source.conformers(), form=source.form, source=source.name)
+    def made(store: Store, seen: Callable[[int], object]) -> Entry:
+        return store.entry(read_aside(seen, references_of_file, store, path_of(file), label), REFERENCES)
+
+    return _show_references(io, made)
 
 
 @cli.command(references_app, "make")
@@ -373,20 +388,21 @@ def make_references(
 ) -> int:
     """make reference conformers with ETKDGv3"""
     from engine.chem.reference_files import made_conformers
+    from engine.store.references import write_references
 
     molecules, _ = read_molecules(io, smiles or [], smiles_file)
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
-    return _write_references(io, label, conformers, form="etkdg", source=source, origin="made")
+    described = {"label": label, "form": "etkdg", "source": source, "origin": "made"}
+    return _show_references(io, lambda store, seen: write_references(store, conformers, progress=seen, **described))
 
 
-def _write_references(io: cli.Io, label: str, conformers: Any, **described: str) -> int:
-    from engine.store.references import omissions, write_references
+def _show_references(io: cli.Io, make: Callable[[Store, Callable[[int], object]], Entry]) -> int:
+    from engine.store.references import omissions
 
     store = io.opened()
     with cli.status(is_quiet=io.is_json) as say:
-        seen = lambda done: say(f"{done:,} conformers read")  # noqa: E731
-        entry = write_references(store, conformers, label=label, progress=seen, **described)
+        entry = make(store, lambda done: say(f"{done:,} conformers read"))
     left_out: dict[str, list[str]] = {}  # the first of each reason, with how many there are
     for row in omissions(store, entry):
         left_out.setdefault(f"{shown(row['key'] or '', 120)}: {row['reason']}", []).append(row["source"])
@@ -413,13 +429,14 @@ def add_traces(
     passes: int | None = cli.option(None, "forward passes that the trace covers", of=COVERED, metavar="N"),
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
-    from engine.profile.ingest import add_trace
+    from engine.profile.ingest import trace_of_file
 
     store = io.opened()
     about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
+    kept = {"with_events": events, "keep_file": keep}
 
     def read(path: Path, seen: cli.Say) -> list[Entry]:
-        return [add_trace(store, path, about, with_events=events, keep_file=keep, say=seen)]
+        return [store.entry(read_aside(seen, trace_of_file, store, path, about, kept), TRACE)]
 
     return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
 
@@ -435,11 +452,12 @@ def add_logs(
     label: str | None = LABEL,
 ) -> int:
     """read log files, gz or not, into the store"""
-    from engine.logits.ingest import LogNames, add_file
+    from engine.logits.ingest import LogNames, logs_of_file
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
 
     def read(path: Path, seen: cli.Say) -> list[Entry]:
-        return [entry for entry, _ in add_file(store, path, names, seen)]
+        ids = read_aside(seen, logs_of_file, store, path, names)
+        return [store.entry(id_, LOGIT_LOG) for id_ in ids]
 
     return read_files(io, progress, LOGIT_LOG, expand(files), read)

@@ -32,6 +32,7 @@ from engine.chem.heavy_conformers import (
     settled_smiles,
     under_its_key,
 )
+from engine.chem.reference_files import reference_source
 from engine.errors import DriftscopeError, FileFormatError, RunError, StoreError, TakenError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
@@ -159,6 +160,13 @@ def write_references(
         staging.add(rows.tables())
         with _told_of_others(name):
             return staging.publish(rows.counts())
+
+
+def references_of_file(tell: Callable[[int], object], store: Store, path: Path, label: str) -> str:
+    """For the sandbox: the name of the set that a user's file, or folder of files, becomes."""
+    source = reference_source(path)
+    described = {"label": label, "form": source.form, "source": source.name}
+    return write_references(store, source.conformers(), progress=tell, **described).id
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:

@@ -1,55 +1,78 @@
-"""The list of attacks: the tables of ``attacks.toml``, multiplied. A tenth of it in ``make test``, all in soak."""
+"""The list of attacks: the tables of ``attacks.toml``, each kind once."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import pickle
 import random
 import socket
 import tomllib
 from collections.abc import Callable, Sequence
-from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tests.support import sized
+from rdkit import Chem
 
 TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("attacks.toml").read_text(encoding="utf-8"))
 SECRET = "secret-4711"
-Attack = TypeVar("Attack")
 
 
-def some(attacks: Sequence[Attack]) -> Sequence[Attack]:
-    return attacks[:: sized(10, 1)]
+def in_turn(*lists: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """As many as the longest list has; the others begin again."""
+    return [tuple(one[place % len(one)] for one in lists) for place in range(max(map(len, lists)))]
 
 
 def statements() -> list[str]:
     tables = TABLES["statements"]
-    pairs = [("source_places", "sources"), ("call_places", "calls"), ("command_places", "commands")]
-    made = [place.replace("{}", what) for places, of in pairs for place, what in product(tables[places], tables[of])]
-    return made + bombs()
-
-
-def bombs() -> list[str]:
-    tables = TABLES["statements"]
-    return [place.replace("{}", bomb) for place, bomb in product(tables["bomb_places"], tables["bombs"])]
+    pairs = [
+        ("sources", "source_places"),
+        ("calls", "call_places"),
+        ("commands", "command_places"),
+        ("bombs", "bomb_places"),
+    ]
+    return [place.replace("{}", what) for of, places in pairs for what, place in in_turn(tables[of], tables[places])]
 
 
 def files() -> list[tuple[list[str], str, str]]:
-    """Words of a command, a file's name, and its damage. Each damage meets each reader under one of the names."""
+    """Words of a command, a file's name, and its damage."""
     tables = TABLES["files"]
-    pairs = list(product(tables["readers"], tables["damages"]))
-    return [
-        (reader, tables["names"][place % len(tables["names"])], damage) for place, (reader, damage) in enumerate(pairs)
-    ]
+    of_pickles = [(["references", "add", "--label", "x"], "x.pickle", f"pickle_{what}") for what in tables["pickles"]]
+    return in_turn(tables["readers"], tables["names"], 2 * tables["damages"]) + of_pickles
 
 
 def paths() -> list[str]:
     tables = TABLES["links"]
-    return [
-        root + target.replace("{}", up)
-        for root, up, target in product(tables["roots"], tables["spellings"], tables["targets"])
-    ]
+    asked = in_turn(tables["roots"], tables["targets"], 2 * tables["spellings"])
+    return [root + target.replace("{}", up) for root, target, up in asked]
+
+
+# --- what a pickle names: read by Python's own unpickler, each of the first three acts --------------------------------
+
+
+class Calling:
+    """Pickled as a call of ``function``."""
+
+    def __init__(self, function: Callable[..., Any], *given: Any) -> None:
+        self.call = function, given
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.call
+
+
+class Sub(Chem.Mol):
+    """Of an allowed class; reading one leaves a file."""
+
+    def __setstate__(self, state: object) -> None:
+        Path("out").write_text("run")
+
+
+PICKLES: dict[str, Callable[[], object]] = {
+    "unlink": lambda: Calling(os.unlink, "victim"),
+    "kill": lambda: Calling(os.kill, os.getpid(), 9),
+    "eval": lambda: Calling(eval, "open('out', 'w').write('run')"),
+    "subclass": lambda: Sub(Chem.MolFromSmiles("CO")),
+}
 
 
 # --- damaged files --------------------------------------------------------------------------------------------------
@@ -77,6 +100,8 @@ CONTENTS: dict[str, Callable[[], bytes]] = {
 def make_file(path: Path, damage: str) -> None:
     if damage in CONTENTS:
         path.write_bytes(CONTENTS[damage]())
+    elif damage.startswith("pickle_"):
+        path.write_bytes(pickle.dumps({"CO": [PICKLES[damage.removeprefix("pickle_")]()]}))
     elif damage == "fifo":
         os.mkfifo(path)
     elif damage == "socket":

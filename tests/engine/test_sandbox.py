@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.paths import ROOT
-from engine.sandbox import Answer, Limits, Sandbox, SandboxError
+from engine.sandbox import Answer, Limits, Sandbox, SandboxError, run
 
 
 def acting() -> Callable[..., Any]:
@@ -93,7 +94,7 @@ def test_a_limit_costs_one_call(sandbox: Sandbox, asked: tuple[Any, ...], why: s
 
 
 def test_no_more_is_written_than_may_be(sandbox: Sandbox, tmp_path: Path) -> None:
-    with pytest.raises(SandboxError):
+    with pytest.raises(OSError, match="File too large"):
         sandbox.ask("write", str(tmp_path / "large"))
     assert (tmp_path / "large").stat().st_size <= 2**20
 
@@ -111,6 +112,31 @@ def test_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:
     assert next(answers)[0] == 0
     answers.close()  # type: ignore[attr-defined]
     assert sandbox._process is None and sandbox.ask("echo", 1)[0] == 1
+
+
+def read(tell: Callable[..., None], many: int, size: int) -> list[int]:
+    for number in range(many):
+        tell(number, number / many)
+    return [len(bytearray(size)), many]
+
+
+def test_one_that_runs_once_tells_on_its_way(tmp_path: Path) -> None:
+    heard: list[tuple[int, float]] = []
+    assert run(Limits(memory_mb=64), lambda *told: heard.append(told), read, 4, 1000) == [1000, 4]
+    assert heard == [(0, 0), (1, 0.25), (2, 0.5), (3, 0.75)]
+    with pytest.raises(SandboxError, match="of memory") as caught:
+        run(Limits(memory_mb=64), lambda *told: None, read, 1, 256 << 20)
+    assert caught.value.why == "memory"
+
+
+def missing(tell: Callable[..., None], path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def test_what_the_system_refuses_there_is_raised_here(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        run(Limits(), lambda *told: None, missing, str(tmp_path / "none"))
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "none"))
 
 
 def not_there() -> Callable[..., Any]:
