@@ -27,11 +27,12 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from engine.errors import DriftscopeError
+from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.processes import address_space
 
 MB = 2**20
@@ -185,13 +186,18 @@ READING = Limits(3600, is_cpu=True, memory_mb=4096, written_mb=64 * 1024)
 """Of a file that becomes an entry of the store: far above what the largest need (7 million events: 0.5 GB, 15 s)."""
 
 
-def run(limits: Limits, hear: Callable[..., object], function: Callable[..., Any], *given: Any) -> Any:
-    """``function(tell, *given)`` once, in a child of its own. ``hear`` gets what it tells on its way."""
-    child = Sandbox(_teller, function, limits=limits)
+def read_aside(
+    seen: Callable[..., object], add: Callable[..., Any], store: Any, path: Path, *of: Any, **kept: Any
+) -> Any:
+    """The id, or ids, of what ``add(store, path, *of, **kept, say=...)`` makes of a user's file, in a child of its own.
+    ``seen`` gets what it says on its way."""
+    child = Sandbox(_teller, add, limits=READING)
     try:
-        child.send(*given)
+        child.send((store, path, *of), kept)
         while (answer := child.receive()) is not None and child.is_busy:
-            hear(*answer[0])
+            seen(*answer[0])
+    except SandboxError as error:
+        raise FileFormatError(f"{shown(path, 200)}: {error.what}", "Give a smaller file") from error
     finally:
         child.end()
     assert answer is not None, "a function that gives no answer"
@@ -227,11 +233,15 @@ def _send(head: dict[str, Any], body: bytes = b"") -> None:
         _pipe.send_bytes(body)
 
 
-def _teller(function: Callable[..., Any]) -> Callable[..., Answer]:
-    def tell(*told: Any) -> None:
-        _send({"value": told, "is_last": False})
+def _teller(add: Callable[..., Any]) -> Callable[..., Answer]:
+    def say(*said: Any) -> None:
+        _send({"value": said, "is_last": False})
 
-    return lambda *given: (function(tell, *given), b"")
+    def work(given: tuple[Any, ...], kept: dict[str, Any]) -> Answer:
+        made = add(*given, **kept, say=say)
+        return ([one.id for one in made] if isinstance(made, list) else made.id), b""
+
+    return work
 
 
 def _serve() -> None:

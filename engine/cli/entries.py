@@ -12,24 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import make_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from engine.cli import terminal as cli
 from engine.cli.text import READER
-from engine.errors import DriftscopeError, FileFormatError, one_line, shown
+from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.records import Molecule, ReaderName
+from engine.sandbox import read_aside
 from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.reference_schema import REFERENCES
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 from engine.user_files import expand, path_of, read_text
-
-if TYPE_CHECKING:
-    from engine.store.store import Store
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -105,19 +103,9 @@ def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     return 0
 
 
-def read_aside(hear: Callable[..., object], of_file: Callable[..., Any], store: Store, path: Path, *given: Any) -> Any:
-    """What ``of_file`` answers of a file, read in the sandbox."""
-    from engine.sandbox import READING, SandboxError, run
-
-    try:
-        return run(READING, hear, of_file, store, path, *given)
-    except SandboxError as error:
-        raise FileFormatError(f"{shown(path, 200)}: {error.what}", "Give a smaller file") from error
-
-
-Read = Callable[[Path, cli.Say], Sequence[Entry]]
-"""The entries that a file becomes, also those that are there already. It says how much is read, and which share of the
-file."""
+Read = Callable[[Path, cli.Say], Sequence[str]]
+"""The ids of the entries that a file becomes, also those that are there already. It says how much is read, and which
+share of the file."""
 
 
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
@@ -134,7 +122,7 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
 
             say(now=True, work=0.0, **told)
             try:
-                found = read(path, seen)
+                found = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
             except DriftscopeError as error:
                 say(now=True, state="failed", error=str(error), **told)
                 if path is paths[-1] and not entries:
@@ -303,10 +291,10 @@ def import_files(
 
     store = io.opened()
 
-    def read(path: Path, seen: cli.Say) -> list[Entry]:
+    def read(path: Path, seen: cli.Say) -> list[str]:
         if is_pickle(path):
-            return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note)]
-        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen)]
+            return [import_generations(store, path, label=label, progress=partial(seen, work=0.0), warn=cli.note).id]
+        return [import_report(store, path, label=label, tokenizer=tokenizer, progress=seen).id]
 
     return read_files(io, progress, RUN, expand(files), read)
 
@@ -368,12 +356,11 @@ def add_references(
     a record per conformer; Parquet with smiles and xyz (of each atom of the SMILES, in its order). Hydrogens are
     removed, equal conformers kept once; one whose graph is not its molecule's is named and left out.
     """
-    from engine.store.references import references_of_file
+    from engine.store import references
 
-    def made(store: Store, seen: Callable[[int], object]) -> Entry:
-        return store.entry(read_aside(seen, references_of_file, store, path_of(file), label), REFERENCES)
-
-    return _show_references(io, made)
+    with cli.status(is_quiet=io.is_json) as say:
+        seen = lambda done: say(f"{done:,} conformers read")  # noqa: E731
+        return _show_references(io, read_aside(seen, references.add_references, io.opened(), path_of(file), label))
 
 
 @cli.command(references_app, "make")
@@ -394,15 +381,16 @@ def make_references(
     conformers = made_conformers(molecules, per_molecule, seed=seed, mmff=mmff)
     source = f"ETKDGv3, {per_molecule} per molecule, seed {seed}{', relaxed with MMFF94' if mmff else ''}"
     described = {"label": label, "form": "etkdg", "source": source, "origin": "made"}
-    return _show_references(io, lambda store, seen: write_references(store, conformers, progress=seen, **described))
+    with cli.status(is_quiet=io.is_json) as say:
+        seen = lambda done: say(f"{done:,} conformers made")  # noqa: E731
+        made = write_references(io.opened(), conformers, progress=seen, **described)
+    return _show_references(io, made.id)
 
 
-def _show_references(io: cli.Io, make: Callable[[Store, Callable[[int], object]], Entry]) -> int:
+def _show_references(io: cli.Io, name: str) -> int:
     from engine.store.references import omissions
 
-    store = io.opened()
-    with cli.status(is_quiet=io.is_json) as say:
-        entry = make(store, lambda done: say(f"{done:,} conformers read"))
+    entry = (store := io.opened()).entry(name, REFERENCES)
     left_out: dict[str, list[str]] = {}  # the first of each reason, with how many there are
     for row in omissions(store, entry):
         left_out.setdefault(f"{shown(row['key'] or '', 120)}: {row['reason']}", []).append(row["source"])
@@ -429,16 +417,13 @@ def add_traces(
     passes: int | None = cli.option(None, "forward passes that the trace covers", of=COVERED, metavar="N"),
 ) -> int:
     """read traces of torch.profiler, or tables of name, count, total_ms, avg_ms"""
-    from engine.profile.ingest import trace_of_file
+    from engine.profile.ingest import add_trace
 
     store = io.opened()
     about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
-    kept = {"with_events": events, "keep_file": keep}
-
-    def read(path: Path, seen: cli.Say) -> list[Entry]:
-        return [store.entry(read_aside(seen, trace_of_file, store, path, about, kept), TRACE)]
-
-    return read_files(io, progress, TRACE, [path_of(file) for file in files], read)
+    add = partial(add_trace, with_events=events, keep_file=keep)
+    ids = lambda path, seen: [read_aside(seen, add, store, path, about)]  # noqa: E731
+    return read_files(io, progress, TRACE, [path_of(file) for file in files], ids)
 
 
 @cli.command(logs_app, "add")
@@ -452,12 +437,8 @@ def add_logs(
     label: str | None = LABEL,
 ) -> int:
     """read log files, gz or not, into the store"""
-    from engine.logits.ingest import LogNames, logs_of_file
+    from engine.logits.ingest import LogNames, add_file
 
     store, names = io.opened(), LogNames(engine, model, precision, label)
-
-    def read(path: Path, seen: cli.Say) -> list[Entry]:
-        ids = read_aside(seen, logs_of_file, store, path, names)
-        return [store.entry(id_, LOGIT_LOG) for id_ in ids]
-
-    return read_files(io, progress, LOGIT_LOG, expand(files), read)
+    ids = lambda path, seen: read_aside(seen, add_file, store, path, names)  # noqa: E731
+    return read_files(io, progress, LOGIT_LOG, expand(files), ids)

@@ -176,7 +176,7 @@ class Logging:
             with LogFile(path, self.log_logits) as log:
                 yield log
             cli.note(f"{path if is_kept else 'the log'}: {log.sentence()}")
-            for entry, _ in add_file(io.opened(), path, LogNames(label=label or None)) if self.add_log else ():
+            for entry in add_file(io.opened(), path, LogNames(label=label or None)) if self.add_log else ():
                 cli.note(f"{entry.id} is in the store")
                 if say is not None:  # the first part of the progress gets the log's id
                     say(now=True, part=0, parts=1, state="done", made=entry.id)

@@ -77,9 +77,9 @@ class LogNames:
 
 
 def add_file(
-    store: Store, path: Path, names: LogNames | None = None, progress: Callable[[int, float], None] = lambda *_: None
-) -> list[tuple[Entry, bool]]:
-    """Read a file into the store: its logs, in the order in which they begin, and whether each is new there."""
+    store: Store, path: Path, names: LogNames | None = None, say: Callable[[int, float], None] = lambda *_: None
+) -> list[Entry]:
+    """Read a file into the store: its logs, in the order in which they begin."""
     names, sha256 = names or LogNames(), fingerprint(path)
     logs: dict[Key, _Log] = {}
     entries = left_out = 0
@@ -88,7 +88,7 @@ def add_file(
     is_cut = False
     with ExitStack() as stack:
         try:
-            for number, text in enumerate(read_lines(path, progress), start=1):
+            for number, text in enumerate(read_lines(path, say), start=1):
                 if text.isspace():
                     continue
                 try:
@@ -112,7 +112,7 @@ def add_file(
                         break
         except BROKEN:
             is_cut = True
-        progress(entries, 1.0)
+        say(entries, 1.0)
         if not logs:
             what = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
             raise FileFormatError(what, "A log has one JSON object per line")
@@ -122,11 +122,6 @@ def add_file(
         row = {"file": clean_text(path.name), "label": names.label, "left_out": left_out, "is_cut": is_cut}
         is_named = any((names.engine, names.model, names.precision))
         return [log.publish(row, notes, is_named=is_named) for log in logs.values()]
-
-
-def logs_of_file(tell: Callable[[int, float], None], store: Store, path: Path, names: LogNames) -> list[str]:
-    """For the sandbox: the ids of the logs that ``add_file`` makes of a user's file."""
-    return [entry.id for entry, _ in add_file(store, path, names, tell)]
 
 
 class _Log:
@@ -182,9 +177,9 @@ class _Log:
         is_garbage = self.tally.add(batch, flags)
         self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
 
-    def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> tuple[Entry, bool]:
+    def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> Entry:
         if self.known is not None:
-            return self.known, False
+            return self.known
         assert self.staging is not None
         if self.lines:
             self._flush()
@@ -206,7 +201,7 @@ class _Log:
             "findings": json.dumps(findings),
             **self.tally.sums, **self.tally.ends,
         }  # fmt: skip
-        return self.staging.publish({k: v for k, v in row.items() if v is not None}), True
+        return self.staging.publish({k: v for k, v in row.items() if v is not None})
 
 
 def log_id(sha256: str, key: Key) -> str:

@@ -148,11 +148,6 @@ def add_trace(
             raise
 
 
-def trace_of_file(tell: Progress, store: Store, path: Path, about: Mapping[str, Any], kept: dict[str, bool]) -> str:
-    """For the sandbox: the id of what ``add_trace`` makes of a user's file."""
-    return add_trace(store, path, about, with_events=kept["with_events"], keep_file=kept["keep_file"], say=tell).id
-
-
 def remove_trace(store: Store, trace_id: str) -> None:
     """The entry of this whole id, and the trace's file if the store keeps it."""
     store.remove(trace_id, TRACE)

@@ -162,11 +162,10 @@ def write_references(
             return staging.publish(rows.counts())
 
 
-def references_of_file(tell: Callable[[int], object], store: Store, path: Path, label: str) -> str:
-    """For the sandbox: the name of the set that a user's file, or folder of files, becomes."""
+def add_references(store: Store, path: Path, label: str, say: Callable[[int], object] = lambda done: None) -> Entry:
+    """The set that a user's file, or folder of files of one form, becomes."""
     source = reference_source(path)
-    described = {"label": label, "form": source.form, "source": source.name}
-    return write_references(store, source.conformers(), progress=tell, **described).id
+    return write_references(store, source.conformers(), label=label, form=source.form, source=source.name, progress=say)
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:

@@ -60,7 +60,7 @@ class Calling:
         return self.call
 
 
-class Sub(Chem.Mol):
+class Sub(Chem.Mol):  # type: ignore[misc]
     """Of an allowed class; reading one leaves a file."""
 
     def __setstate__(self, state: object) -> None:

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from engine.errors import FileFormatError
 from engine.paths import ROOT
-from engine.sandbox import Answer, Limits, Sandbox, SandboxError, run
+from engine.sandbox import Answer, Limits, Sandbox, SandboxError, read_aside
 
 
 def acting() -> Callable[..., Any]:
@@ -114,28 +115,22 @@ def test_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:
     assert sandbox._process is None and sandbox.ask("echo", 1)[0] == 1
 
 
-def read(tell: Callable[..., None], many: int, size: int) -> list[int]:
+def read(store: Any, path: Path, many: int, size: int, say: Callable[..., None]) -> SimpleNamespace:
     for number in range(many):
-        tell(number, number / many)
-    return [len(bytearray(size)), many]
+        say(number, number / many)
+    return SimpleNamespace(id=f"{path.read_text()}, {len(bytearray(size))}")
 
 
-def test_one_that_runs_once_tells_on_its_way(tmp_path: Path) -> None:
+def test_a_file_is_read_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[tuple[int, float]] = []
-    assert run(Limits(memory_mb=64), lambda *told: heard.append(told), read, 4, 1000) == [1000, 4]
+    monkeypatch.setattr("engine.sandbox.READING", Limits(memory_mb=64))
+    (tmp_path / "x").write_text("text")
+    assert read_aside(lambda *said: heard.append(said), read, None, tmp_path / "x", 4, 1000) == "text, 1000"
     assert heard == [(0, 0), (1, 0.25), (2, 0.5), (3, 0.75)]
-    with pytest.raises(SandboxError, match="of memory") as caught:
-        run(Limits(memory_mb=64), lambda *told: None, read, 1, 256 << 20)
-    assert caught.value.why == "memory"
-
-
-def missing(tell: Callable[..., None], path: str) -> bytes:
-    return Path(path).read_bytes()
-
-
-def test_what_the_system_refuses_there_is_raised_here(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as caught:
-        run(Limits(), lambda *told: None, missing, str(tmp_path / "none"))
+    with pytest.raises(FileFormatError, match="of memory"):
+        read_aside(lambda *said: None, read, None, tmp_path / "x", 1, 256 << 20)
+    with pytest.raises(FileNotFoundError) as caught:  # what the system refuses there is raised here
+        read_aside(lambda *said: None, read, None, tmp_path / "none", 1, 1)
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, str(tmp_path / "none"))
 
 

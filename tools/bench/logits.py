@@ -44,7 +44,7 @@ def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: b
     path, store = folder / f"{name}.jsonl", Store.open(folder / "store")
     write(path, entries, width, is_damaged=is_damaged)
     began = time.perf_counter()
-    ((entry, _),) = add_file(store, path)
+    (entry,) = add_file(store, path)
     read_s = time.perf_counter() - began
     began = time.perf_counter()
     found = health(store, entry)

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
             file = aside / f"parity-{loaded.entry.name.replace(':', '-')}.jsonl.gz"
             plan = ParityPlan(settings, args.values, args.first, not args.without_ours, args.threads, args.late)
             result = compared(loaded, molecules, plan, file, aside)
-            entries = [entry for entry, _ in add_file(store, file, LogNames(label=args.label))]
+            entries = add_file(store, file, LogNames(label=args.label))
         print("\n".join(report(store, result, settings, entries)))
 
 

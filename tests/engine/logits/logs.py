@@ -49,7 +49,5 @@ def write(path: Path, content: bytes | Iterable[Mapping[str, Any]]) -> Path:
 
 
 def new_log(store: Store, path: Path, names: LogNames | None = None) -> Entry:
-    """The one log of a file that the store did not have."""
-    ((entry, is_new),) = add_file(store, path, names)
-    assert is_new
+    (entry,) = add_file(store, path, names)
     return entry

@@ -12,7 +12,6 @@ from engine.errors import FileFormatError
 from engine.logits import ingest
 from engine.logits.health import findings_in
 from engine.logits.ingest import LogNames, add_file
-from engine.store.entries import Entry
 from engine.store.schema import KINDS, LOGIT_LOG
 from engine.store.store import Store, damaged_parts
 from tests.engine.logits.logs import clean, objects, text, write
@@ -25,12 +24,6 @@ def store(tmp_path: Path) -> Store:
     return Store.open(tmp_path / "store")
 
 
-def added(store: Store, path: Path, names: LogNames | None = None) -> list[Entry]:
-    logs = add_file(store, path, names)
-    assert all(is_new for _, is_new in logs)
-    return [entry for entry, _ in logs]
-
-
 def values(store: Store, log_id: str) -> list[dict[str, Any]]:
     sql = "SELECT * FROM logit_values WHERE log_id = $id ORDER BY entry, position"
     return store.rows(sql, {"id": log_id})
@@ -38,7 +31,7 @@ def values(store: Store, log_id: str) -> list[dict[str, Any]]:
 
 def test_a_log_comes_out_as_it_went_in(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", objects(ROWS, source="there", model="m", precision="F16", shape="[1,151936]"))
-    (entry,) = added(store, path)
+    (entry,) = add_file(store, path)
     row = entry.row
     assert (row["engine"], row["model"], row["precision"], row["source"]) == ("llama.cpp", "m", "F16", "there")
     assert (row["entries"], row["values_logged"], row["length"], row["dtype"]) == (6, 24, 151936, "f32")
@@ -65,7 +58,7 @@ def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tm
     ]
     lines = [line for kind in kinds for line in objects(ROWS, **kind)]
     mixed = lines[::2] + lines[1::2]
-    found = added(store, write(tmp_path / "a.jsonl.gz", mixed))
+    found = add_file(store, write(tmp_path / "a.jsonl.gz", mixed))
     names = {(one.row["engine"], one.row.get("model"), one.row.get("precision")) for one in found}
     assert names == {
         ("llama.cpp", None, None),
@@ -80,15 +73,15 @@ def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tm
 
 def test_options_override_engine_and_engine_overrides_team(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", objects(ROWS, engine="e"))
-    assert added(store, path)[0].row["engine"] == "e"
-    (entry,) = added(store, path, LogNames("given", "model", "Q8_0", "my own"))
+    assert add_file(store, path)[0].row["engine"] == "e"
+    (entry,) = add_file(store, path, LogNames("given", "model", "Q8_0", "my own"))
     row = entry.row
     assert (row["engine"], row["model"], row["precision"], row["label"]) == ("given", "model", "Q8_0", "my own")
 
 
 def test_keys_may_be_missing(store: Store, tmp_path: Path) -> None:
     lines = [{"values": row} for row in ROWS.tolist()]
-    (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", lines))
     assert (entry.row["engine"], entry.row["checkpoints"], entry.row["entries"]) == ("unknown", "logits", 6)
     assert entry.row["last_token"] == 5
     assert "6 entries have no token_idx" in entry.row["notes"]
@@ -96,37 +89,37 @@ def test_keys_may_be_missing(store: Store, tmp_path: Path) -> None:
 
 def test_a_truncated_last_line_is_kept_up_to_there_and_said(store: Store, tmp_path: Path) -> None:
     content = text(objects(ROWS))
-    (entry,) = added(store, write(tmp_path / "a.jsonl", content[:-10]))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", content[:-10]))
     assert (entry.row["entries"], entry.row["is_cut"], entry.row["left_out"]) == (5, True, 0)
     assert "truncated" in entry.row["notes"]
-    (entry,) = added(store, write(tmp_path / "b.jsonl", content[:-1]))  # whole, without its line break
+    (entry,) = add_file(store, write(tmp_path / "b.jsonl", content[:-1]))  # whole, without its line break
     assert (entry.row["entries"], entry.row["is_cut"]) == (6, False)
     path = tmp_path / "c.jsonl.gz"
     path.write_bytes(write(tmp_path / "d.jsonl.gz", content).read_bytes()[:-8])
-    (entry,) = added(store, path, LogNames("cut"))
+    (entry,) = add_file(store, path, LogNames("cut"))
     assert (entry.row["entries"], entry.row["is_cut"]) == (6, True)
 
 
 def test_lines_that_are_no_entries_are_counted_and_named(store: Store, tmp_path: Path) -> None:
     lines = text(objects(ROWS)).splitlines(keepends=True)
     content = b"loading model\n" + lines[0] + b'\n{"values": [1, tr\r\n' + b"".join(lines[1:])
-    (entry,) = added(store, write(tmp_path / "a.jsonl", content))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", content))
     assert (entry.row["entries"], entry.row["left_out"], entry.row["is_cut"]) == (6, 2, False)
     assert "2 lines could not be read (line 1: it is no JSON; line 4: it is no JSON)" in entry.row["notes"]
 
 
 def test_a_file_is_stored_once(store: Store, tmp_path: Path) -> None:
     lines = objects(ROWS)
-    (entry,) = added(store, write(tmp_path / "a.jsonl", lines))
-    ((again, is_new),) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
-    assert (again.id, is_new) == (entry.id, False)
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", lines))
+    (again,) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
+    assert again.id == entry.id
     assert len(store.found(LOGIT_LOG).entries) == 1
 
 
 def test_sequences_begin_where_tokens_do_not_rise(store: Store, tmp_path: Path) -> None:
     lines = objects(ROWS, source="a") + objects(ROWS + 1, source="a") + objects(ROWS + 2, source="b")
     mixed = [line for three in zip(lines[:6], lines[12:], strict=True) for line in three] + lines[6:12]
-    added(store, write(tmp_path / "a.jsonl", mixed))
+    add_file(store, write(tmp_path / "a.jsonl", mixed))
     sql = "SELECT sequence, source, list(token_idx ORDER BY entry) AS tokens FROM logit_entries GROUP BY ALL ORDER BY 1"
     found = store.rows(sql)
     assert [(one["sequence"], one["source"]) for one in found] == [(0, "a"), (1, "b"), (2, "a")]
@@ -134,7 +127,7 @@ def test_sequences_begin_where_tokens_do_not_rise(store: Store, tmp_path: Path) 
 
 
 def test_chosen_ids_are_positions(store: Store, tmp_path: Path) -> None:
-    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS, ids=[7, 150_000, 3, 9])))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", objects(ROWS, ids=[7, 150_000, 3, 9])))
     assert [value["position"] for value in values(store, entry.id)][:4] == [3, 7, 9, 150_000]
 
 
@@ -143,9 +136,9 @@ def test_blocks_come_to_what_one_block_does(store: Store, tmp_path: Path, monkey
     rows[100, 3] = 1e30
     rows[150:160] = rows[149]
     path = write(tmp_path / "a.jsonl", objects(rows))
-    (whole,) = added(store, path)
+    (whole,) = add_file(store, path)
     monkeypatch.setattr("engine.logits.ingest.BATCH_VALUES", 500)
-    (parts,) = added(store, path, LogNames("parts"))
+    (parts,) = add_file(store, path, LogNames("parts"))
     assert [value["flags"] for value in values(store, whole.id)] == [
         value["flags"] for value in values(store, parts.id)
     ]
@@ -161,7 +154,7 @@ def test_a_file_that_begins_with_no_entry_for_long_is_not_read_on(
     monkeypatch.setattr(ingest, "MOST_BAD_LINES", 3)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"x\n" * 2 + b'{"values": [1]}\n' + b"x\n" * 5)
-    assert added(store, path)[0].row["left_out"] == 7
+    assert add_file(store, path)[0].row["left_out"] == 7
     path.write_bytes(b"x\n" * 3 + b'{"values": [1]}\n')
     with pytest.raises(FileFormatError, match="no logit entry: line 1: it is no JSON"):
         add_file(store, path)
@@ -189,14 +182,14 @@ def test_untrusted_texts_are_texts(store: Store, tmp_path: Path) -> None:
         "source": "\u202e<img src=x>",
         "checkpoint": "a\n" * 300,
     }
-    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS, **said)))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", objects(ROWS, **said)))
     assert entry.id.startswith("etc")
     assert entry.row["engine"] == "../../etc?"
     assert len(store.rows("SELECT DISTINCT checkpoint FROM logit_entries")[0]["checkpoint"]) == 200
 
 
 def test_logs_are_a_kind_of_the_store_that_users_can_ask(store: Store, tmp_path: Path) -> None:
-    (entry,) = added(store, write(tmp_path / "a.jsonl", objects(ROWS)))
+    (entry,) = add_file(store, write(tmp_path / "a.jsonl", objects(ROWS)))
     assert LOGIT_LOG in KINDS
     with store.console() as console:
         sql = "SELECT log_id, engine, count(*) AS values FROM logit_logs JOIN logit_values USING (log_id) GROUP BY ALL"

@@ -25,7 +25,7 @@ class Pair:
     def add(self, lines: list[dict[str, Any]], engine: str) -> Entry:
         self.count += 1
         path = write(self.folder / f"{self.count}.jsonl", [{**line, "engine": engine} for line in lines])
-        ((entry, _),) = add_file(self.store, path)
+        (entry,) = add_file(self.store, path)
         return entry
 
     def of(self, control: list[dict[str, Any]], test: list[dict[str, Any]]) -> Parity:
