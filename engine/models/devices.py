@@ -14,7 +14,6 @@ from engine.processes import usable_cores as usable_cores
 if TYPE_CHECKING:
     import torch
 
-
 MOMENT_S = 0.2
 """Twenty ticks of a core's clock."""
 
@@ -48,11 +47,10 @@ def idle_cores() -> int:
     down by far more than it adds. The load average would go on counting a build that ended a minute ago.
     """
     first = _core_ticks()
-    if not first:
-        return usable_cores()
-    time.sleep(MOMENT_S)
-    passed = [(idle - first[core][0], ticks - first[core][1]) for core, (idle, ticks) in _core_ticks().items()]
-    return max(1, round(sum(idle / ticks if ticks else 1.0 for idle, ticks in passed)))
+    time.sleep(MOMENT_S if first else 0)
+    each = [(first[core], after) for core, after in _core_ticks().items() if core in first]
+    shares = [(late[0] - early[0]) / (late[1] - early[1]) if late[1] > early[1] else 1.0 for early, late in each]
+    return max(1, round(sum(shares))) if shares else usable_cores()
 
 
 def _core_ticks() -> dict[int, tuple[int, int]]:
@@ -88,9 +86,7 @@ def free_memory(device: str) -> int | None:
 
         return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
     try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
+        available = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
         return None
+    return int(available[1]) * 1024 if available else None

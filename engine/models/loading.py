@@ -38,7 +38,7 @@ TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 MOST_PADDING = 4_096
 """Rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024."""
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
-FIX_PAIR = "Use config and weights of one checkpoint"
+_FIX_PAIR = "Use config and weights of one checkpoint"
 BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
 ROOM = 1.2
 """Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
@@ -105,14 +105,14 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
     folder, kind = model_folder(entry), AutoModelForCausalLM
-    tokenizer, meta = tokenizer_of(entry, folder), torch.device("meta")
+    tokenizer = load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
     if config.model_type not in FAMILIES:
         what = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
         raise ModelError(what, f"Known are {', '.join(FAMILIES)}")
-    with _reading(entry, folder), meta:
+    with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
             model.generation_config = GenerationConfig.from_pretrained(str(folder))
@@ -134,7 +134,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
         if is_only_hf:
             warnings.append(f"{entry.name} has {what}: only the backend hf runs it")
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
-    return LoadedModel(entry, model, tokenizer, meta, wanted, parameters, begin, tuple(warnings))
+    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, tuple(warnings))
 
 
 def model_folder(entry: ModelEntry) -> Path:
@@ -160,16 +160,9 @@ def expanded_folder(entry: ModelEntry) -> Path:
     return cache_folder() / "models" / f"{entry.alias}-{entry.step}-{entry.sha256[:16]}-1"
 
 
-def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
-    return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
-
-
 def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tuple[int, ...]:
-    """What a prompt begins with: nothing, or the BOS that the checkpoint's own tokenizer adds or the registry asks for.
-
-    The embedded models were trained without.
-    """
-    if entry.shipped is not None or entry.bos is False:
+    """What a prompt begins with: nothing, or the BOS that the checkpoint's tokenizer adds or the registry asks for."""
+    if entry.shipped is not None or entry.bos is False:  # the embedded models were trained without
         return ()
     own = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
     pieces = [own.piece(id_) for id_ in own.begin_ids]
@@ -177,8 +170,7 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
         pieces = [token for token in BEGIN_TOKENS if tokenizer.id_of(token) in tokenizer.added][:1]
     ids = tuple(id_ for id_ in map(tokenizer.id_of, pieces) if id_ is not None)
     if len(ids) < max(len(pieces), bool(entry.bos)):
-        name = shown(tokenizer.name)
-        what = f"prompts of {entry.name} should begin with BOS, which its tokenizer {name} does not have"
+        what = f"prompts of {entry.name} should begin with BOS, which {shown(tokenizer.name)} does not have"
         raise ModelError(what, f"Correct `tokenizer`, or set `bos = false`, in {entry.source}")
     return ids
 
@@ -201,15 +193,13 @@ def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokeni
 def weight_files(folder: Path) -> list[Path]:
     """Of a Hugging Face folder: the one file, or those that its index names."""
     whole, index = folder / WEIGHTS, folder / "model.safetensors.index.json"
-    if whole.is_file() and index.is_file():
-        what = f"{shown(folder, 200)} has two sets of weights, {WEIGHTS} and {index.name}"
-        raise FileFormatError(what, "Remove the one that is not meant")
+    if whole.is_file():
+        if index.is_file():
+            what = f"{shown(folder, 200)} has two sets of weights, {WEIGHTS} and {index.name}"
+            raise FileFormatError(what, "Remove the one that is not meant")
+        return [whole]
     try:
-        return (
-            [whole]
-            if whole.is_file()
-            else sorted({folder / name for name in json.loads(index.read_bytes())["weight_map"].values()})
-        )
+        return sorted({folder / name for name in json.loads(index.read_bytes())["weight_map"].values()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         what = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
         fix = "Save the model with save_pretrained(folder), which writes safetensors: pickled weights are not loaded"
@@ -217,7 +207,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
-    """Every tensor by name, of its file's header alone: no content is read, and torch is not needed."""
+    """Of each tensor by name, from the files' headers alone."""
     shapes: dict[str, tuple[int, ...]] = {}
     for path in files:
         try:
@@ -243,7 +233,7 @@ def _check_shapes(where: str, asked: dict[str, Any], found: dict[str, Any], *, i
     ]
     if wrong:
         others = f" ({len(wrong)} tensors do not fit)" if len(wrong) > 1 else ""
-        raise ModelError(f"{where} {wrong[0]}{others}", FIX_PAIR)
+        raise ModelError(f"{where} {wrong[0]}{others}", _FIX_PAIR)
 
 
 @contextmanager
@@ -257,9 +247,8 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])[:200]  # without a heading alone
-        raise ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", FIX_PAIR) from error
+        reason = str(error)[:300] or type(error).__name__
+        raise ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", _FIX_PAIR) from error
     finally:
         transformers_logging.set_verbosity(level)
         if has_bar:

@@ -14,8 +14,7 @@
     dtype = "bfloat16"                     # computed in; float32 without it
     notes = "two epochs, drug-like molecules"
 
-A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint exists and fits is for
-``loading``; this module imports neither torch nor transformers.
+A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint fits is for ``loading``.
 """
 
 from __future__ import annotations
@@ -125,19 +124,13 @@ def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
     tables = document.get("model", [])
     if set(document) - {"model"} or not all(isinstance(table, dict) for table in tables):
         raise ValueError(f"it holds {', '.join(map(shown, document))}, and not [[model]] tables only")
-    entries = []
-    for number, table in enumerate(tables, start=1):
-        try:
-            entries.append(_entry(path, table))
-        except ValueError as error:
-            raise ValueError(f"model {number}: {error}") from error
-    return entries
+    return [_entry(path, number, table) for number, table in enumerate(tables, start=1)]
 
 
-def _entry(path: Path, table: Mapping[str, Any]) -> ModelEntry:
+def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
     def need(is_right: bool, what: str) -> None:
         if not is_right:
-            raise ValueError(what)
+            raise ValueError(f"model {number}: {what}")
 
     given = {key: value for key, value in table.items() if value != ""}
     for key, value in given.items():
@@ -150,9 +143,7 @@ def _entry(path: Path, table: Mapping[str, Any]) -> ModelEntry:
     for key in ("alias", "step"):
         name = given[key]
         need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
-    need(
-        ("folder" in given) != ("shipped" in given), "give `folder`, or `shipped` for an embedded model: one of the two"
-    )
+    need(("folder" in given) != ("shipped" in given), "give one of `folder` and, for an embedded model, `shipped`")
     decimals, digits = given.pop("decimals", [4, 4]), given.pop("integer_digits", 3)
     is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")

@@ -39,7 +39,6 @@ VOCAB_ROWS = {"qwen3": 151_936, "llama3": 128_330}
 """Rows of the embedding by tokenizer: Qwen's models pad theirs."""
 SAMPLING: dict[str, Any] = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20}
 """What plain ``generate`` does with an embedded model unless it is told otherwise: the preset ``qwen3``."""
-_ROWS_AT_A_TIME = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,26 +57,21 @@ class Shipped:
 
     def rows(self) -> NDArray[np.float16]:
         """All rows of the embedding. Those beyond the tokenizer's size are no part of the tail: masked everywhere."""
-        size, total = load_tokenizer(self.tokenizer).vocab_size, VOCAB_ROWS[self.tokenizer]
-        rows = np.empty((total, len(self.tail_row)), dtype=np.float16)
-        rows[size:] = self.tail_row
-        is_tail = np.ones(size, dtype=bool)
-        is_tail[self.live_ids] = False
-        rows[:size][is_tail] = tail_rows(self.tail_row, self.sigma, self.seed, int(is_tail.sum()))
+        tail = np.delete(np.arange(load_tokenizer(self.tokenizer).vocab_size), self.live_ids)
+        rows = np.empty((VOCAB_ROWS[self.tokenizer], len(self.tail_row)), dtype=np.float16)
+        rows[:] = self.tail_row
+        rows[tail] = tail_rows(self.tail_row, self.sigma, self.seed, len(tail))
         rows[self.live_ids] = self.live_rows
         return rows
 
 
 def tail_rows(row: NDArray[np.float32], sigma: float, seed: str, count: int) -> NDArray[np.float32]:
     """The tail's rows, [count, W]: the common row and each one's own noise."""
-    rows = np.empty((count, len(row)), dtype=np.float32)
-    bits = memoryview(hashlib.shake_128(seed.encode()).digest(2 * count * len(row)))
-    for start in range(0, count, _ROWS_AT_A_TIME):
-        part = rows[start : start + _ROWS_AT_A_TIME]
-        drawn = np.frombuffer(bits, dtype="<u2", count=part.size, offset=2 * start * len(row))
-        ones = np.bitwise_count(drawn).reshape(part.shape).astype(np.float32)
-        np.multiply(ones - 8, np.float32(sigma / 2), out=part)
-        part += row
+    bits = np.frombuffer(hashlib.shake_128(seed.encode()).digest(2 * count * len(row)), dtype="<u2")
+    rows = np.bitwise_count(bits).reshape(count, len(row)).astype(np.float32)
+    rows -= 8
+    rows *= np.float32(sigma / 2)
+    rows += row
     return rows
 
 

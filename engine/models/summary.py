@@ -10,20 +10,10 @@ import shutil
 from typing import Any
 
 from engine.errors import DriftscopeError
+from engine.models import loading
 from engine.models.devices import free_memory
-from engine.models.loading import (
-    FAMILIES,
-    ROOM,
-    expanded_folder,
-    load_outline,
-    model_folder,
-    tensor_shapes,
-    weight_files,
-)  # fmt: skip
 from engine.models.registry import ModelEntry, load_registry
 from engine.models.shipped import VOCAB_ROWS, unpack
-
-DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def summarise(entry: ModelEntry) -> dict[str, Any]:
@@ -33,19 +23,18 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
     try:
         if entry.shipped is not None:
             shipped = unpack(entry.shipped, entry.sha256)
-            family, rows = FAMILIES[shipped.shape["family"]], VOCAB_ROWS[shipped.tokenizer]
+            family, rows = loading.FAMILIES[shipped.shape["family"]], VOCAB_ROWS[shipped.tokenizer]
             parameters = rows * len(shipped.tail_row) + sum(weights.size for weights in shipped.body.values())
-            is_expanded, files = expanded_folder(entry).is_dir(), [entry.shipped]
+            is_expanded, files = loading.expanded_folder(entry).is_dir(), [entry.shipped]
         else:
-            model = load_outline(entry)
+            model = loading.load_outline(entry)
             family, rows, parameters, warnings = model.family, model.vocab_rows, model.parameters, model.warnings
-            files = weight_files(model_folder(entry))
+            files = loading.weight_files(loading.model_folder(entry))
         size_mb = round(sum(file.stat().st_size for file in files) / 1e6, 2)
+        needed = parameters * (4 if entry.dtype == "float32" else 2) * loading.ROOM
         # Torch, which takes seconds to import, is asked only where the GPU driver's tool exists.
         for device in ["cpu", "cuda"] if shutil.which("nvidia-smi") else ["cpu"]:
-            free = free_memory(device)
-            if free is not None and parameters * DTYPE_BYTES[entry.dtype] * ROOM <= free:
-                fits.append(device)
+            fits += [device] if needed <= (free_memory(device) or 0) else []
     except DriftscopeError as error:
         problem = str(error)
     return {
@@ -75,7 +64,8 @@ def sized(model: str) -> str:
     """``alias:step`` and the size of its layers; the name alone where it is not registered or cannot be read."""
     try:
         entry = load_registry().find(model)
-        shapes = tensor_shapes([entry.shipped] if entry.shipped else weight_files(model_folder(entry)))
+        files = [entry.shipped] if entry.shipped else loading.weight_files(loading.model_folder(entry))
+        shapes = loading.tensor_shapes(files)
     except DriftscopeError:
         return model
     layers = [math.prod(shape) for name, shape in shapes.items() if name.startswith("model.layers.") and len(shape) > 1]

@@ -40,12 +40,12 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("llama3", 'llama3"\nfodler = "x'), "the key 'fodler' is unknown, known are alias"),
-        (('"2e"', "2"), "`step` is '2', which is of the wrong type"),
-        (('"2e"', '""'), "`step` is missing"),
+        (("llama3", 'llama3"\nfodler = "x'), "model 2: the key 'fodler' is unknown, known are alias"),
+        (('"2e"', "2"), "model 2: `step` is '2', which is of the wrong type"),
+        (('"2e"', '""'), "model 2: `step` is missing"),
         (('"2e"', '"../2e"'), "`step` is '../2e', not at most 64 letters"),
         (('alias = "m380"\n', ""), "`alias` is missing"),
-        (("folder", "notes"), "give `folder`, or `shipped`"),
+        (("folder", "notes"), "give one of `folder` and"),
         (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8', not one of float32, bfloat16, float16"),
         (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 0 <= least <= most"),
         (('"llama3"', '"llama3"\ndecimals = 4'), "`decimals` is '4', which is of the wrong type"),
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str
     path = write_registry(tmp_path, PLAIN, PLAIN.replace(*change))
     with pytest.raises(RegistryError) as caught:
         read_registry(path)
-    assert str(caught.value).startswith(f"'{path}' is no model registry: model 2: ")
+    assert str(caught.value).startswith(f"'{path}' is no model registry: ")
     assert complaint in str(caught.value)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM
 
+from engine.models import loading
 from engine.models import summary as module
 from engine.models.loading import load_model
 from engine.models.registry import USER_VARIABLE, load_registry
@@ -29,12 +30,11 @@ def mine(tmp_path: Path) -> Path:
 
 def test_an_embedded_model_before_and_after_it_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = load_registry([registered(tmp_path, small_shipped())]).find("small")
-    monkeypatch.setattr(module, "expanded_folder", lambda entry: tmp_path / "expanded")
+    monkeypatch.setattr(loading, "expanded_folder", lambda entry: tmp_path / "expanded")
     found = summarise(entry)
     assert (found["family"], found["vocab_size"], found["expanded"], found["problem"]) == ("Qwen", 151_936, False, "")
     assert found["fits"][0] == "cpu"
     assert found["parameters"] == load_model(entry, "cpu").parameters
-    (tmp_path / "expanded").mkdir()
     assert summarise(entry)["expanded"]
 
 
