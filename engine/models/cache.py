@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from engine.models import loading
 from engine.models.registry import ModelEntry
 
 if TYPE_CHECKING:
@@ -24,15 +23,15 @@ class Models:
         self._kept: dict[tuple[ModelEntry, str, str], LoadedModel] = {}  # least recently used first
 
     def get(self, entry: ModelEntry, device: str = "auto", dtype: str | None = None) -> LoadedModel:
+        from engine.models.loading import load_model
+
         key = (entry, device, dtype or entry.dtype)
         loaded = self._kept.pop(key, None)
-        if loaded is None:
-            while len(self._kept) >= MOST:  # first: there may be no memory for one more
-                del self._kept[next(iter(self._kept))]
-                gc.collect()
-                import torch
+        if loaded is None and len(self._kept) >= MOST:  # room first: there may be no memory for one more
+            import torch
 
-                torch.cuda.empty_cache()  # else the check of free memory would count this as taken
-            loaded = loading.load_model(*key)
-        self._kept[key] = loaded
+            del self._kept[next(iter(self._kept))]
+            gc.collect()
+            torch.cuda.empty_cache()  # else the check of free memory would count this as taken
+        self._kept[key] = loaded = loaded or load_model(*key)
         return loaded

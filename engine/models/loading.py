@@ -121,20 +121,18 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     shapes = tensor_shapes(weight_files(folder))
     asked = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     _check_shapes(entry.name, asked, shapes, is_tied=config.tie_word_embeddings)
-    warnings = []
-    if config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys():
-        config.tie_word_embeddings = False
-        what = f"config.json says tie_word_embeddings true, but the weights have their own {HEAD}, which is used"
-        warnings.append(f"{entry.name}: {what}")
-    for what, is_only_hf in (
-        ("sliding_attention", "sliding_attention" in (getattr(config, "layer_types", None) or ())),
-        ("longrope", (config.rope_parameters or {}).get("rope_type") == "longrope"),
-        (f"the activation {shown(config.hidden_act)}", config.hidden_act != "silu"),
-    ):
-        if is_only_hf:
-            warnings.append(f"{entry.name} has {what}: only the backend hf runs it")
+    has_own_head = config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys()
+    config.tie_word_embeddings &= not has_own_head
+    by_hf, rope = "only the backend hf runs it", (config.rope_parameters or {}).get("rope_type")
+    notes = {
+        f"tie_word_embeddings true in config.json, but its own {HEAD}, which is used": has_own_head,
+        f"sliding_attention: {by_hf}": "sliding_attention" in (getattr(config, "layer_types", None) or ()),
+        f"longrope: {by_hf}": rope == "longrope",
+        f"the activation {shown(config.hidden_act)}: {by_hf}": config.hidden_act != "silu",
+    }
+    warnings = tuple(f"{entry.name} has {what}" for what, is_so in notes.items() if is_so)
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
-    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, tuple(warnings))
+    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings)
 
 
 def model_folder(entry: ModelEntry) -> Path:

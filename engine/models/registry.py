@@ -151,4 +151,4 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
         if text := given.get(key):
             place = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
             given[key] = place if key != "tokenizer" else str(place) if "/" in text or place.exists() else text
-    return ModelEntry(numbers=NumberFormat(*decimals, digits), source=path, **given)
+    return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **given)

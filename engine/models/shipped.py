@@ -31,7 +31,6 @@ from engine.text.tokenizers import load_tokenizer
 
 Weights = dict[str, NDArray[Any]]
 
-FORMAT = "driftscope shipped model 1"
 WEIGHTS, ROWS, HEAD = "model.safetensors", "model.embed_tokens.weight", "lm_head.weight"
 """The file, the embedding and the output head, as ``transformers`` names them."""
 LIVE_IDS, TAIL_ROW = "live.ids", "tail.row"
@@ -86,8 +85,6 @@ def unpack(path: Path, sha256: str) -> Shipped:
     try:
         tensors = load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
-        if about["format"] != FORMAT:
-            raise ValueError(f"its format is {shown(about['format'])}, this version reads {FORMAT}")
         return Shipped(
             shape=json.loads(about["shape"]),
             tokenizer=about["tokenizer"],
@@ -100,7 +97,7 @@ def unpack(path: Path, sha256: str) -> Shipped:
             about=json.loads(about["about"]),
         )
     except (SafetensorError, ValueError, KeyError) as error:
-        what = f"{shown(path, 200)} is not a shipped model ({error})"
+        what = f"{shown(path, 200)} is not a shipped model ({type(error).__name__}: {error})"
         raise FileFormatError(what, "Register your own checkpoint as `folder`") from error
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from safetensors.numpy import save
 
-from engine.models.shipped import FORMAT, LIVE_IDS, ROWS, TAIL_ROW, Shipped, Weights, config_of
+from engine.models.shipped import LIVE_IDS, ROWS, TAIL_ROW, Shipped, Weights, config_of
 
 if TYPE_CHECKING:  # it takes seconds to import
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -48,7 +48,7 @@ class ModelShape:
 
 def pack(shipped: Shipped) -> bytes:
     about = {
-        "format": FORMAT,
+        "format": "driftscope shipped model 1",
         "shape": json.dumps(dict(shipped.shape)),
         "tokenizer": shipped.tokenizer,
         "sigma": repr(shipped.sigma),

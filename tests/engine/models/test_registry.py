@@ -80,21 +80,18 @@ def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str
     assert complaint in str(caught.value)
 
 
-HOSTILE = {
-    "nested too deep": f"a = {'[' * 100_000}",
-    "in tables, a key has ten parts": f"[[model]]\nalias{'.a' * 5_000} = 1",
-    "thousands of digits": f"a = {'9' * 5_000}",
+WRONG = {
     "over 1 MB": "#" * 5_000_000,
     "`folder`: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
     "`tokenizer`: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("llama3", "~nobody-2/x"),
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_registry_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize("case", WRONG)
+def test_a_registry_that_cannot_be_used(tmp_path: Path, case: str) -> None:
     path = tmp_path / "models.toml"
-    path.write_text(HOSTILE[case])
-    with pytest.raises(RegistryError, match=case.split(", ")[-1]):
+    path.write_text(WRONG[case])
+    with pytest.raises(RegistryError, match=case):
         read_registry(path)
 
 
