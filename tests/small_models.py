@@ -6,16 +6,17 @@ import atexit
 import hashlib
 import shutil
 import tempfile
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine.models.layout import ROWS, VOCAB_ROWS
 from engine.models.registry import USER_VARIABLE
-from engine.models.shapes import ModelShape
-from engine.models.shipped import Shipped, end_token, pack
+from engine.models.shipped import ROWS, VOCAB_ROWS, Shipped
+from engine.text.tokenizers import load_tokenizer
+from tools.training.shapes import ModelShape, pack
 
 SMALL = {"qwen3": ModelShape("qwen3", 32, 1, 2, 1, 48), "llama3": ModelShape("llama", 32, 1, 2, 1, 48)}
 LIVE = {"qwen3": [17, 24, 25, 151_643, 151_669, 151_671], "llama3": [17, 24, 25, 128_001, 128_256, 128_257]}
@@ -33,7 +34,8 @@ def small_shipped(tokenizer: str = "qwen3", seed: int = 0) -> Shipped:
     body.pop("lm_head.weight")
     rows = body.pop(ROWS)
     tail = np.random.default_rng(seed).normal(0, 0.1, shape.width).astype(np.float32)
-    return Shipped(shape, tokenizer, live, rows, tail, 0.02, f"small {seed}", body, {"alias": "small", "tokens": 0})
+    about = {"alias": "small", "tokens": 0}
+    return Shipped(asdict(shape), tokenizer, live, rows, tail, 0.02, f"small {seed}", body, about)
 
 
 def write_registry(folder: Path, *models: str) -> Path:
@@ -59,7 +61,9 @@ def shipped_lines(alias: str, step: str, content: bytes, tokenizer: str) -> str:
 
 def small_folder(folder: Path, tokenizer: str = "qwen3", *, rows: int | None = None, end: int | None = None) -> Path:
     """An ordinary Hugging Face folder with random weights, as ``save_pretrained`` writes it."""
-    made = _folder(tokenizer, rows or VOCAB_ROWS[tokenizer], end_token(tokenizer) if end is None else end)
+    made = _folder(
+        tokenizer, rows or VOCAB_ROWS[tokenizer], load_tokenizer(tokenizer).end_id or 0 if end is None else end
+    )
     return Path(shutil.copytree(made, folder, dirs_exist_ok=True))
 
 

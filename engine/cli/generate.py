@@ -192,15 +192,15 @@ def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS 
     from engine.models.summary import summarise
 
     registry = load_registry()
-    summaries = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]
-    rows = [found.as_json() for found in summaries]
+    rows = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]
     out.show(rows, "alias step tokenizer family vocab_size parameters size_mb decimals fits card notes")
-    for one in summaries:
-        for warning in one.warnings:
+    for row in rows:
+        for warning in row["warnings"]:
             cli.note(f"warning: {warning}")
-        if one.problem:
-            cli.note(one.problem if one.problem.startswith(name := one.entry.name) else f"{name}: {one.problem}")
-    return 2 if model and summaries[0].problem else 0
+        if problem := row["problem"]:
+            name = f"{row['alias']}:{row['step']}"
+            cli.note(problem if problem.startswith(name) else f"{name}: {problem}")
+    return 2 if model and rows[0]["problem"] else 0
 
 
 @cli.command(app, "generate", rules=True)

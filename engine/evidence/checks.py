@@ -13,7 +13,7 @@ from engine.evidence.claims import Claim, load_claims, said
 from engine.figures.words import percent
 from engine.lp.constraint import build_constraint
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
-from engine.models.layout import VOCAB_ROWS
+from engine.models.shipped import VOCAB_ROWS
 from engine.records import FIXED4, SHORTEST4, VerdictName
 from engine.text.check import answer_of
 from engine.text.drift import DriftSummary, drift_summary

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,22 +14,22 @@ from engine.processes import usable_cores as usable_cores
 if TYPE_CHECKING:
     import torch
 
+MOMENT_S = 0.2
+"""Twenty ticks of a core's clock."""
+
 
 def pick_device(wanted: str = "auto") -> torch.device:
     """``auto`` is a GPU when there is one, CUDA's before Apple's."""
     import torch
 
-    asked: dict[str, Callable[[], bool]] = {
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
+    is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if wanted == "auto":
-        return torch.device(next((name for name, is_there in asked.items() if is_there()), "cpu"))
+        return torch.device(next((name for name in is_there if is_there[name]), "cpu"))
     try:
         device = torch.device(wanted)
     except RuntimeError as error:
         raise ModelError(f"there is no device {shown(wanted)}", "Use auto, cpu, cuda or mps") from error
-    if device.type in asked and not asked[device.type]():
+    if not is_there.get(device.type, True):
         raise ModelError(f"there is no {device.type.upper()} device here", "Use auto or cpu")
     return device
 
@@ -48,10 +47,22 @@ def idle_cores() -> int:
     down by far more than it adds. The load average would go on counting a build that ended a minute ago.
     """
     first = _core_ticks()
-    if first:
-        time.sleep(MOMENT_S)
-    shares = [_idle_share(first[core], after) for core, after in _core_ticks().items() if core in first]
+    time.sleep(MOMENT_S if first else 0)
+    each = [(first[core], after) for core, after in _core_ticks().items() if core in first]
+    shares = [(late[0] - early[0]) / (late[1] - early[1]) if late[1] > early[1] else 1.0 for early, late in each]
     return max(1, round(sum(shares))) if shares else usable_cores()
+
+
+def _core_ticks() -> dict[int, tuple[int, int]]:
+    """Idle ticks and all ticks of each core that this process may run on; nothing where the system does not say."""
+    try:
+        lines = re.findall(r"^cpu(\d+) (.+)$", Path("/proc/stat").read_text(encoding="ascii"), re.MULTILINE)
+        cores = os.sched_getaffinity(0)
+        # Idle and waiting are the fourth and the fifth; a guest's, from the ninth on, are counted among the user's.
+        ticks = {int(core): list(map(int, counts.split()))[:8] for core, counts in lines if int(core) in cores}
+    except (OSError, ValueError):
+        return {}
+    return {core: (sum(counts[3:5]), sum(counts)) for core, counts in ticks.items()}
 
 
 def set_threads(threads: int | None) -> None:
@@ -59,30 +70,6 @@ def set_threads(threads: int | None) -> None:
     import torch
 
     torch.set_num_threads(threads or min(torch.get_num_threads(), idle_cores()))
-
-
-MOMENT_S = 0.2
-"""Twenty ticks of a core's clock."""
-CORE_TICKS = re.compile(r"^cpu(\d+) (.+)$", re.MULTILINE)
-_IDLE, _WAITING, _KINDS = 3, 4, 8
-"""Places among a core's ticks, and how many kinds there are: a guest's are counted among the user's."""
-
-
-def _core_ticks() -> dict[int, list[int]]:
-    """Of each core that this process may run on; nothing where the system does not say."""
-    try:
-        lines = CORE_TICKS.findall(Path("/proc/stat").read_text(encoding="ascii"))
-        own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-        return {int(core): list(map(int, ticks.split())) for core, ticks in lines if own is None or int(core) in own}
-    except (OSError, ValueError):
-        return {}
-
-
-def _idle_share(before: Sequence[int], after: Sequence[int]) -> float:
-    """One where no tick was counted at all."""
-    passed = [late - early for early, late in zip(before, after, strict=False)][:_KINDS]
-    total = sum(passed)
-    return sum(passed[_IDLE : _WAITING + 1]) / total if total > 0 else 1.0
 
 
 def threads_of(device: torch.device) -> int | None:
@@ -99,9 +86,7 @@ def free_memory(device: str) -> int | None:
 
         return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_available() else None
     try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
+        available = re.search(r"^MemAvailable: *(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    except OSError:
         return None
+    return int(available[1]) * 1024 if available else None

@@ -1,28 +1,28 @@
 """Loads a registered checkpoint: an embedded one is expanded into the cache first, any other is read from its folder.
 
 Weights come from safetensors alone, and code in a checkpoint is never run. What does not fit (vocabulary, end token,
-shapes, memory) is an error before the weights are read. Loading imports torch and transformers; finding the
-folder does not, unless an embedded model has to be expanded.
+shapes, memory) is an error before the weights are read. Torch and transformers are imported where a model is made.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import logging
-import shutil
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import ModelError, shown
+from safetensors import SafetensorError, safe_open
+
+from engine.errors import FileFormatError, ModelError, shown
 from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
-from engine.models.fit import ConfigFacts, check_vocabulary, check_weights, read_config
-from engine.models.headers import Header, read_headers
 from engine.models.registry import OWN_TOKENIZER, ModelEntry
-from engine.models.tensor_table import FIX_PAIR
+from engine.models.shipped import HEAD, ROWS, WEIGHTS, expand, unpack
 from engine.paths import cache_folder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EXPANDED_FORMAT = 1
-"""Raise this when the expanded files change, so that folders of older versions are left alone."""
+FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
+"""Model families by ``model_type`` of config.json."""
+TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
+MOST_PADDING = 4_096
+"""Rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024."""
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
+_FIX_PAIR = "Use config and weights of one checkpoint"
 BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
-OUTLINE = "meta"
-"""Torch's name for the device of tensors that have a shape and no content."""
-ATTEMPTS = 2
 ROOM = 1.2
 """Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
 
@@ -49,20 +51,20 @@ class LoadedModel:
     entry: ModelEntry
     model: PreTrainedModel
     tokenizer: TextTokenizer
-    config: ConfigFacts
     device: torch.device
     dtype: torch.dtype
     parameters: int
     begin_ids: tuple[int, ...] = ()  # that every prompt begins with
+    warnings: tuple[str, ...] = ()  # what a user has to know of it
 
     @property
     def family(self) -> str:
-        return self.config.family
+        return FAMILIES[self.model.config.model_type]
 
     @property
     def is_outline(self) -> bool:
-        """Whether it has shapes only, and no weights."""
-        return self.device.type == OUTLINE
+        """Whether its tensors have shapes only, and no content."""
+        return self.device.type == "meta"
 
     @property
     def positions(self) -> int:
@@ -72,182 +74,180 @@ class LoadedModel:
     @property
     def vocab_rows(self) -> int:
         """Rows of the head; those from ``tokenizer.vocab_size`` on decode to nothing, and are masked on every path."""
-        return self.config.vocab_rows
+        return int(self.model.config.vocab_size)
 
 
 def load_model(
     entry: ModelEntry, device: str = "auto", dtype: str | None = None, attention: str = "sdpa"
 ) -> LoadedModel:
     """The model on ``device`` (auto: a GPU when there is one) in ``dtype`` (the entry's without it)."""
-    import torch
+    from transformers import AutoModelForCausalLM
 
-    folder, tokenizer, config, header, warnings = checked(entry)
-    target = pick_device(device)
-    wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
-    free, weight_bytes = free_memory(target.type), header.parameters * wanted.itemsize
-    if free is not None and weight_bytes * ROOM > free:
-        raise ModelError(
-            f"{entry.name} takes {weight_bytes / 2**30:.1f} GiB on {target.type}, "
-            f"where {free / 2**30:.1f} GiB are free",
-            "Use another device, or a smaller dtype such as bfloat16",
-        )
-    model: Any = _loaded(entry, folder, wanted, attention)
-    if header.has_own_head:
-        model.config.tie_word_embeddings = False  # whatever config.json says: no later step may tie or drop the head
-    for warning in warnings:
+    outline, target = load_outline(entry, dtype, attention), pick_device(device)
+    free, needed = free_memory(target.type), outline.parameters * outline.dtype.itemsize
+    if free is not None and needed * ROOM > free:
+        what = f"{entry.name} takes {needed / 2**30:.1f} GiB on {target.type}, where {free / 2**30:.1f} GiB are free"
+        raise ModelError(what, "Use another device, or a smaller dtype such as bfloat16")
+    folder, kind = model_folder(entry), AutoModelForCausalLM
+    how = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
+    with _reading(entry, folder):
+        model: Any = kind.from_pretrained(str(folder), **_LOCAL, **how)
+    # Whatever config.json says: no later step may tie or drop a head that the weights have.
+    model.config.tie_word_embeddings = outline.model.config.tie_word_embeddings
+    for warning in outline.warnings:
         log.warning("%s", warning)
-    model.to(target).eval()
-    begin = begin_ids(entry, folder, tokenizer)
-    return LoadedModel(entry, model, tokenizer, config, target, wanted, header.parameters, begin)
+    return replace(outline, model=model.to(target).eval(), device=target)
 
 
 def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "sdpa") -> LoadedModel:
-    """The model without its weights: enough to plan what another machine computes, whatever its size."""
+    """The model without its weights, checked: enough to plan what another machine computes, whatever its size."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    folder, tokenizer, config, header, _ = checked(entry)
+    folder, kind = model_folder(entry), AutoModelForCausalLM
+    tokenizer = load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
     wanted: torch.dtype = getattr(torch, dtype or entry.dtype)
-    kind: Any = AutoModelForCausalLM
-    try:
-        with quiet_transformers(), torch.device(OUTLINE):
-            config_object = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
-            model = kind.from_config(config_object, dtype=wanted, attn_implementation=attention)
-    except Exception as error:  # a bad config can raise anything
-        raise _not_loaded(entry, folder, error) from error
-    begin = begin_ids(entry, folder, tokenizer)
-    return LoadedModel(entry, model.eval(), tokenizer, config, torch.device(OUTLINE), wanted, header.parameters, begin)
+    with _reading(entry, folder):
+        config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
+    if config.model_type not in FAMILIES:
+        what = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
+        raise ModelError(what, f"Known are {', '.join(FAMILIES)}")
+    with _reading(entry, folder), torch.device("meta"):
+        model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
+        if (folder / "generation_config.json").is_file():
+            model.generation_config = GenerationConfig.from_pretrained(str(folder))
+    config = model.config
+    _check_vocabulary(entry.name, config.vocab_size, model.generation_config.eos_token_id, tokenizer)
+    shapes = tensor_shapes(weight_files(folder))
+    asked = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    _check_shapes(entry.name, asked, shapes, is_tied=config.tie_word_embeddings)
+    has_own_head = config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys()
+    config.tie_word_embeddings &= not has_own_head
+    by_hf, rope = "only the backend hf runs it", (config.rope_parameters or {}).get("rope_type")
+    notes = {
+        f"tie_word_embeddings true in config.json, but its own {HEAD}, which is used": has_own_head,
+        f"sliding_attention: {by_hf}": "sliding_attention" in (getattr(config, "layer_types", None) or ()),
+        f"longrope: {by_hf}": rope == "longrope",
+        f"the activation {shown(config.hidden_act)}: {by_hf}": config.hidden_act != "silu",
+    }
+    warnings = tuple(f"{entry.name} has {what}" for what, is_so in notes.items() if is_so)
+    parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
+    return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings)
 
 
 def model_folder(entry: ModelEntry) -> Path:
     """The Hugging Face folder of an entry, made first if it is an embedded one whose folder is not there."""
     if entry.folder is not None:
         if not entry.folder.is_dir():
-            raise ModelError(
-                f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder",
-                f"Correct it in {entry.source}",
-            )
+            what = f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder"
+            raise ModelError(what, f"Correct it in {entry.source}")
         return entry.folder
-    return _expanded(entry)
+    assert entry.shipped is not None
+    folder = expanded_folder(entry)
+    if folder.is_dir():
+        return folder
+    shipped = unpack(entry.shipped, entry.sha256)
+    if shipped.tokenizer != entry.tokenizer:
+        what = f"{entry.name} was trained with {shipped.tokenizer}, the registry says {shown(entry.tokenizer)}"
+        raise ModelError(what, f"Correct it in {entry.source}")
+    return publish(folder, functools.partial(expand, shipped), "the model cache")
 
 
 def expanded_folder(entry: ModelEntry) -> Path:
-    """Where an embedded model is expanded, whether it is there yet or not."""
-    return cache_folder() / "models" / f"{entry.alias}-{entry.step}-{entry.sha256[:16]}-{EXPANDED_FORMAT}"
-
-
-def tokenizer_of(entry: ModelEntry, folder: Path) -> TextTokenizer:
-    return load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer)
+    """Where an embedded model is expanded, whether it is there yet or not. The last figure is the form's version."""
+    return cache_folder() / "models" / f"{entry.alias}-{entry.step}-{entry.sha256[:16]}-1"
 
 
 def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tuple[int, ...]:
-    """What a prompt begins with: nothing, or the BOS that the checkpoint's own tokenizer adds or the registry asks for.
-
-    The embedded models were trained without.
-    """
-    if entry.shipped is not None or entry.bos is False:
+    """What a prompt begins with: nothing, or the BOS that the checkpoint's tokenizer adds or the registry asks for."""
+    if entry.shipped is not None or entry.bos is False:  # the embedded models were trained without
         return ()
     own = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
-    found = [tokenizer.id_of(own.piece(id_)) for id_ in own.begin_ids]
-    if entry.bos and not found:
-        found = [next((id_ for id_ in map(tokenizer.id_of, BEGIN_TOKENS) if id_ in tokenizer.added), None)]
-    ids = tuple(id_ for id_ in found if id_ is not None)
-    if len(ids) < len(found):
-        raise ModelError(
-            f"prompts of {entry.name} should begin with BOS, which its tokenizer {shown(tokenizer.name)} does not have",
-            f"Correct `tokenizer`, or set `bos = false`, in {entry.source}",
-        )
+    pieces = [own.piece(id_) for id_ in own.begin_ids]
+    if entry.bos and not pieces:
+        pieces = [token for token in BEGIN_TOKENS if tokenizer.id_of(token) in tokenizer.added][:1]
+    ids = tuple(id_ for id_ in map(tokenizer.id_of, pieces) if id_ is not None)
+    if len(ids) < max(len(pieces), bool(entry.bos)):
+        what = f"prompts of {entry.name} should begin with BOS, which {shown(tokenizer.name)} does not have"
+        raise ModelError(what, f"Correct `tokenizer`, or set `bos = false`, in {entry.source}")
     return ids
 
 
-def checked(entry: ModelEntry) -> tuple[Path, TextTokenizer, ConfigFacts, Header, tuple[str, ...]]:
-    """A checkpoint's folder, tokenizer, config and header, which fit together, and its warnings.
-
-    ``ModelError`` says what does not fit.
-    """
-    folder = model_folder(entry)
-    tokenizer = tokenizer_of(entry, folder)
-    config = read_config(folder)
-    check_vocabulary(config, tokenizer, entry.name)
-    header = read_headers(folder)
-    return folder, tokenizer, config, header, check_weights(config, header, entry.name)
-
-
-def _expanded(entry: ModelEntry) -> Path:
-    from engine.models.shipped import expand, is_whole, unpack
-
-    assert entry.shipped is not None
-    folder = expanded_folder(entry)
-    for _ in range(ATTEMPTS):  # another process may remove the folder that this one has just written
-        if folder.is_dir() and is_whole(folder):
-            return folder
-        if folder.is_dir():
-            log.warning("the expanded model in %s is damaged; making it again", folder)
-            shutil.rmtree(folder, ignore_errors=True)
-        shipped = unpack(entry.shipped, entry.sha256)
-        if shipped.tokenizer != entry.tokenizer:
-            raise ModelError(
-                f"{entry.name} was trained with {shipped.tokenizer}, the registry says {shown(entry.tokenizer)}",
-                f"Correct it in {entry.source}",
-            )
-        publish(folder, functools.partial(expand, shipped), "the model cache")
-    if is_whole(folder):
-        return folder
-    raise ModelError(f"the expanded model {shown(folder, 200)} stays damaged", "Delete it, and check the disk")
+def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokenizer: TextTokenizer) -> None:
+    """Every id has a row, few rows have no id, the tags are tokens, and the model ends with an end token."""
+    size, name, fix = tokenizer.vocab_size, shown(tokenizer.name), "Register the tokenizer that it was trained with"
+    if not size <= rows <= size + MOST_PADDING:
+        what = f"{where} has {rows:,} rows and the tokenizer {name} {size:,} tokens: they do not fit together"
+        raise ModelError(what, fix)
+    if missing := [tag for tag in TAGS if tokenizer.id_of(tag) is None]:
+        raise ModelError(f"the tokenizer {name} of {where} has no token {missing[0]}", fix)
+    for id_ in end if isinstance(end, list) else [] if end is None else [end]:
+        if id_ >= size or id_ not in tokenizer.added:
+            piece = shown(tokenizer.piece(id_)) if id_ < size else "no token"
+            what = f"{where} ends its texts with the id {id_}, which is {piece} in the tokenizer {name}"
+            raise ModelError(what, "Correct eos_token_id in its config.json, or name the right tokenizer")
 
 
-def _loaded(entry: ModelEntry, folder: Path, dtype: torch.dtype, attention: str) -> PreTrainedModel:
-    from transformers import AutoModelForCausalLM
-
-    kind: Any = AutoModelForCausalLM
+def weight_files(folder: Path) -> list[Path]:
+    """Of a Hugging Face folder: the one file, or those that its index names."""
+    whole, index = folder / WEIGHTS, folder / "model.safetensors.index.json"
+    if whole.is_file():
+        if index.is_file():
+            what = f"{shown(folder, 200)} has two sets of weights, {WEIGHTS} and {index.name}"
+            raise FileFormatError(what, "Remove the one that is not meant")
+        return [whole]
     try:
-        with quiet_transformers():  # its report on names and shapes is given below, in one line
-            model, report = kind.from_pretrained(
-                str(folder),
-                dtype=dtype,
-                attn_implementation=attention,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,  # else its error points to its report, which nobody sees
-            )
-    except Exception as error:  # bad configs and weights can raise anything
-        raise _not_loaded(entry, folder, error) from error
-    _check_report(entry, report)
-    loaded: PreTrainedModel = model
-    return loaded
+        return sorted({folder / name for name in json.loads(index.read_bytes())["weight_map"].values()})
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        what = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
+        fix = "Save the model with save_pretrained(folder), which writes safetensors: pickled weights are not loaded"
+        raise FileFormatError(what, fix) from error
+
+
+def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
+    """Of each tensor by name, from the files' headers alone."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in files:
+        try:
+            with safe_open(path, "numpy") as file:
+                shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except (OSError, SafetensorError) as error:
+            what = f"the weights {shown(path, 200)} are missing or damaged ({error})"
+            raise FileFormatError(what, "Copy the file again, or delete its folder if it lies in our cache") from error
+    return shapes
+
+
+def _check_shapes(where: str, asked: dict[str, Any], found: dict[str, Any], *, is_tied: bool) -> None:
+    """The weights are those that the config asks for: no tensor too few or too many, each of its shape."""
+    needed = set(asked) - ({ROWS, HEAD} if is_tied and {ROWS, HEAD} & set(found) else set())
+    # Old checkpoints hold the rotations' frequencies, which nothing reads.
+    known = {name for name in found if not name.endswith("rotary_emb.inv_freq")}
+    wrong = [f"has no tensor {shown(name)}, which config.json asks for" for name in sorted(needed - known)]
+    wrong += [f"has weights that config.json does not ask for: {shown(name)}" for name in sorted(known - set(asked))]
+    wrong += [
+        f"has {shown(name)} with the shape {list(found[name])}, config.json says {list(asked[name])}"
+        for name in sorted(known & set(asked))
+        if found[name] != asked[name]
+    ]
+    if wrong:
+        others = f" ({len(wrong)} tensors do not fit)" if len(wrong) > 1 else ""
+        raise ModelError(f"{where} {wrong[0]}{others}", _FIX_PAIR)
 
 
 @contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Switches off its warnings and progress bars for a while."""
+def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
+    """Without warnings and progress bars of transformers, and with its errors in one line: bad files can raise any."""
     from transformers import logging as transformers_logging
 
-    level, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
+    level, has_bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
         yield
+    except Exception as error:
+        reason = str(error)[:300] or type(error).__name__
+        raise ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", _FIX_PAIR) from error
     finally:
         transformers_logging.set_verbosity(level)
-        if bar:
+        if has_bar:
             transformers_logging.enable_progress_bar()
-
-
-def _check_report(entry: ModelEntry, report: dict[str, Any]) -> None:
-    """A model with missing or ignored weights is an error, also where ``tensor_table`` saw none."""
-    for what, names in (
-        ("lacks the weights", report.get("missing_keys")),
-        ("has weights that the architecture does not know", report.get("unexpected_keys")),
-        ("has weights of another shape", report.get("mismatched_keys")),
-    ):
-        if names:
-            first = sorted(map(str, names))[0]
-            raise ModelError(f"{entry.name} {what}: {shown(first)}, {len(names)} in all", FIX_PAIR)
-
-
-def _not_loaded(entry: ModelEntry, folder: Path, error: Exception) -> ModelError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])[:200]  # without a heading alone
-    return ModelError(f"{entry.name} cannot be loaded from {shown(folder, 200)} ({reason})", FIX_PAIR)

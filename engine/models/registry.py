@@ -14,8 +14,7 @@
     dtype = "bfloat16"                     # computed in; float32 without it
     notes = "two epochs, drug-like molecules"
 
-A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint exists and fits is for
-``loading``; this module imports neither torch nor transformers.
+A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint fits is for ``loading``.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from engine.errors import FileFormatError, RegistryError, nearest, shown
-from engine.models.layout import VOCAB_ROWS
 from engine.paths import DATA, read_toml, user_path
 from engine.records import DESCRIPTORS, SHORTEST4, Descriptors, NumberFormat
 
@@ -39,12 +37,14 @@ OWN_TOKENIZER = "own"
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 
-_TEXTS = "alias step folder shipped sha256 tokenizer dtype notes card".split()
 _TYPES: dict[str, type] = {
-    **dict.fromkeys(_TEXTS, str), "decimals": list, "integer_digits": int, "descriptors": str, "bos": bool
-}  # fmt: skip
+    **dict.fromkeys("alias step folder shipped sha256 tokenizer dtype notes card descriptors".split(), str),
+    "decimals": list,
+    "integer_digits": int,
+    "bos": bool,
+}
+_CHOICES = {"dtype": get_args(Dtype), "descriptors": DESCRIPTORS}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ class ModelEntry:
     step: str
     tokenizer: str
     numbers: NumberFormat
-    dtype: Dtype
-    notes: str
     source: Path  # the registry file
     folder: Path | None = None
     shipped: Path | None = None
     sha256: str = ""
     card: Path | None = None
+    dtype: Dtype = "float32"
     descriptors: Descriptors = "plain"  # that its texts are written with
     bos: bool | None = None  # whether prompts begin with BOS; None: as its tokenizer does
+    notes: str = ""
 
     @property
     def name(self) -> str:
@@ -79,162 +79,76 @@ class Registry:
     def find(self, name: str, step: str | None = None) -> ModelEntry:
         """``alias`` with a step, or ``alias:step``; without a step the alias's last one."""
         alias, _, named = name.partition(":")
-        wanted = step or named or None
         if named and step and named != step:
             raise RegistryError(f"two steps are given: {shown(named)} and {shown(step)}", "Give one")
-        of_alias = [entry for entry in self.entries if entry.alias == alias]
+        wanted, of_alias = step or named, [entry for entry in self.entries if entry.alias == alias]
         if not of_alias:
             near = nearest(alias, (entry.alias for entry in self.entries))
             raise RegistryError(f"there is no model {shown(alias)}", f"{near} ({USER_VARIABLE} names a file with more)")
-        matches = [entry for entry in of_alias if wanted in (None, entry.step)]
+        matches = [entry for entry in of_alias if wanted in ("", entry.step)]
         if not matches:
-            near = nearest(wanted or "", (entry.step for entry in of_alias))
+            near = nearest(wanted, (entry.step for entry in of_alias))
             raise RegistryError(f"the model {alias} has no step {shown(wanted)}", near)
         return matches[-1]
 
 
 def load_registry(files: Iterable[Path] | None = None) -> Registry:
     """The embedded models and the user's, or those of the files that are given."""
-    chosen = list(registry_files() if files is None else files)
-    entries = [entry for path in chosen for entry in read_registry(path)]
-    seen: dict[tuple[str, str], ModelEntry] = {}
-    for entry in entries:
-        other = seen.setdefault((entry.alias, entry.step), entry)
+    if files is None:
+        users = os.environ.get(USER_VARIABLE)
+        files = [EMBEDDED, *([user_path(users, USER_VARIABLE, RegistryError)] if users else [])]
+    entries: dict[str, ModelEntry] = {}
+    for entry in (entry for path in files for entry in read_registry(path)):
+        other = entries.setdefault(entry.name, entry)
         if other is not entry:
-            places = " and ".join(dict.fromkeys(shown(path, 200) for path in (other.source, entry.source)))
+            places = f"{shown(other.source, 200)} and {shown(entry.source, 200)}"
             raise RegistryError(f"{entry.name} is registered twice, in {places}", "Rename one of them")
-    return Registry(tuple(entries))
+    return Registry(tuple(entries.values()))
 
 
 def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
     """An entry for an unregistered checkpoint. It may write any number of up to four decimals."""
     name = _NAME.search(folder.name)
-    return ModelEntry(
-        alias=name.group() if name else "checkpoint",
-        step="path",
-        tokenizer=tokenizer or OWN_TOKENIZER,
-        numbers=SHORTEST4,
-        dtype="float32",
-        notes="",
-        source=folder,
-        folder=folder,
-    )
-
-
-def registry_files() -> list[Path]:
-    chosen = os.environ.get(USER_VARIABLE)
-    return [EMBEDDED, user_path(chosen, USER_VARIABLE, RegistryError)] if chosen else [EMBEDDED]
+    alias = name.group() if name else "checkpoint"
+    return ModelEntry(alias, "path", tokenizer or OWN_TOKENIZER, SHORTEST4, source=folder, folder=folder)
 
 
 def read_registry(path: Path) -> list[ModelEntry]:
     try:
-        return read_toml(path, "TOML file", partial(_entries, path))
+        return read_toml(path, "model registry", partial(_entries, path))
     except FileFormatError as error:
-        fix = f"Correct it, or {USER_VARIABLE}"
-        if path == EMBEDDED:
-            fix = "It ships with the project: restore it from the repository"
-        raise RegistryError(f"the model registry {error.what}", fix) from error
+        raise RegistryError(error.what, f"Correct it, or {USER_VARIABLE}") from error
 
 
 def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
-    models = document.get("model", [])
-    others = [key for key in document if key != "model"]
-    if others or not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        unknown = ", ".join(map(shown, others)) or "'model'"
-        raise RegistryError(f"the model registry {shown(path, 200)} holds {unknown}", "It holds [[model]] tables only")
-    return [_EntryReader(path, number, model).entry() for number, model in enumerate(models, start=1)]
+    tables = document.get("model", [])
+    if set(document) - {"model"} or not all(isinstance(table, dict) for table in tables):
+        raise ValueError(f"it holds {', '.join(map(shown, document))}, and not [[model]] tables only")
+    return [_entry(path, number, table) for number, table in enumerate(tables, start=1)]
 
 
-class _EntryReader:
-    """One [[model]] table; every error names the file and the table."""
+def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
+    def need(is_right: bool, what: str) -> None:
+        if not is_right:
+            raise ValueError(f"model {number}: {what}")
 
-    def __init__(self, path: Path, number: int, table: dict[str, Any]) -> None:
-        self._path = path
-        self._table = table
-        self._where = f"the model registry {shown(path, 200)}, model {number}"
-
-    def entry(self) -> ModelEntry:
-        self._check_keys()
-        folder, shipped = self._place("folder"), self._place("shipped")
-        if (folder is None) == (shipped is None):
-            raise self._wrong(
-                "folder", "is for a checkpoint's folder, `shipped` for an embedded model", "Give one of the two"
-            )
-        if shipped is not None and self._text("tokenizer") not in VOCAB_ROWS:
-            raise self._wrong(
-                "tokenizer", "of a shipped model is a built-in one", f"Use one of {', '.join(VOCAB_ROWS)}"
-            )
-        sha256 = self._text("sha256")
-        if bool(shipped) != bool(_SHA256.fullmatch(sha256)):
-            raise self._wrong("sha256", "belongs to `shipped`, and has 64 hexadecimal digits")
-        return ModelEntry(
-            alias=self._name("alias"),
-            step=self._name("step"),
-            tokenizer=self._tokenizer(),
-            numbers=self._numbers(),
-            dtype=self._dtype(),
-            notes=self._text("notes"),
-            source=self._path,
-            folder=folder,
-            shipped=shipped,
-            sha256=sha256,
-            card=self._place("card"),
-            descriptors=self._descriptors(),
-            bos=self._table.get("bos"),
-        )
-
-    def _check_keys(self) -> None:
-        for key, value in self._table.items():
-            if key not in _TYPES:
-                raise RegistryError(f"{self._where}: the key {shown(key)} is unknown", f"Known are {', '.join(_TYPES)}")
-            if not isinstance(value, _TYPES[key]) or isinstance(value, bool) != (_TYPES[key] is bool):
-                raise self._wrong(key, f"is {shown(value)}, which is of the wrong type")
-        missing = [key for key in ("alias", "step", "tokenizer") if not self._table.get(key)]
-        if missing:
-            raise self._wrong(missing[0], "is missing")
-
-    def _name(self, key: str) -> str:
-        text = self._text(key)
-        if not _NAME.fullmatch(text):
-            raise self._wrong(key, f"is {shown(text)}", "Use at most 64 letters, digits, points, `_` and `-`")
-        return text
-
-    def _tokenizer(self) -> str:
-        """A built-in name, ``own``, or a path, which is relative to the registry file."""
-        text = self._text("tokenizer")
-        place = self._path_of(text)
-        return str(place) if "/" in text or place.exists() else text
-
-    def _numbers(self) -> NumberFormat:
-        decimals = self._table.get("decimals", [4, 4])
-        if len(decimals) != 2 or not all(type(count) is int for count in decimals):
-            raise self._wrong("decimals", f"is {shown(decimals)}", "Give the least and the most, such as [1, 4]")
-        try:
-            return NumberFormat(decimals[0], decimals[1], self._table.get("integer_digits", 3))
-        except ValueError as error:
-            raise RegistryError(f"{self._where}: {error}", "Correct `decimals` or `integer_digits`") from error
-
-    def _descriptors(self) -> Descriptors:
-        text = self._text("descriptors") or "plain"
-        if text not in DESCRIPTORS:
-            raise self._wrong("descriptors", f"is {shown(text)}", f"Use one of {', '.join(DESCRIPTORS)}")
-        return text
-
-    def _dtype(self) -> Dtype:
-        text = self._text("dtype") or "float32"
-        if text not in get_args(Dtype):
-            raise self._wrong("dtype", f"is {shown(text)}", f"Use one of {', '.join(get_args(Dtype))}")
-        return cast("Dtype", text)
-
-    def _place(self, key: str) -> Path | None:
-        text = self._text(key)
-        return self._path_of(text) if text else None
-
-    def _path_of(self, text: str) -> Path:
-        return self._path.parent / user_path(text, self._where, RegistryError)
-
-    def _text(self, key: str) -> str:
-        return str(self._table.get(key, ""))
-
-    def _wrong(self, key: str, what: str, fix: str = "Correct it") -> RegistryError:
-        return RegistryError(f"{self._where}: `{key}` {what}", fix)
+    given = {key: value for key, value in table.items() if value != ""}
+    for key, value in given.items():
+        need(key in _TYPES, f"the key {shown(key)} is unknown, known are {', '.join(_TYPES)}")
+        need(type(value) is _TYPES[key], f"`{key}` is {shown(value)}, which is of the wrong type")
+        known = _CHOICES.get(key, [value])
+        need(value in known, f"`{key}` is {shown(value)}, not one of {', '.join(map(str, known))}")
+    for key in ("alias", "step", "tokenizer"):
+        need(key in given, f"`{key}` is missing")
+    for key in ("alias", "step"):
+        name = given[key]
+        need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
+    need(("folder" in given) != ("shipped" in given), "give one of `folder` and, for an embedded model, `shipped`")
+    decimals, digits = given.pop("decimals", [4, 4]), given.pop("integer_digits", 3)
+    is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
+    need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
+    for key in ("folder", "shipped", "card", "tokenizer"):
+        if text := given.get(key):
+            place = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
+            given[key] = place if key != "tokenizer" else str(place) if "/" in text or place.exists() else text
+    return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **given)

@@ -17,7 +17,6 @@ from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError, FileFormatError
 from engine.logits.ingest import add_file
-from engine.models import fit, headers, registry, shipped
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
@@ -144,28 +143,6 @@ def test_a_file_reads(tmp_path: Path) -> None:
             open_file(path)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
-def test_files_of_models_are_regular_ones(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "config.json"
-    if kind == "fifo":
-        os.mkfifo(path)  # opened, it would be waited for without end
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
-    else:
-        path.mkdir()
-    readers: list[Callable[[Path], object]] = [
-        registry.read_registry,
-        headers.read_header,
-        headers._indexed,
-        fit._json,
-        lambda path: shipped.read_verified(path, ""),
-    ]
-    for read in readers:
-        with pytest.raises(DriftscopeError, match=r"is (?:no plain file|a folder)|is not an index"):
-            read(path)
-    assert not shipped.is_whole(tmp_path)
-
-
 UNREADABLE = {"nested too deep": b"[" * 50_000, "thousands of digits": b"[" + b"9" * 5_000 + b"]", "UTF-8": b'["\xff"]'}
 
 
@@ -177,9 +154,8 @@ def test_json_that_cannot_be_read_is_a_named_error_without_its_content(tmp_path:
     assert "9" not in str(caught.value) and "sys." not in str(caught.value)
     path = tmp_path / "config.json"
     path.write_bytes(content)
-    for read in (fit._json, headers._indexed, array_files.read_json):
-        with pytest.raises(FileFormatError):
-            read(path)
+    with pytest.raises(FileFormatError):
+        array_files.read_json(path)
 
 
 DENSE = {

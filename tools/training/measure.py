@@ -16,10 +16,11 @@ from pathlib import Path
 
 from engine.chem.molecule_sets import load_held_out
 from engine.errors import DriftscopeError
-from engine.models.loading import model_folder, tokenizer_of
-from engine.models.registry import load_registry
+from engine.models.loading import model_folder
+from engine.models.registry import OWN_TOKENIZER, load_registry
 from engine.models.shipped import unpack
 from engine.paths import cache_folder
+from engine.text.tokenizers import load_tokenizer
 from tools.terminal import ToolParser, run_tool
 from tools.training.card import write_card
 from tools.training.quality import measure
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = model_folder(entry)
         quality = measure(
             folder,
-            tokenizer_of(entry, folder),
+            load_tokenizer(str(folder) if entry.tokenizer == OWN_TOKENIZER else entry.tokenizer),
             smiles,
             batch=args.batch,
             seen_ids=None if shipped is None else shipped.live_ids.tolist(),

@@ -28,7 +28,6 @@ from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError
 from engine.models.devices import pick_device
-from engine.models.loading import quiet_transformers
 from engine.models.shipped import SAMPLING
 from engine.records import TRIMMED4, Kind, Molecule
 from engine.text.blocks import find_blocks, read_block
@@ -195,10 +194,9 @@ def measure(
 
 
 def load_model(folder: Path) -> Any:
-    with quiet_transformers():
-        model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, use_safetensors=True
-        )
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, use_safetensors=True
+    )
     if not _end_ids(model):
         raise ModelError(f"generation_config.json of {folder} names no end token", "Set its eos_token_id")
     model.eval()

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DriftscopeError, shown
-from engine.models.shapes import ModelShape
 from tools.training.number_tokens import KINDS
+from tools.training.shapes import ModelShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,21 +9,21 @@ import hashlib
 import logging
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from engine.array_files import write_bytes
 from engine.errors import DriftscopeError
-from engine.models.layout import ROWS, TAIL_ROW
-from engine.models.shapes import INIT_STD
-from engine.models.shipped import Shipped, pack
+from engine.models.shipped import ROWS, TAIL_ROW, Shipped
 from engine.paths import cache_folder
 from tools.terminal import ToolParser, run_tool
 from tools.training import checkpoint
 from tools.training.batches import LiveIds
 from tools.training.packed import PackedCorpus
 from tools.training.recipes import Recipe, recipe_of
+from tools.training.shapes import INIT_STD, pack
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def shipped_from(path: Path, packed: Path) -> Shipped:
         )
     tail = arrays.pop(TAIL_ROW)
     return Shipped(
-        shape=recipe.shape,
+        shape=asdict(recipe.shape),
         tokenizer=recipe.tokenizer,
         live_ids=live.ids.astype(np.int32),
         live_rows=rows.astype(np.float16),

@@ -21,7 +21,7 @@ import torch
 
 from engine.errors import DriftscopeError
 from engine.models.devices import pick_device
-from engine.models.layout import LIVE_IDS, ROWS, TAIL_ROW
+from engine.models.shipped import LIVE_IDS, ROWS, TAIL_ROW
 from tools.terminal import processor
 from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import FileFormatError
-from engine.models.shapes import ModelShape
 from engine.user_files import parsed_json
 from tools.terminal import markdown
 from tools.training.recipes import Recipe, Stage
+from tools.training.shapes import ModelShape
 
 NO_FIGURE = "-"
 DATA = (

@@ -51,7 +51,7 @@ def test_misfits_and_warnings_come_before_loading(tmp_path: Path, monkeypatch: p
     config.write_text(json.dumps(document | {"intermediate_size": 64}))
     result = run("models", "mine")
     assert result.code == 2
-    assert "gate_proj.weight with the shape [48, 32], config.json says [64, 32] (intermediate_size" in result.err
+    assert "down_proj.weight' with the shape [32, 48], config.json says [32, 64] (3 tensors do not fit)" in result.err
 
 
 def test_a_registry_cannot_move_a_terminal_s_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

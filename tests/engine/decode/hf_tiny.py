@@ -17,7 +17,7 @@ from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
-from engine.models.shapes import ModelShape
+from tools.training.shapes import ModelShape
 
 END, OPEN, CLOSE = 0, (5, 6), 7
 LETTERS = range(10, 30)

@@ -18,7 +18,7 @@ from engine.decode.steps import Back, Event, Request, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID
-from engine.models.layout import VOCAB_ROWS
+from engine.models.shipped import VOCAB_ROWS
 from engine.records import NumberFormat
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.small_models import SMALL

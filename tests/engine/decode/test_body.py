@@ -10,8 +10,8 @@ import torch
 from engine.decode.body import Body, KvCache, grid_places, packed_places
 from engine.decode.product import Product, has_room
 from engine.errors import ModelError
-from engine.models.shapes import ModelShape
 from tests.support import of_soak, sized
+from tools.training.shapes import ModelShape
 
 LENGTHS = (3, 9, 17, 6)
 VOCAB = 50

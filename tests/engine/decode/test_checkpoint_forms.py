@@ -18,12 +18,11 @@ from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan
 from engine.decode.presets import preset
 from engine.errors import ModelError
-from engine.models.headers import WEIGHTS
-from engine.models.layout import HEAD, ROWS, VOCAB_ROWS
 from engine.models.loading import load_model
 from engine.models.registry import entry_of_folder
-from engine.models.shipped import end_token
+from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
 from engine.models.summary import summarise
+from engine.text.tokenizers import load_tokenizer
 
 TOKENIZERS = {"qwen3": "qwen3", "llama": "llama3"}
 KINDS: dict[str, Any] = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
@@ -44,7 +43,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def made(family: str, **changes: Any) -> Any:
     """Norms away from one, biases away from nothing, heads wider than their share of the width."""
-    end = end_token(TOKENIZERS[family])
+    end = load_tokenizer(TOKENIZERS[family]).end_id
     given = {
         "vocab_size": VOCAB_ROWS[TOKENIZERS[family]],
         "hidden_size": 24,
@@ -80,11 +79,11 @@ def test_fast_writes_what_hf_writes(tmp_path: Path, form: str, caplog: pytest.Lo
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (form.startswith("sharded"))
     entry = entry_of_folder(tmp_path, TOKENIZERS[family])
     summary = summarise(entry)
-    assert (summary.problem, bool(summary.warnings)) == ("", is_flagged)
+    assert (summary["problem"], bool(summary["warnings"])) == ("", is_flagged)
     with caplog.at_level(logging.WARNING, "engine"):
         loaded = load_model(entry, "cpu")
     messages = [record.getMessage() for record in caplog.records if record.name.startswith("engine")]
-    assert messages == list(summary.warnings)
+    assert messages == summary["warnings"]
     assert loaded.dtype == torch.float32
     weights = loaded.model.state_dict()
     assert all(torch.equal(value.float(), weights[name]) for name, value in model.state_dict().items())

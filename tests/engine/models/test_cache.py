@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelError
+from engine.models import loading
 from engine.models.cache import Models
 from engine.models.registry import ModelEntry, load_registry
 
@@ -37,14 +38,20 @@ class Loader:
         return model
 
 
+@pytest.fixture
+def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
+    made = Loader()
+    monkeypatch.setattr(loading, "load_model", made)
+    return made
+
+
 def entries() -> list[ModelEntry]:
     first = load_registry().entries[0]
     return [replace(first, alias=alias) for alias in "abc"]
 
 
-def test_a_model_is_loaded_once_for_its_device_and_dtype() -> None:
-    loader = Loader()
-    models, (a, *_) = Models(most=9, load=loader), entries()
+def test_a_model_is_loaded_once_for_its_device_and_dtype(loader: Loader) -> None:
+    models, (a, *_) = Models(), entries()
     assert models.get(a) is models.get(a) is models.get(a, "auto", a.dtype)
     assert models.get(a, "cpu") is not models.get(a)
     assert models.get(a, "auto", "bfloat16") is not models.get(a)
@@ -52,26 +59,23 @@ def test_a_model_is_loaded_once_for_its_device_and_dtype() -> None:
     assert loader.asked == [(name, "auto", "float32"), (name, "cpu", "float32"), (name, "auto", "bfloat16")]
 
 
-def test_an_edited_entry_is_loaded_anew() -> None:
-    loader = Loader()
-    models, (a, *_) = Models(load=loader), entries()
+def test_an_edited_entry_is_loaded_anew(loader: Loader) -> None:
+    models, (a, *_) = Models(), entries()
     models.get(a)
     models.get(replace(a, sha256="0" * 64))
     assert len(loader.asked) == 2
 
 
-def test_the_least_recently_used_goes_before_the_next_is_loaded() -> None:
-    loader = Loader()
-    models, (a, b, c) = Models(most=2, load=loader), entries()
+def test_the_least_recently_used_goes_before_the_next_is_loaded(loader: Loader) -> None:
+    models, (a, b, c) = Models(), entries()
     for entry in (a, b, a, c, a, b):
         models.get(entry)
     assert [name[0] for name, *_ in loader.asked] == ["a", "b", "c", "b"]
     assert loader.alive == [0, 1, 1, 1]
 
 
-def test_a_failed_load_is_not_remembered() -> None:
-    loader = Loader()
-    models, (a, *_) = Models(load=loader), entries()
+def test_a_failed_load_is_not_remembered(loader: Loader) -> None:
+    models, (a, *_) = Models(), entries()
     loader.broken = True
     with pytest.raises(ModelError, match="the weights are gone"):
         models.get(a)

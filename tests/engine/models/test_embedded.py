@@ -39,12 +39,12 @@ def test_its_files_belong_together(entry: ModelEntry) -> None:
     assert entry.shipped is not None
     assert entry.card is not None
     found = summarise(entry)
-    assert found.problem == ""
+    assert found["problem"] == ""
     about = unpack(entry.shipped, entry.sha256).about
     assert about["alias"] == entry.alias
     document = json.loads(entry.card.with_suffix(".json").read_text(encoding="utf-8"))
     assert document["facts"]["tokens"] == about["tokens"]
-    assert document["quality"]["parameters"] == found.parameters
+    assert document["quality"]["parameters"] == found["parameters"]
     text = entry.card.read_text(encoding="utf-8")
     pictures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert pictures and all((entry.card.parent / picture).is_file() for picture in pictures)
@@ -69,7 +69,7 @@ def test_it_writes_molecules(entry: ModelEntry) -> None:
     small = [molecule.smiles for molecule in load_held_out() if molecule.atoms <= sized(6, 12)]
     molecules = list(map(parse_smiles, small[: sized(2, 8)]))
     prompts = [loaded.tokenizer.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
-    width, end = max(map(len, prompts)), loaded.config.ends[0]
+    width, end = max(map(len, prompts)), loaded.tokenizer.end_id or 0
     ids = torch.tensor([[end] * (width - len(prompt)) + prompt for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     with torch.random.fork_rng():

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RegistryError
-from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry, registry_files
+from engine.models.registry import EMBEDDED, USER_VARIABLE, load_registry, read_registry
 from engine.records import SHORTEST4, NumberFormat
 from tests.small_models import write_registry
 
 PLAIN = 'alias = "m380"\nstep = "2e"\nfolder = "checkpoints/2e"\ntokenizer = "llama3"\n'
-SHA = "0" * 64
 
 
 def test_an_entry_with_all_keys(tmp_path: Path) -> None:
@@ -41,41 +40,36 @@ def test_a_tokenizer_is_a_name_or_a_path_beside_the_file(tmp_path: Path, given: 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (("llama3", 'llama3"\nfodler = "x'), "the key 'fodler' is unknown. Known are alias"),
-        (('"2e"', "2"), "`step` is '2', which is of the wrong type"),
-        (('"2e"', '""'), "`step` is missing"),
-        (('"2e"', '"../2e"'), "`step` is '../2e'. Use at most 64 letters"),
+        (("llama3", 'llama3"\nfodler = "x'), "model 2: the key 'fodler' is unknown, known are alias"),
+        (('"2e"', "2"), "model 2: `step` is '2', which is of the wrong type"),
+        (('"2e"', '""'), "model 2: `step` is missing"),
+        (('"2e"', '"../2e"'), "`step` is '../2e', not at most 64 letters"),
         (('alias = "m380"\n', ""), "`alias` is missing"),
-        (("folder", "notes"), "`folder` is for a checkpoint's folder"),
-        (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8'. Use one of float32, bfloat16, float16"),
+        (("folder", "notes"), "give one of `folder` and"),
+        (('"llama3"', '"llama3"\ndtype = "float8"'), "`dtype` is 'float8', not one of float32, bfloat16, float16"),
         (('"llama3"', '"llama3"\ndecimals = [4, 1]'), "decimals must satisfy 0 <= least <= most"),
         (('"llama3"', '"llama3"\ndecimals = 4'), "`decimals` is '4', which is of the wrong type"),
-        (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]'. Give the least and the most"),
+        (('"llama3"', '"llama3"\ndecimals = [1, 4, 5]'), "`decimals` is '[1, 4, 5]', not the least and the most"),
         (('"llama3"', '"llama3"\ndecimals = [true, 4]'), "`decimals` is '[True, 4]'"),
         (('"llama3"', '"llama3"\ninteger_digits = true'), "`integer_digits` is 'True', which is of the wrong type"),
-        (("folder", "shipped"), "`sha256` belongs to `shipped`"),
-        (('"llama3"', f'"llama3"\nsha256 = "{SHA}"'), "`sha256` belongs to `shipped`"),
-        (("llama3", "a" * 300), "a…' cannot be the name of a file"),
-        (("llama3", "a\\u0000b"), "cannot be the name of a file"),
-        (('folder = "checkpoints/2e"\ntokenizer = "llama3"', 'shipped = "x"\ntokenizer = "own"'), "is a built-in one"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
     path = write_registry(tmp_path, PLAIN, PLAIN.replace(*change))
     with pytest.raises(RegistryError) as caught:
         read_registry(path)
-    assert str(caught.value).startswith(f"the model registry '{path}', model 2: ")
+    assert str(caught.value).startswith(f"'{path}' is no model registry: ")
     assert complaint in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("alias = ", "is no TOML file"),
-        ("alias = 'x'", "holds 'alias'. It holds [[model]] tables only"),
+        ("alias = ", "is no model registry"),
+        ("alias = 'x'", "holds 'alias', and not [[model]] tables only"),
         ("[model]\nalias = 'x'", "tables only"),
         ("model = [1]", "tables only"),
-        ("a = '\udcff'", "is no TOML file"),
+        ("a = '\udcff'", "is no model registry"),
     ],
 )
 def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str) -> None:
@@ -86,27 +80,24 @@ def test_a_file_that_is_no_registry(tmp_path: Path, content: str, complaint: str
     assert complaint in str(caught.value)
 
 
-HOSTILE = {
-    "nested too deep": f"a = {'[' * 100_000}",
-    "in tables, a key has ten parts": f"[[model]]\nalias{'.a' * 5_000} = 1",
-    "thousands of digits": f"a = {'9' * 5_000}",
+WRONG = {
     "over 1 MB": "#" * 5_000_000,
-    "folder, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
-    "tokenizer, model 1: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("llama3", "~nobody-2/x"),
+    "`folder`: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("checkpoints", "~nobody-2"),
+    "`tokenizer`: the home folder of '~nobody-2/": "[[model]]\n" + PLAIN.replace("llama3", "~nobody-2/x"),
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_registry_is_refused_in_one_line(tmp_path: Path, case: str) -> None:
+@pytest.mark.parametrize("case", WRONG)
+def test_a_registry_that_cannot_be_used(tmp_path: Path, case: str) -> None:
     path = tmp_path / "models.toml"
-    path.write_text(HOSTILE[case])
-    with pytest.raises(RegistryError, match=case.split(", ")[-1]):
+    path.write_text(WRONG[case])
+    with pytest.raises(RegistryError, match=case):
         read_registry(path)
 
 
 def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(USER_VARIABLE, raising=False)
-    assert registry_files() == [EMBEDDED]
+    assert {entry.source for entry in load_registry().entries} == {EMBEDDED}
     path = write_registry(tmp_path, PLAIN)
     monkeypatch.setenv(USER_VARIABLE, str(path))
     entries = load_registry().entries

@@ -216,7 +216,7 @@ def test_an_outline_takes_no_memory_and_refuses_what_cannot_be(folder: Path, tmp
     assert {parameter.device.type for parameter in outline.model.parameters()} == {"meta"}
     assert str(outline.dtype) == "torch.bfloat16"
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="has the model type 'None'"):
+    with pytest.raises(ModelError, match="cannot be loaded from"):
         load_outline(choice(tmp_path).entry())
 
 

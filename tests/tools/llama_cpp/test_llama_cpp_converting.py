@@ -13,9 +13,9 @@ from transformers import GPT2Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from engine.errors import AssetError, ModelError
-from engine.models.shapes import ModelShape
 from tools.llama_cpp import package
 from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
+from tools.training.shapes import ModelShape
 
 QWEN, LLAMA = ModelShape("qwen3", 64, 2, 4, 2, 96), ModelShape("llama", 64, 2, 4, 2, 96)
 ROWS = 40

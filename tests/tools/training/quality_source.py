@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from engine.models.shapes import ModelShape
 from engine.records import TRIMMED4
 from engine.text.reference import reference_texts
 from engine.text.tokenizers import TextTokenizer
 from tools.training.recipes import GROWING
+from tools.training.shapes import ModelShape
 from tools.training.training_card import TrainingFacts
 
 SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]

@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
 from engine.errors import FileFormatError
-from engine.models.shapes import ModelShape
-from engine.models.shipped import expand
+from engine.models.shipped import expand, tail_rows
 from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch
 from tools.training.checkpoint import save
-from tools.training.network import Network, optimisers
+from tools.training.network import Network, optimisers, tail_logit
 from tools.training.packed import PackedCorpus
 from tools.training.recipes import RECIPES, Stage
+from tools.training.shapes import ModelShape
 from tools.training.ship import shipped_from
 
 SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
@@ -128,3 +129,15 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
         with pytest.raises(FileFormatError, match=r"is no checkpoint that can be read \("):
             checkpoint.load(path)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
+def test_the_tails_logit_is_the_mass_of_its_rows(scale: float) -> None:
+    """What training sees as one logit is what the softmax over all expanded rows sees."""
+    random = np.random.default_rng(1)
+    row = random.normal(0, 0.1, 64).astype(np.float32)
+    rows = torch.from_numpy(tail_rows(row, 0.02, "mass", 130_000))
+    hidden = torch.from_numpy(random.normal(0, scale, (5, 64)).astype(np.float32))
+    exact = torch.logsumexp((hidden @ rows.T).double(), dim=-1)
+    expected = tail_logit(hidden, torch.from_numpy(row), 0.02, len(rows))
+    torch.testing.assert_close(expected.double(), exact, atol=0.01, rtol=0)

@@ -16,12 +16,12 @@ from transformers import GenerationConfig
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
-from engine.models.shapes import ModelShape
 from engine.models.shipped import SAMPLING
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.tools.training.quality_source import SMILES, ReferenceWriter
 from tools.training import quality
 from tools.training.quality import Quality, distances, measure, random_chain
+from tools.training.shapes import ModelShape
 
 ROWS = 151_936
 

@@ -16,11 +16,9 @@ import pytest
 import torch
 
 from engine.errors import DriftscopeError, FileFormatError
-from engine.models.layout import ROWS
 from engine.models.loading import load_model
 from engine.models.registry import load_registry
-from engine.models.shapes import ModelShape
-from engine.models.shipped import pack
+from engine.models.shipped import ROWS
 from engine.text.tokenizer_build import folder_of
 from tests.cli import Result
 from tests.cli import run as run_in_process
@@ -33,6 +31,7 @@ from tools.training.network import Network
 from tools.training.number_tokens import PROMPT
 from tools.training.packed import PackedCorpus
 from tools.training.recipes import RECIPES, Stage
+from tools.training.shapes import ModelShape, pack
 from tools.training.train import main
 from tools.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, TrainingState
 
@@ -45,8 +44,8 @@ SMALLER = f"""
 import sys
 from dataclasses import replace
 from tools.training.train import main
-from engine.models.shapes import ModelShape
-from engine.models.shipped import pack
+from tools.training.shapes import ModelShape
+from tools.training.shapes import pack
 from tools.training.recipes import RECIPES, LossWeights, Stage
 RECIPES["demo-qwen"] = replace(RECIPES["demo-qwen"], shape={SMALL!r}, stages={STAGES!r})
 """
