@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
+from engine.decode.steps import Back
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import GuardSettings
 
@@ -48,20 +49,12 @@ class AnswerGuard:
         return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewind:
-    """Up to where a text goes back: ``block``, the first that is drawn anew, began at ``pos``."""
-
-    pos: int
-    block: int
-    wrong: tuple[WrongPlace, ...]  # in the block that was written last
-
-
 @dataclass(slots=True, eq=False)
 class GuardedRow:
     """One answer under its guard: which block it is in, and what it threw away so far."""
 
     shared: AnswerGuard
+    sample: int
     limit: int  # of the sample, in tokens that are kept
     rewinds: int = 0
     thrown: int = 0  # blocks
@@ -81,11 +74,11 @@ class GuardedRow:
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int
-    ) -> tuple[Sequence[int], Rewind | None]:
+    ) -> tuple[Sequence[int], Back | None]:
         """Of new ids, which led to this cell, those that are to be handed out; and whether the text then goes back."""
         close = self._close_at(len(written) + len(ids), cell, has_end=ids[-1] == end_id)
-        rewind = None if close is None else self._look([*written, *ids], close)
-        return (ids, None) if rewind is None or close is None else (ids[: close + 1 - len(written)], rewind)
+        back = None if close is None else self._look([*written, *ids], close)
+        return (ids, None) if back is None or close is None else (ids[: close + 1 - len(written)], back)
 
     def _close_at(self, length: int, cell: int, *, has_end: bool) -> int | None:
         """Where the block was closed, if it was: ``length`` tokens have led to ``cell``, the end perhaps among them.
@@ -98,7 +91,7 @@ class GuardedRow:
         place = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)
         return place if place + 1 < self.limit else None
 
-    def _look(self, ids: Sequence[int], close: int) -> Rewind | None:
+    def _look(self, ids: Sequence[int], close: int) -> Back | None:
         """Judge the block that the token at ``close`` ended; the ids go that far at least. None: it stays."""
         shared, block = self.shared, self.block
         self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
@@ -111,7 +104,7 @@ class GuardedRow:
         self.rewinds += 1
         self.thrown += block + 1 - target
         self.block = target
-        return Rewind(self.starts[target], target, wrong)
+        return Back(self.sample, self.starts[target], target, wrong)
 
     def _enter(self, block: int, position: int) -> None:
         self.block = block
