@@ -177,8 +177,8 @@ class Generation:
         return self._read(stop.sample, ids, forced, stop.reason, **given)
 
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
-        names = {"sample_id": number, "generation": number % self.plan.generations}
-        return self.reader.read(self.molecule_of(number), ids, forced, reason, **names, **more)
+        more |= {"sample_id": number, "generation": number % self.plan.generations}
+        return self.reader.read(self.molecule_of(number), ids, forced, reason, **more)
 
     def _options(self) -> DecodeOptions:
         plan = self.plan

@@ -11,7 +11,6 @@ Known here are ids, places in the program, and coordinates. Both backends ask th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,28 +48,19 @@ class AnswerGuard:
         return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
 
 
-@dataclass(slots=True, eq=False)
 class GuardedRow:
     """One answer under its guard: which block it is in, and what it threw away so far."""
 
-    shared: AnswerGuard
-    sample: int
-    limit: int  # of the sample, in tokens that are kept
-    rewinds: int = 0
-    thrown: int = 0  # blocks
-    unmended: list[WrongPlace] = field(default_factory=list)
-    block: int = 0
-    starts: list[int] = field(default_factory=list)  # position of each block's first draw
-    tries: list[int] = field(default_factory=list)
-    backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back to an earlier one
-    reached: list[int] = field(default_factory=list)  # and to which block at the last
-    places: np.ndarray = field(init=False)  # [blocks, 3]
-
-    def __post_init__(self) -> None:
-        blocks = self.shared.blocks
+    def __init__(self, shared: AnswerGuard, sample: int, limit: int) -> None:
+        """``limit``: of the sample, in tokens that are kept."""
+        self.shared, self.sample, self.limit = shared, sample, limit
+        self.rewinds = self.thrown = self.block = 0  # thrown: blocks
+        self.unmended: list[WrongPlace] = []
+        blocks = shared.blocks
         self.places = np.zeros((blocks, 3))
-        self.starts = [self.shared.first[0] if blocks else 0, *[0] * (blocks - 1)]
-        self.tries, self.backs, self.reached = [0] * blocks, [0] * blocks, list(range(blocks))
+        self.starts = [shared.first[0] if blocks else 0, *[0] * (blocks - 1)]  # position of each block's first draw
+        self.tries, self.backs = [0] * blocks, [0] * blocks  # backs: how often a block sent the text to an earlier one
+        self.reached = list(range(blocks))  # and to which block at the last
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int

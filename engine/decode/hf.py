@@ -76,8 +76,8 @@ class HfBackend:
         counters.batch_size = options.batch_size
         waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
         while waiting:
-            reason: StopReason | None = "time" if time.monotonic() >= deadline else None
-            reason = "cancelled" if cancelled() else reason
+            is_late = time.monotonic() >= deadline
+            reason: StopReason | None = "cancelled" if cancelled() else "time" if is_late else None
             if reason is not None:
                 yield from [row.stop(reason) for row in waiting]
                 return
