@@ -99,7 +99,7 @@ class Plan:
     def of(self, numbers: NumberFormat, lp: str) -> DecodePlan:
         """For a model that writes such ``numbers``."""
         from engine.decode.plan import Plan as DecodePlan
-        from engine.decode.presets import Sampling, preset
+        from engine.decode.plan import Sampling, preset
 
         least, _, most = (self.decimals or f"{numbers.least_decimals}-{numbers.most_decimals}").partition("-")
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)

@@ -1,7 +1,7 @@
-"""The layers of a Qwen3 or LLaMA model of ``transformers``, run with as few operations as they take.
+"""The layers and the head of a Qwen3 or LLaMA model of ``transformers``, run with as few operations as they take.
 
 The same weights, the same numbers: projections of a layer that read the same input are one product, in an order that
-suits the processor where they are large (``product.py``), norms are the library's fused ones, grouped heads are folded
+suits the processor where they are large (`Product`), norms are the library's fused ones, grouped heads are folded
 into the query axis so that the cache is never copied. Each row has its own positions. A token's slot in the cache is
 its position, and a query sees the slots up to its own: padding to the right writes ahead of a row's frontier and is
 overwritten before anything looks at it. So no mask is kept, rows of different length need no padding on the left, and a
@@ -14,18 +14,76 @@ spread over a grid of rows and columns. So rows that have more tokens to read th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from engine.decode.product import LEAST_PACKED, Product, has_room
 from engine.errors import ModelError
+from engine.lp.driver import SYMBOL, State
+from engine.lp.table import NO_ID, SYMBOLS, Automaton, Program
+from engine.models.devices import free_memory
+
+MKLDNN: Any = torch.ops.mkldnn
+MOST_MEMORY = 0.5
+"""Of what is free: packing takes a copy."""
+LEAST_PACKED = 3 * 2**17
+"""Weights from which on a matrix is packed: one of 1,024 x 256 gains nothing for a single row yet."""
+MEANT_ROWS = 8
+"""The number of rows that the order is chosen for; it hardly matters which."""
+
+MOST_SHARE = 0.5
+"""Of the vocabulary: with more columns of the head than that, a copy costs more than it saves."""
+
+
+class Product:
+    """``x W^T + b``. A packed one keeps the weight in its own order alone.
+
+    On a CPU torch gives a float32 product of few rows to a library that takes 3 to 6 times as long on some processors
+    as reading the weights takes. oneDNN's kernels do not, and read a copy of the weights in the order that they need
+    (*packed*). A small matrix stays as it is: there one more call costs more than a better order saves.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None, *, is_packed: bool = False) -> None:
+        self.weight: Any = MKLDNN._reorder_linear_weight(weight, MEANT_ROWS) if is_packed else weight
+        self.bias, self.is_packed = bias, is_packed
+
+    def __call__(self, state: Tensor) -> Tensor:
+        """[N, W] to [N, O]."""
+        if self.is_packed:
+            product: Tensor = MKLDNN._linear_pointwise(state, self.weight, self.bias, "none", [], "")
+            return product
+        return functional.linear(state, self.weight, self.bias)
+
+    def added(self, hidden: Tensor, state: Tensor) -> Tensor:
+        """``hidden`` [N, O] and the product, in one operation where that is possible."""
+        if self.is_packed:
+            total: Tensor = MKLDNN._linear_pointwise(state, hidden, self.weight, self.bias, "add")
+            return total
+        if self.bias is None:
+            return torch.addmm(hidden, state, self.weight.t())
+        return hidden + functional.linear(state, self.weight, self.bias)
+
+
+def has_room(weights: Sequence[Tensor], taken: int = 0) -> bool:
+    """Whether a CPU computes packed ones of this type, and has room for copies of these beside ``taken`` bytes of them.
+
+    Copies of one model take half at most of what was free before the first of them.
+    """
+    first = weights[0]
+    has_kernels = torch.backends.mkldnn.is_available() and hasattr(MKLDNN, "_linear_pointwise")
+    if first.device.type != "cpu" or not has_kernels:
+        return False
+    is_computed = first.dtype == torch.float32 or (first.dtype == torch.bfloat16 and MKLDNN._is_mkldnn_bf16_supported())
+    free, copied = free_memory("cpu"), taken + sum(weight.nbytes for weight in weights)
+    return is_computed and (free is None or copied <= MOST_MEMORY * (free + taken))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -256,3 +314,77 @@ def _seen(cached: Tensor, places: Places) -> Tensor:
     """[b, Hk, S, D] of a cache [B, L, Hk, D]."""
     rows = cached[: places.grid[0]] if places.cache_rows is None else cached[places.cache_rows]
     return rows[:, : places.seen].transpose(1, 2)
+
+
+class LiveHead:
+    """The output head on the rows that one constraint and one pool of programs may ever allow, and nothing else.
+
+    A constraint allows few ids: a dozen that all molecules share, and the two symbols of a cell, which differ from row
+    to row. All of them together are the *columns*: one static slice of the head, sorted by id, so that a running sum
+    over columns runs in the order of ids. A row's own legality is a bias on its logits. Where a constraint allows most
+    of the vocabulary, the slice is the head itself, without a copy.
+    """
+
+    def __init__(
+        self,
+        head: Tensor,
+        automaton: Automaton,
+        programs: Sequence[Program],
+        whole: Callable[[], Product | None] = lambda: None,
+    ) -> None:
+        """``whole``: the same head packed, asked for where most of its rows are wanted."""
+        symbols = np.unique(np.concatenate([program.symbols.reshape(-1) for program in programs]))
+        symbols = symbols[symbols != NO_ID]
+        wanted = np.union1d(automaton.live, symbols).astype(np.int64)
+        is_slice = len(wanted) > MOST_SHARE * len(automaton.classes)
+        columns = np.arange(wanted.max() + 1) if is_slice else wanted
+        self.ids = torch.from_numpy(columns).to(head.device)  # [C]
+        self.whole = whole() if is_slice else None
+        self.weight = head[: len(columns)] if is_slice else head[self.ids]  # [C, W]
+        legal = automaton.legal
+        self.bias = _bias(legal[:, automaton.classes[columns]], head)  # [Q, C]
+        self.symbol_bias = _bias(legal[:, -SYMBOLS:], head)  # [Q, 2]
+        self.has_symbols = len(symbols) > 0
+        self.is_open = len(legal) == 1 and not self.has_symbols and not bool(self.bias.any())
+        # A cell without a symbol points at a column that is never one, and leaves it as it is.
+        spare = np.setdiff1d(columns, symbols)[:1] if self.has_symbols else columns[:1]
+        places = np.full(len(automaton.classes) + 1, np.searchsorted(columns, spare[0]))
+        places[columns] = np.arange(len(columns))
+        self.column_of = torch.from_numpy(places).to(head.device)  # [V + 1]; the last is of NO_ID
+        self.illegal = [row.nonzero().squeeze(1) for row in self.bias] if self.whole is not None else []  # [Q] columns
+
+    def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:
+        """Logits [B, C] in float32, minus infinity where a token is not legal."""
+        if self.is_open:
+            return self._logits(hidden)
+        if self.whole is not None:
+            return self._forbidden(self._logits(hidden), state, here)
+        bias = self.bias if len(self.bias) == 1 else self.bias[state.node]
+        if self.has_symbols:
+            symbols = here[:, SYMBOL]
+            columns = self.column_of[symbols]  # [B, 2]
+            own = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
+            bias = bias.scatter(1, columns, own)
+        if hidden.dtype == torch.float32:
+            return torch.addmm(bias, hidden, self.weight.t())
+        return self._logits(hidden) + bias
+
+    def _forbidden(self, logits: Tensor, state: State, here: Tensor) -> Tensor:
+        """The same in place, on a CPU: few of many columns are illegal, and a bias for all of them would be read."""
+        symbols = here[:, SYMBOL]
+        columns = self.column_of[symbols]  # [B, 2]
+        own = logits.gather(1, columns) + self.symbol_bias[state.node]
+        for row, node in zip(logits, state.node.tolist(), strict=True):
+            row[self.illegal[node]] = -torch.inf
+        if self.has_symbols:
+            logits.scatter_(1, columns, torch.where(symbols == NO_ID, logits.gather(1, columns), own))
+        return logits
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if self.whole is not None:
+            return self.whole(hidden)[:, : len(self.ids)].float()
+        return functional.linear(hidden, self.weight).float()
+
+
+def _bias(legal: NDArray[np.bool_], head: Tensor) -> Tensor:
+    return torch.from_numpy(np.where(legal, 0.0, -np.inf).astype(np.float32)).to(head.device)

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from engine.decode.fast import FastBackend
-from engine.decode.presets import Sampling
+from engine.decode.plan import DecodeOptions, Request, Sampling
 from engine.decode.scoring import Stored, forced_closes, walk
-from engine.decode.steps import Counters, DecodeOptions, Request, Step
+from engine.decode.steps import Counters, Step
 from engine.lp.constraint import Constraint
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
@@ -101,9 +101,6 @@ def continue_blocks(
     ]
 
 
-# --- what is there ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Begun:
     """A block as far as it was written, and the program of this block alone."""
@@ -133,8 +130,12 @@ def _begun(cuts: Sequence[Cut], constraint: ExactConstraint, tokenizer: TextToke
         # What may stand before a block's numbers: the forced token, or two where a cell chooses between them.
         openings = [program.forced[free[0] - 1]] if len(free) == 1 else program.symbols[free[0]]
         if cut.written[place] in openings:
-            alone = _alone(program, free, cut.block, end)
-            begun[number] = _Begun(alone, cut.written[place], cut.written[place + 1 :])
+            cells = Cells.empty()  # the block's free ones, and the end
+            for cell in free:
+                first, second = program.symbols[cell].tolist()
+                cells.choose(int(program.entry[cell]), cut.block, (first, second))
+            cells.force([end])
+            begun[number] = _Begun(cells.program(), cut.written[place], cut.written[place + 1 :])
     return begun
 
 
@@ -142,16 +143,6 @@ def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
     """The place of the last token with a ``<``, which no LP that counts positions lets into a block; -1 for none."""
     places = range(len(written) - 1, -1, -1)
     return next((place for place in places if b"<" in tokenizer.raw(written[place])), -1)
-
-
-def _alone(program: Program, free: Sequence[int], block: int, end: int) -> Program:
-    """A block's free cells, and the end."""
-    cells = Cells.empty()
-    for cell in free:
-        first, second = program.symbols[cell].tolist()
-        cells.choose(int(program.entry[cell]), block, (first, second))
-    cells.force([end])
-    return cells.program()
 
 
 def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[int, tuple[int, int]]:
@@ -168,9 +159,6 @@ def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[in
         if cell not in (LOST, len(block.program) - 1):
             starts[number] = cell, node
     return starts
-
-
-# --- what came ----------------------------------------------------------------------------------------------------
 
 
 def _continuation(number: int, block: _Begun, ids: Sequence[int], tokenizer: TextTokenizer) -> Continuation:

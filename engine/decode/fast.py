@@ -1,8 +1,14 @@
 """The fast backend: our own loop over a model of ``transformers``, in which a constraint pays for itself.
 
 Randomness belongs to (seed, key, step): a sample is the same in any batch, on either loop, and under plain ``generate``
-with keyed draws. On a GPU steps of fixed shapes are captured as graphs; with diagnostics or a tap, and elsewhere,
-shapes follow the rows. What it does not know: text.
+with keyed draws. With diagnostics or a tap, and without a GPU, shapes follow the rows (`loop.py`). Here is the loop for
+a GPU: steps of fixed shapes, captured as CUDA graphs, several of them without a word to the host.
+
+A step reads a fixed number of tokens a row (a *width*), whatever has been written and not yet read; a row that has more
+goes on reading in the next step, and draws when it has read all. What the steps wrote lies on the device, and comes to
+the host once in some steps, where texts are handed out and rows are given to the next requests. A graph is captured for
+each number of cache slots that is seen; prompts are read outside of it. Every step also runs as it is, on any device:
+the tokens are the same.
 """
 
 from __future__ import annotations
@@ -10,11 +16,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from engine.decode.body import Body
+import torch
+from torch import Tensor
+
+from engine.decode.body import Body, grid_places
 from engine.decode.loop import Loop
-from engine.decode.static import StaticLoop
-from engine.decode.steps import Counters, DecodeOptions, Events, Request
+from engine.decode.plan import DecodeOptions, Request
+from engine.decode.rows import RowBatch, Work
+from engine.decode.sampling import sample
+from engine.decode.steps import Back, Counters, Events
 from engine.lp.constraint import HasAutomaton
+from engine.lp.driver import LOST, State
+from engine.lp.table import NO_ID
+
+STEPS = 8
+"""Steps between two looks at what was written. A row that ends in between idles for half of that on average."""
+WIDTH = 4
+"""Tokens a row reads in a step, where an LP forces runs: few rows pay on a GPU for a width of 4 what one of 1 costs."""
+FEW_ROWS, ALIGNED = 64, 16
+"""How many rows are few; and slots of which attention on a GPU takes a multiple as they are."""
+SLOTS = 128
+"""Cache slots that are seen grow in steps of so many: one graph for each."""
+COUNT, REASON, FORCED, CELL, TOKENS = 0, 1, 2, 3, 4
+"""Columns of a report: how many tokens were written, why the row stopped, what was forced first, the cell that all led
+to, and the tokens."""
+GOES_ON, EMPTY, DESYNC = 0, 1, 2
 
 
 class FastBackend:
@@ -32,9 +58,7 @@ class FastBackend:
     ) -> None:
         """``is_static``: steps of fixed shapes; None: where there is a CUDA device to capture them."""
         positions = int(model.config.max_position_embeddings)
-        self.body = Body(
-            model, positions, is_packed=False if compile else None
-        )  # torch.compile has an order of its own
+        self.body = Body(model, positions, is_packed=False if compile else None)  # compiled code has its own order
         if compile:
             self.body.compile()
         self.constraint, self.end_id, self.vocab_size = constraint, end_id, vocab_size
@@ -50,7 +74,150 @@ class FastBackend:
         if not requests:
             return
         loop = StaticLoop if self.is_static and not options.is_stepwise else Loop
-        automaton = self.constraint.automaton
-        yield from loop(
-            self.body, automaton, self.end_id, self.vocab_size, requests, options, counters, cancelled
-        ).events()
+        given = (self.body, self.constraint.automaton, self.end_id, self.vocab_size)
+        yield from loop(*given, requests, options, counters, cancelled).events()
+
+
+class StaticLoop(Loop):
+    """One call's queue and batch, in steps of fixed shapes."""
+
+    def _begun(self) -> RowBatch:
+        self.cache_length += -self.cache_length % ALIGNED
+        batch = super()._begun()
+        rows, room = len(batch), 2 + self.run
+        device = self.body.device
+        self.width = min(WIDTH if rows <= FEW_ROWS else 2, room) if self.run else 1
+        self.is_active = torch.zeros(rows, dtype=torch.bool, device=device)
+        self.ends_at = torch.zeros(rows, dtype=torch.int64, device=device)  # [B] the limit
+        self.report = torch.zeros((STEPS, rows, TOKENS + room), dtype=torch.int64, device=device)
+        batch.pending = torch.zeros((rows, room + self.width), dtype=torch.int64, device=device)
+        self.turn = torch.zeros(1, dtype=torch.int64, device=device)  # which report the next step writes
+        self.graphs: dict[int, Callable[[], object]] = {}
+        self.pool: Any = None
+        self.most_read = [0] * rows
+        return batch
+
+    def _step(self) -> None:
+        batch = self.batch = self.batch or self._begun()
+        self._start(self._fill(batch), batch)
+        if not self._active():
+            self.batch = None
+            return
+        with self.clock("forward_s"):
+            self.turn.zero_()
+            for number in range(STEPS):
+                self._graph(self._seen(number), batch)()
+                self.counters.forward_passes += 1
+            rows = self.report.tolist()  # the one copy to the host
+        with self.clock("constraint_s"):
+            self._hand_out_all(rows, batch)
+
+    def _seen(self, number: int) -> int:
+        """Slots that bound all positions of this step, whatever the steps before it have read."""
+        most = max(self.most_read) + (number + 1) * self.width
+        return min(-(-most // SLOTS) * SLOTS, self.cache_length)
+
+    def _start(self, rows: list[int], batch: RowBatch) -> None:
+        """Read the prefixes of new rows but for their last token, which is what they read first."""
+        if not rows:
+            return
+        with self.clock("prefill_s"):
+            self._prefill(rows, batch)  # the last token is read again, into the same slot
+        for row in rows:
+            work, length = batch.work[row], batch.read[row]
+            assert work is not None
+            batch.pending[row, 0], batch.count[row], batch.place[row] = work.prefix[-1], 1, length - 1
+            self.is_active[row], self.ends_at[row] = True, work.request.limit
+            self.most_read[row] = length
+
+    def _graph(self, seen: int, batch: RowBatch) -> Callable[[], object]:
+        """The step as a captured graph where there is a GPU, else as it is."""
+        if seen not in self.graphs:
+            self.graphs[seen] = self._captured(lambda: self._take_step(seen, batch), batch)
+        return self.graphs[seen]
+
+    def _captured(self, step: Callable[[], None], batch: RowBatch) -> Callable[[], object]:
+        if self.body.device.type != "cuda":
+            return step
+        # What a step writes to, but for the cache: there it writes the same again.
+        changed = [self.is_active, self.report, self.turn, batch.state.cell, batch.state.node]
+        changed += [batch.place, batch.pos, batch.pending, batch.count]
+        kept = [tensor.clone() for tensor in changed]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            step()  # libraries set themselves up outside of the capture
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool, capture_error_mode="thread_local"):
+            step()
+        self.pool = graph.pool()  # the next one's as well: nothing of it outlasts a step
+        for tensor, before in zip(changed, kept, strict=True):
+            tensor.copy_(before)
+        return graph.replay
+
+    def _take_step(self, seen: int, batch: RowBatch) -> None:
+        hidden, is_ready = self._read_width(seen, batch)
+        tables, state = batch.tables, batch.state
+        logits = self.head(hidden, state, tables.here(state))
+        token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
+        forced = tables.forced_id(state)
+        token = torch.where(forced == NO_ID, token, forced)
+        tokens, count, after = tables.advance(state, token, self.run)
+        is_empty = torch.isneginf(logits.amax(dim=1)) & (forced == NO_ID)
+        reason = torch.where(after.cell == LOST, torch.where(is_empty, EMPTY, DESYNC), GOES_ON)
+        self._write_report(is_ready, count, reason, forced, after.cell, tokens)
+        self._move_on(batch, is_ready, tokens, count, after)
+
+    def _read_width(self, seen: int, batch: RowBatch) -> tuple[Tensor, Tensor]:
+        """Hidden states [B, W] of the last token that each row reads, and whether it has then read all of its own."""
+        rows, width = len(batch), self.width
+        take = torch.where(self.is_active, batch.count, 0).clamp(max=width)
+        first = batch.place.clamp(max=seen - width)
+        places = grid_places(first, width, seen)
+        hidden = self.body(batch.pending[:, :width].reshape(-1), places, batch.cache).view(rows, width, -1)
+        last = (take - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, hidden.shape[-1])
+        columns = torch.arange(batch.pending.shape[1], device=take.device) + take[:, None]
+        moved = batch.pending.gather(1, columns.clamp(max=batch.pending.shape[1] - 1))
+        batch.pending.copy_(moved)
+        batch.place.add_(take)
+        batch.count.sub_(take)
+        return hidden.gather(1, last).squeeze(1), self.is_active & (batch.count == 0)
+
+    def _write_report(
+        self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, cell: Tensor, tokens: Tensor
+    ) -> None:
+        """Into the place whose turn it is."""
+        columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced, cell]
+        self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
+        self.turn.add_(1)
+
+    def _move_on(self, batch: RowBatch, is_ready: Tensor, tokens: Tensor, count: Tensor, after: State) -> None:
+        room = tokens.shape[1]
+        places = torch.arange(room, device=tokens.device)
+        is_ended = ((tokens == self.end_id) & (places < count[:, None])).any(dim=1)
+        batch.pos.add_(torch.where(is_ready, count, 0))
+        batch.count.copy_(torch.where(is_ready, count, batch.count))
+        batch.pending[:, :room] = torch.where(is_ready[:, None], tokens, batch.pending[:, :room])
+        batch.state.cell.copy_(torch.where(is_ready, after.cell, batch.state.cell))
+        batch.state.node.copy_(torch.where(is_ready, after.node, batch.state.node))
+        is_over = is_ended | (batch.pos >= self.ends_at) | (after.cell == LOST)
+        self.is_active.logical_and_(~(is_ready & is_over))
+
+    def _hand_out_all(self, steps: list[list[list[int]]], batch: RowBatch) -> None:
+        went_back: set[int] = set()  # what such a row wrote since is void
+        for report in steps:
+            for row, (count, reason, forced, cell, *tokens) in enumerate(report):
+                if batch.work[row] is None or not count or row in went_back:
+                    continue
+                self.most_read[row] += count
+                if self._take(row, batch, tokens[:count], cell, forced != NO_ID, reason == EMPTY):
+                    went_back.add(row)
+        for row, work in enumerate(batch.work):
+            if work is None:
+                self.most_read[row] = 0
+
+    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
+        super()._go_back(row, batch, work, back)
+        self.is_active[row] = True
+        self.most_read[row] = batch.read[row]

@@ -18,14 +18,12 @@ from rdkit import Chem
 
 from engine.chem.enriched import as_decimals, described
 from engine.chem.guard import MoleculeGuard
-from engine.decode.closing import close_ids
+from engine.decode.diagnosis import close_ids
 from engine.decode.guarding import AnswerGuard
-from engine.decode.phases import phase
-from engine.decode.plan import BackendName, Plan
-from engine.decode.requests import default_limit, requests_for
+from engine.decode.plan import BackendName, DecodeOptions, Plan, Request, default_limit, requests_for
 from engine.decode.samples import Guarding, Reader, Sample, ThrownTry
 from engine.decode.scoring import Stored, forced_closes
-from engine.decode.steps import Back, Counters, DecodeOptions, Diagnosis, Event, Request, Step, StepObserver, Stop, Tap
+from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp_records import lp_record, split_cleanup
@@ -82,10 +80,9 @@ class Generation:
         self.molecules = molecules = [written[id(molecule)] for molecule in given]
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
         self._place = {number: place for place, number in enumerate(self.numbers)}
+        limits = [self.plan.limit or default_limit(molecule.heavy_atoms) for molecule in molecules]
         if self.plan.equal_work:
             limits = self._equal_limits()
-        else:
-            limits = [self.plan.limit or default_limit(molecule.heavy_atoms) for molecule in molecules]
         with phase("template"):
             self.requests = requests_for(
                 molecules,
@@ -118,9 +115,8 @@ class Generation:
                 if id(molecule) not in made:
                     made[id(molecule)] = MoleculeGuard(molecule.mol, settings.checks)
             except UnsupportedMoleculeError as error:
-                self.counters.notes.append(
-                    f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
-                )
+                what = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
+                self.counters.notes.append(what)
                 continue
             guard = AnswerGuard(made[id(molecule)], self.requests[own][0].program, self.loaded.tokenizer, settings)
             self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]
@@ -167,42 +163,28 @@ class Generation:
 
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
-        return self.reader.read(
-            self.molecule_of(sample.sample_id),
-            sample.token_ids,
-            sample.forced,
-            sample.stop_reason,
-            sample_id=sample.sample_id,
-            generation=sample.generation,
-            masses=masses,
-            guarding=sample.guarding,
-        )
+        given = (sample.token_ids, sample.forced, sample.stop_reason)
+        return self._read(sample.sample_id, *given, masses=masses, guarding=sample.guarding)
 
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
-        generation = stop.sample % self.plan.generations
-        ids = [step.token_id for step in steps]
+        ids, forced = [step.token_id for step in steps], [step.forced for step in steps]
         diagnoses = [step.diagnosis for step in steps if step.diagnosis is not None]
-        return self.reader.read(
-            self.molecule_of(stop.sample),
-            ids,
-            [step.forced for step in steps],
-            stop.reason,
-            sample_id=stop.sample,
-            generation=generation,
-            diagnoses=diagnoses,
-            masses=self._masses(stop.sample, ids, diagnoses),
-            guarding=self._guarding(stop),
-        )
+        masses, guarding = self._masses(stop.sample, ids, diagnoses), None
+        if self.request_of(stop.sample).guard is not None:
+            guarding = Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
+        given = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding}
+        return self._read(stop.sample, ids, forced, stop.reason, **given)
 
-    def _guarding(self, stop: Stop) -> Guarding | None:
-        if self.request_of(stop.sample).guard is None:
-            return None
-        return Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
+    def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
+        more |= {"sample_id": number, "generation": number % self.plan.generations}
+        return self.reader.read(self.molecule_of(number), ids, forced, reason, **more)
 
     def _options(self) -> DecodeOptions:
-        ids = close_ids(self.loaded.tokenizer, self.loaded.device) if self.plan.diagnostics else None
-        return replace(self.plan.options, tap=self.tap, close_ids=ids)
+        plan = self.plan
+        ids = close_ids(self.loaded.tokenizer, self.loaded.device) if plan.diagnostics else None
+        given = (plan.diagnostics, plan.candidates, ids, plan.time_limit_s, self.tap)
+        return DecodeOptions(plan.sampling, plan.seed, plan.batch_size, *given)
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""

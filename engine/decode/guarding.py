@@ -11,12 +11,12 @@ Known here are ids, places in the program, and coordinates. Both backends ask th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from engine.chem.guard import MoleculeGuard, WrongPlace
+from engine.decode.steps import Back
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import GuardSettings
 
@@ -48,44 +48,27 @@ class AnswerGuard:
         return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
 
 
-@dataclass(frozen=True, slots=True)
-class Rewind:
-    """Up to where a text goes back: ``block``, the first that is drawn anew, began at ``pos``."""
-
-    pos: int
-    block: int
-    wrong: tuple[WrongPlace, ...]  # in the block that was written last
-
-
-@dataclass(slots=True, eq=False)
 class GuardedRow:
     """One answer under its guard: which block it is in, and what it threw away so far."""
 
-    shared: AnswerGuard
-    limit: int  # of the sample, in tokens that are kept
-    rewinds: int = 0
-    thrown: int = 0  # blocks
-    unmended: list[WrongPlace] = field(default_factory=list)
-    block: int = 0
-    starts: list[int] = field(default_factory=list)  # position of each block's first draw
-    tries: list[int] = field(default_factory=list)
-    backs: list[int] = field(default_factory=list)  # by block, how often it sent the text back to an earlier one
-    reached: list[int] = field(default_factory=list)  # and to which block at the last
-    places: np.ndarray = field(init=False)  # [blocks, 3]
-
-    def __post_init__(self) -> None:
-        blocks = self.shared.blocks
+    def __init__(self, shared: AnswerGuard, sample: int, limit: int) -> None:
+        """``limit``: of the sample, in tokens that are kept."""
+        self.shared, self.sample, self.limit = shared, sample, limit
+        self.rewinds = self.thrown = self.block = 0  # thrown: blocks
+        self.unmended: list[WrongPlace] = []
+        blocks = shared.blocks
         self.places = np.zeros((blocks, 3))
-        self.starts = [self.shared.first[0] if blocks else 0, *[0] * (blocks - 1)]
-        self.tries, self.backs, self.reached = [0] * blocks, [0] * blocks, list(range(blocks))
+        self.starts = [shared.first[0] if blocks else 0, *[0] * (blocks - 1)]  # position of each block's first draw
+        self.tries, self.backs = [0] * blocks, [0] * blocks  # backs: how often a block sent the text to an earlier one
+        self.reached = list(range(blocks))  # and to which block at the last
 
     def passed(
         self, written: Sequence[int], ids: Sequence[int], cell: int, end_id: int
-    ) -> tuple[Sequence[int], Rewind | None]:
+    ) -> tuple[Sequence[int], Back | None]:
         """Of new ids, which led to this cell, those that are to be handed out; and whether the text then goes back."""
         close = self._close_at(len(written) + len(ids), cell, has_end=ids[-1] == end_id)
-        rewind = None if close is None else self._look([*written, *ids], close)
-        return (ids, None) if rewind is None or close is None else (ids[: close + 1 - len(written)], rewind)
+        back = None if close is None else self._look([*written, *ids], close)
+        return (ids, None) if back is None or close is None else (ids[: close + 1 - len(written)], back)
 
     def _close_at(self, length: int, cell: int, *, has_end: bool) -> int | None:
         """Where the block was closed, if it was: ``length`` tokens have led to ``cell``, the end perhaps among them.
@@ -98,7 +81,7 @@ class GuardedRow:
         place = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)
         return place if place + 1 < self.limit else None
 
-    def _look(self, ids: Sequence[int], close: int) -> Rewind | None:
+    def _look(self, ids: Sequence[int], close: int) -> Back | None:
         """Judge the block that the token at ``close`` ended; the ids go that far at least. None: it stays."""
         shared, block = self.shared, self.block
         self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
@@ -111,7 +94,7 @@ class GuardedRow:
         self.rewinds += 1
         self.thrown += block + 1 - target
         self.block = target
-        return Rewind(self.starts[target], target, wrong)
+        return Back(self.sample, self.starts[target], target, wrong)
 
     def _enter(self, block: int, position: int) -> None:
         self.block = block

@@ -1,9 +1,9 @@
 """The backend ``hf``: plain ``generate`` with any constraint, the yardstick that the fast backend is measured by.
 
-``generate`` runs in a thread of its own and hands over each step's tokens as they come, so the stream is a live one.
-Nothing of the model's own ``generation_config.json`` takes part. With keyed draws, the default, a sample depends on the
-seed and its own key and on no other sample. With ``generate``'s own draws, seeded once a batch, it also depends on the
-batch that it is in; the global generator of torch is put back afterwards, and is not to be used meanwhile.
+``generate`` calls, and is not called: it passes a step's scores through its logits processors, picks a token a row, and
+asks its stopping criteria. So it runs in a thread of its own, and hands over each step's events as they come. (A
+generator in place of its loop would be another loop than the one that is to be measured.) Nothing of the model's own
+``generation_config.json`` takes part. A sample depends on the seed and its own key, and on no other sample.
 
 Where memory is short the batch is halved, and rows that are not finished go on behind what they have written. This
 module knows token ids and programs, and nothing of text.
@@ -17,37 +17,38 @@ import gc
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, closing
 from queue import Queue
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
     PreTrainedModel,
+    StoppingCriteria,
     StoppingCriteriaList,
-    SuppressTokensLogitsProcessor,
 )
 
-from engine.decode.hf_batch import Diagnoser, Happened, KeyedDraw, MaskingProcessor, OpenConstraint, StepCriterion
-from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
-from engine.decode.phases import phase
-from engine.decode.presets import Sampling
-from engine.decode.steps import Back, Counters, DecodeOptions, Event, Request, Step, Stop, StopReason
-from engine.decode.work import Work
+from engine.decode.plan import DecodeOptions, Request, Sampling
+from engine.decode.rows import Work, halved, look, peak_memory_mb
+from engine.decode.sampling import sample, steps_behind, uniform
+from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, Stop, StopReason, phase
 from engine.lp.constraint import HasAutomaton, check_rows
-from engine.lp.table import DEAD
+from engine.lp.driver import State, Tables
+from engine.lp.processor import ProgramProcessor
+from engine.lp.table import DEAD, NO_ID
 from engine.lp.unconstrained import Unconstrained
 
-Draws = Literal["keyed", "generate"]
-Stream = Generator[Event, None, None]
+HandOver = Callable[[list[Event]], bool]
+"""Takes what one step of a batch led to; says whether to go on."""
+Generate = Callable[[HandOver], None]
 
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """Not cuDNN's: on a GPU it makes a plan for each length anew, 45 ms of a pass on an H200."""
@@ -55,27 +56,13 @@ AHEAD = 16
 """Steps that ``generate`` may be ahead of whoever reads them."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _HfBatch:
-    """Rows that are written together."""
-
-    rows: Sequence[Work]
-    number: int  # of its run, from 0
-    options: DecodeOptions
-    deadline: float  # of the monotonic clock
-
-
 class HfBackend:
     """A model under a constraint. One run at a time."""
 
-    def __init__(
-        self, model: PreTrainedModel, constraint: HasAutomaton, end_id: int, vocab_size: int, *, draws: Draws = "keyed"
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, constraint: HasAutomaton, end_id: int, vocab_size: int) -> None:
         """``vocab_size`` is the tokenizer's: rows of the model beyond it have no token."""
         check_rows(constraint, model.config.get_text_config().vocab_size)
         self._model, self._constraint, self._end, self._vocab_size = model, constraint, end_id, vocab_size
-        self._draws = draws
-        self._dead = np.flatnonzero(constraint.automaton.classes == DEAD).tolist()
 
     def run(
         self,
@@ -83,190 +70,251 @@ class HfBackend:
         options: DecodeOptions,
         counters: Counters,
         cancelled: Callable[[], bool] = lambda: False,
-    ) -> Stream:
+    ) -> Generator[Event, None, None]:
         """Steps and stops as they come; ``cancelled`` is asked once a step, in the thread that reads."""
         deadline = time.monotonic() + (math.inf if options.time_limit_s is None else options.time_limit_s)
         counters.batch_size = options.batch_size
         waiting = [Work(request) for request in sorted(requests, key=lambda request: -request.limit)]
-        number = 0
         while waiting:
-            reason = _interrupted(deadline, cancelled)
+            is_late = time.monotonic() >= deadline
+            reason: StopReason | None = "cancelled" if cancelled() else "time" if is_late else None
             if reason is not None:
                 yield from [row.stop(reason) for row in waiting]
                 return
             size = counters.batch_size
             rows, waiting = waiting[:size], waiting[size:]
-            left = yield from self._batch(_HfBatch(rows, number, options, deadline), counters, cancelled)
-            if counters.batch_size < size:
-                free_memory()
-            waiting = left + waiting
-            number += 1
+            generate = functools.partial(self._generate, rows, options, deadline)
+            waiting = (yield from self._written(rows, generate, counters, cancelled)) + waiting
+            if counters.batch_size < size:  # the error's traceback holds what the batch held, and is in a cycle with it
+                gc.collect()
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
 
-    def _batch(
-        self, batch: _HfBatch, counters: Counters, cancelled: Callable[[], bool]
+    def _written(
+        self, rows: list[Work], generate: Generate, counters: Counters, cancelled: Callable[[], bool]
     ) -> Generator[Event, None, list[Work]]:
         """Gives back the rows that are not finished: where memory was short, and those that a guard sent back."""
         sent_back: list[Work] = []
-        open_rows = {row.request.sample: row for row in batch.rows}
-        feed = _Feed(functools.partial(self._generate, batch), counters)
+        open_rows = {row.request.sample: row for row in rows}
         try:
-            for happened in feed:
-                if cancelled():
-                    break
-                for event in happened:
-                    match event:
-                        case Step():
-                            open_rows[event.sample].add(counters.count(event).token_id, forced=event.forced)
-                        case Back():
-                            sent_back.append(open_rows.pop(event.sample))
-                            sent_back[-1].go_back(event, counters)
-                        case Stop():
-                            del open_rows[event.sample]
-                    yield event
+            with closing(_steps(generate, counters)) as steps:
+                for events in steps:
+                    if cancelled():
+                        break
+                    for event in events:
+                        match event:
+                            case Step():
+                                counters.count(event)
+                            case Back():
+                                sent_back.append(open_rows.pop(event.sample))
+                                sent_back[-1].go_back(event, counters)
+                            case Stop():
+                                del open_rows[event.sample]
+                        yield event
+                else:
+                    return sent_back
         except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            counters.batch_size = halved(len(batch.rows), error)
-            counters.notes.append(f"memory was short: batches of {counters.batch_size} from here on")
+            counters.batch_size = halved(len(rows), error, counters)
             return [*sent_back, *open_rows.values()]
         finally:
-            feed.close()
             counters.peak_memory_mb = peak_memory_mb(self._model.device)
         yield from [row.stop("cancelled") for row in open_rows.values()]
         return sent_back
 
-    def _generate(self, batch: _HfBatch, hand_over: Callable[[Happened], bool]) -> None:
+    def _generate(self, rows: list[Work], options: DecodeOptions, deadline: float, hand_over: HandOver) -> None:
         """In the thread of its own."""
-        rows, options, device = batch.rows, batch.options, self._model.device
-        is_seeded = self._generate_draws(options.sampling)
-        with torch.inference_mode(), _seeded(options.seed, batch.number, device) if is_seeded else nullcontext():
-            ids, mask = _padded([row.prefix for row in rows], self._end, device)
-            processors, watch = self._parts(batch, ids.shape[1], hand_over)
+        device = self._model.device
+        with torch.inference_mode():
+            prefixes = [torch.tensor(row.prefix, device=device) for row in rows]
+            ids = pad_sequence(prefixes, batch_first=True, padding_value=self._end, padding_side="left")
+            mask = pad_sequence(list(map(torch.ones_like, prefixes)), batch_first=True, padding_side="left")
+            masks = _Masks(self._constraint, rows, self._end, device)
+            draws, how = self._drawing(rows, options, ids.shape[1])
+            criterion = _StepCriterion(rows, masks, self._vocab_size, options, deadline, hand_over)
             model: Any = copy.copy(self._model)  # the same weights
             model.generation_config = GenerationConfig()  # what we leave open would come from the model's own
-            with phase("decode"), watch.steps, sdpa_kernel(ATTENTION):
+            most = max(1, *[row.request.limit - len(row.written) for row in rows])
+            lengths = {"max_new_tokens": most, "pad_token_id": self._end, "eos_token_id": self._end}
+            with phase("decode"), criterion.marks, sdpa_kernel(ATTENTION):
                 model.generate(
                     input_ids=ids,
                     attention_mask=mask,
-                    generation_config=self._config(options.sampling, max(1, *[row.left for row in rows])),
-                    logits_processor=LogitsProcessorList(processors),
-                    stopping_criteria=StoppingCriteriaList([watch]),
+                    generation_config=GenerationConfig(**how, **lengths),
+                    logits_processor=LogitsProcessorList([masks, *draws]),
+                    stopping_criteria=StoppingCriteriaList([criterion]),
                 )
 
-    def _parts(
-        self, batch: _HfBatch, width: int, hand_over: Callable[[Happened], bool]
-    ) -> tuple[list[LogitsProcessor], StepCriterion]:
-        options, device = batch.options, self._model.device
-        processors: list[LogitsProcessor] = []
-        if isinstance(self._constraint, Unconstrained):
-            view: MaskingProcessor | OpenConstraint = OpenConstraint(self._constraint, batch.rows, device)
-            if self._dead:
-                processors.append(SuppressTokensLogitsProcessor(self._dead, device=str(device)))
-        else:
-            view = MaskingProcessor(self._constraint, batch.rows, self._end)
-            processors.append(view)
-        diagnoser = Diagnoser(view, self._vocab_size, options) if options.is_stepwise else None
-        if diagnoser is not None:
-            processors.insert(0, diagnoser)
-        if self._draws == "keyed" and not options.sampling.is_greedy:
-            processors.append(KeyedDraw(options.sampling, options.seed, batch.rows, width, device))
-        return processors, StepCriterion(batch.rows, view, diagnoser, self._end, batch.deadline, hand_over)
-
-    def _config(self, sampling: Sampling, most: int) -> GenerationConfig:
-        draws: dict[str, Any] = {"do_sample": False}
-        if self._generate_draws(sampling):
-            draws = {
-                "do_sample": True,
-                "temperature": float(sampling.temperature),
-                "top_k": sampling.top_k,  # 0 and not None, which would mean 50
-                "top_p": float(sampling.top_p),
-                "min_p": sampling.min_p or None,
-            }
-        return GenerationConfig(max_new_tokens=most, pad_token_id=self._end, eos_token_id=self._end, **draws)
-
-    def _generate_draws(self, sampling: Sampling) -> bool:
-        return self._draws == "generate" and not sampling.is_greedy
+    def _drawing(
+        self, rows: Sequence[Work], options: DecodeOptions, width: int
+    ) -> tuple[list[LogitsProcessor], dict[str, Any]]:
+        """What draws, and what ``generate`` is told of it. ``width``: of the prompts with their padding."""
+        given = (options.sampling, options.seed, rows, width, self._model.device)
+        return [] if options.sampling.is_greedy else [KeyedDraw(*given)], {"do_sample": False}
 
 
-class _Feed:
-    """A thread, and what it hands over, read in another one. ``close`` it in any case."""
+def _steps(generate: Generate, counters: Counters) -> Generator[list[Event], None, None]:
+    """What each step led to; an error of ``generate`` is raised here, behind the steps before it. Closed, it has
+    ``generate`` stop at its next step, and waits for that. Counts passes and their time, without that of waiting for
+    the reader."""
+    queue: Queue[tuple[list[Event], float] | BaseException | None] = Queue(AHEAD)
+    is_closed = threading.Event()
+    began = time.perf_counter()
 
-    def __init__(self, work: Callable[[Callable[[Happened], bool]], None], counters: Counters) -> None:
-        """Counts passes and their time, less the time that the thread waits for the reader."""
-        self._work, self._counters = work, counters
-        self._stopping = threading.Event()
-        self._queue: Queue[tuple[Happened, float] | None] = Queue(AHEAD)  # None is the last
-        self._error: BaseException | None = None
-        self._is_over = False
-        self._began = time.perf_counter()
-        self._thread = threading.Thread(target=self._run, name="generate", daemon=True)
-        self._thread.start()
+    def hand_over(events: list[Event]) -> bool:
+        nonlocal began
+        queue.put((events, time.perf_counter() - began))  # waits where the reader is far behind
+        began = time.perf_counter()
+        return not is_closed.is_set()
 
-    def __iter__(self) -> Iterator[Happened]:
-        """All that comes; what the work raised is raised here."""
-        while (happened := self._next()) is not None:
-            yield happened
-        if self._error is not None:
-            raise self._error
-
-    def close(self) -> None:
-        """Have the work stop at its next step, and wait for its end."""
-        self._stopping.set()
-        while not self._is_over:
-            self._next()
-        self._thread.join()
-
-    def _next(self) -> Happened | None:
-        handed_over = self._queue.get()
-        if handed_over is None:
-            self._is_over = True
-            return None
-        happened, took_s = handed_over
-        self._counters.forward_passes += 1
-        self._counters.decode_s += took_s
-        return happened
-
-    def _run(self) -> None:
+    def work() -> None:
         try:
-            self._work(self._hand_over)
+            generate(hand_over)
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that reads
-            self._error = error
-        finally:
-            self._queue.put(None)
+            queue.put(error)
+        else:
+            queue.put(None)
 
-    def _hand_over(self, happened: Happened) -> bool:
-        """Waits where the reader is far behind; says whether to go on."""
-        self._queue.put((happened, time.perf_counter() - self._began))
-        self._began = time.perf_counter()
-        return not self._stopping.is_set()
+    def taken() -> tuple[list[Event], float] | BaseException | None:
+        item = queue.get()
+        if isinstance(item, tuple):
+            counters.forward_passes += 1
+            counters.decode_s += item[1]
+        return item
 
-
-def _interrupted(deadline: float, cancelled: Callable[[], bool]) -> StopReason | None:
-    """Why rows that wait are not begun."""
-    if cancelled():
-        return "cancelled"
-    return "time" if time.monotonic() >= deadline else None
-
-
-def _padded(rows: Sequence[Sequence[int]], fill: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Ids [B, T] with padding on the left, and the mask of what is none."""
-    width = max(map(len, rows))
-    ids = [[fill] * (width - len(row)) + list(row) for row in rows]
-    mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-
-
-@contextmanager
-def _seeded(seed: int, number: int, device: torch.device) -> Iterator[None]:
-    """Torch's generators belong to this batch meanwhile."""
-    (word,) = np.random.SeedSequence([seed % 2**64, number]).generate_state(1).tolist()
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(word)
-        yield
+    thread = threading.Thread(target=work, name="generate", daemon=True)
+    thread.start()
+    item: tuple[list[Event], float] | BaseException | None = ([], 0.0)
+    try:
+        while isinstance(item := taken(), tuple):
+            yield item[0]
+    finally:
+        is_closed.set()
+        while isinstance(item, tuple):
+            item = taken()
+        thread.join()
+    if item is not None:
+        raise item
 
 
-def free_memory() -> None:
-    """Of what a batch held whose memory was short: the error's traceback has it, and is in a cycle with the error."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+class _Masks(ProgramProcessor):
+    """The processor of a constraint, for rows that may start inside an answer. It stands before a step's tokens when
+    they are known, and keeps the scores as the model gave them. Without an LP all steps allow the same."""
+
+    def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int, device: torch.device) -> None:
+        programs = [row.request.program for row in rows]
+        super().__init__(constraint.automaton, programs, end_id)
+        self.automaton, self.end_id = constraint.automaton, end_id
+        self.tables = self._tables = Tables.of(constraint.automaton, programs, device)
+        places = [row.place(constraint.automaton) for row in rows]
+        self.state = State(*torch.tensor(places, device=device).unbind(dim=1))
+        self.is_open = isinstance(constraint, Unconstrained)
+        self.raw: Tensor | None = None  # [B, V]
+        self._dead = torch.from_numpy(np.flatnonzero(constraint.automaton.classes == DEAD)).to(device)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self.raw = scores
+        if self.is_open:
+            return scores.index_fill(1, self._dead, -torch.inf) if len(self._dead) else scores
+        with phase("constraint"):
+            masked = super().__call__(input_ids, scores)
+        assert self._state is not None
+        self.state = self._state
+        return masked
+
+    def _begin(self, input_ids: Tensor) -> None:
+        super()._begin(input_ids)
+        self._state = self.state
+
+
+class KeyedDraw(LogitsProcessor):
+    """The last processor: draws a token a row by its key, as the fast backend does, and leaves that one alone."""
+
+    def __init__(self, sampling: Sampling, seed: int, rows: Sequence[Work], width: int, device: torch.device) -> None:
+        """``width``: of the prompts with their padding."""
+        self._sampling, self._seed, self._width = sampling, seed, width
+        self._keys = torch.tensor([row.request.key for row in rows], device=device)
+        self._written = torch.tensor([len(row.written) + steps_behind(row.rewinds) for row in rows], device=device)
+        self._only: Tensor | None = None  # [B, V] minus infinity but at the ids of the step before
+        self._ids: Tensor | None = None  # [B, 1]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        steps = self._written + (input_ids.shape[1] - self._width)
+        with phase("sample"):
+            columns = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]  # that any row can draw from
+            possible = scores if len(columns) == scores.shape[1] else scores[:, columns]
+            ids = columns[sample(possible, self._sampling, uniform(self._seed, self._keys, steps))][:, None]
+        if self._only is None or self._ids is None:
+            self._only = torch.full_like(scores, -torch.inf)
+        else:
+            self._only.scatter_(1, self._ids, -torch.inf)
+        self._ids = ids
+        return self._only.scatter_(1, ids, 0.0)
+
+
+class _StepCriterion(StoppingCriteria):
+    """Makes events of each step's tokens, and says which rows are done. As a criterion, and not a streamer, it is asked
+    within the step, on every device, while the constraint still stands before the tokens."""
+
+    def __init__(
+        self,
+        rows: Sequence[Work],
+        masks: _Masks,
+        vocab_size: int,
+        options: DecodeOptions,
+        deadline: float,
+        hand_over: HandOver,
+    ) -> None:
+        """``deadline`` is one of the monotonic clock."""
+        self._rows, self._masks, self._vocab_size, self._options = rows, masks, vocab_size, options
+        self._deadline, self._hand_over = deadline, hand_over
+        self._open = list(range(len(rows)))  # rows without a stop
+        self.marks = ExitStack()  # of steps, which no function encloses
+        self.marks.enter_context(phase("step"))
+
+    def __call__(self, input_ids: Tensor, scores: object, **kwargs: object) -> Tensor:
+        events = self._events(input_ids[:, -1], time.monotonic() >= self._deadline)
+        self.marks.close()
+        goes_on = torch.zeros(len(self._rows), dtype=torch.bool)
+        if self._hand_over(events):
+            goes_on[self._open] = True
+            if self._open:
+                self.marks.enter_context(phase("step"))
+        return (~goes_on).to(input_ids.device)
+
+    def _events(self, tokens: Tensor, is_late: bool) -> list[Event]:
+        masks, end = self._masks, self._masks.end_id
+        is_forced = masks.tables.forced_id(masks.state) != NO_ID
+        ids, forced = torch.stack([tokens, is_forced]).tolist()
+        stopped = {row: cast("StopReason", reason) for row, reason in masks.stops.items() if row in self._open}
+        events: list[Event] = [self._rows[row].stop(reason) for row, reason in stopped.items()]
+        writing = [row for row in self._open if row not in stopped]
+        diagnoses = self._diagnoses(writing, tokens, is_forced)
+        cells: list[int] = []
+        if any(row.guarded for row in self._rows):
+            cells = masks.tables.step(masks.state, tokens).cell.tolist()
+        self._open = []
+        for row, diagnosis in zip(writing, diagnoses, strict=True):
+            work, back = self._rows[row], None
+            if work.guarded is not None:
+                _, back = work.guarded.passed(work.written, [ids[row]], cells[row], end)
+            events.append(work.write(ids[row], forced=bool(forced[row]), diagnosis=diagnosis))
+            reason = work.ended(end) or ("time" if is_late else None)
+            if back is not None:  # it leaves the batch, and begins anew in another
+                events.append(back)
+            elif reason is None:
+                self._open.append(row)
+            else:
+                events.append(work.stop(reason))
+        return events
+
+    def _diagnoses(self, rows: Sequence[int], tokens: Tensor, forced: Tensor) -> Sequence[Diagnosis | None]:
+        if not self._options.is_stepwise or not rows:
+            return [None] * len(rows)
+        state, raw = self._masks.state, self._masks.raw
+        assert raw is not None
+        raw, allowed = raw[:, : self._vocab_size], self._masks.tables.mask(state)[:, : self._vocab_size]
+        if len(rows) < len(tokens):
+            raw, allowed, tokens, forced = raw[rows], allowed[rows], tokens[rows], forced[rows]
+            state = State(state.cell[rows], state.node[rows])
+        works = [self._rows[row] for row in rows]
+        return look(self._options, self._masks.automaton, works, state, raw, allowed, tokens, forced)

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from engine.decode.presets import Sampling
+from engine.decode.plan import Sampling
 from engine.decode.sampling import sample, uniform
 from engine.decode.steps import Choice, Tap
 from engine.errors import RunError, shown

@@ -17,27 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.decode.batch import MOST_RUN, RowBatch, closed_up, longest_run
-from engine.decode.body import Body, KvCache, Places, grid_places, packed_places
-from engine.decode.diagnosis import blocks_and_rules, diagnose
-from engine.decode.guarding import Rewind
-from engine.decode.head import LiveHead, forces_nothing_first
-from engine.decode.memory import halved, is_out_of_memory, peak_memory_mb
-from engine.decode.phases import Phase, phase
+from engine.decode.body import Body, KvCache, LiveHead, Places, grid_places, packed_places
+from engine.decode.plan import DecodeOptions, Request
+from engine.decode.rows import MOST_RUN, RowBatch, Work, forces_nothing_first, halved, longest_run, look, peak_memory_mb
 from engine.decode.sampling import sample
-from engine.decode.steps import (
-    Back,
-    Choice,
-    Counters,
-    DecodeOptions,
-    Diagnosis,
-    Event,
-    Events,
-    Request,
-    Step,
-    StopReason,
-)
-from engine.decode.work import Work
+from engine.decode.steps import Back, Counters, Diagnosis, Event, Events, Phase, StopReason, phase
 from engine.lp.driver import LOST
 from engine.lp.table import NO_ID, Automaton
 
@@ -82,28 +66,29 @@ class Loop:
         self.cache_length = max(len(request.prompt) + request.limit for request in requests) + ROOM
         self.size = options.batch_size
         self.batch: RowBatch | None = None
-        self.cache: KvCache | None = None
         self.events_out: list[Event] = []
 
     @torch.inference_mode()
     def events(self) -> Events:
         deadline = None if self.options.time_limit_s is None else time.monotonic() + self.options.time_limit_s
         while self.queue or self.batch is not None:
-            reason = self._over(deadline)
+            is_late = deadline is not None and time.monotonic() >= deadline
+            reason: StopReason | None = "cancelled" if self.cancelled() else "time" if is_late else None
             if reason is not None:
                 yield from [work.stop(reason) for work in (*self._active(), *self.queue)]
                 return
             began = time.perf_counter()
             try:
                 self._step()
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                self._halve(error)
+            except RuntimeError as error:  # rows return to the queue as they are, and go on half as many at a time
+                rows = min(self.size, len(self.queue)) if self.batch is None else len(self.batch)
+                self.size = halved(rows, error, self.counters)
+                self.queue.extendleft(reversed(self._active()))
+                self.batch = None
             self.counters.decode_s += time.perf_counter() - began
             self.counters.peak_memory_mb = peak_memory_mb(self.body.device)
-            found, self.events_out = self.events_out, []
-            yield from found
+            events, self.events_out = self.events_out, []
+            yield from events
 
     @contextmanager
     def clock(self, name: str) -> Iterator[None]:
@@ -113,45 +98,40 @@ class Loop:
             yield
         setattr(self.counters, name, getattr(self.counters, name) + time.perf_counter() - began)
 
-    def _over(self, deadline: float | None) -> StopReason | None:
-        if self.cancelled():
-            return "cancelled"
-        return "time" if deadline is not None and time.monotonic() >= deadline else None
-
     def _active(self) -> list[Work]:
         return [] if self.batch is None else [work for work in self.batch.work if work is not None]
 
-    # --- one step -------------------------------------------------------------------------------------------------
-
     def _step(self) -> None:
-        if self.batch is None:
-            self._begin()
-        batch, cache = self.batch, self.cache
-        assert batch is not None and cache is not None
+        batch = self.batch = self.batch or self._begun()
+        # 1. Free rows are given to waiting requests; where none waits, they go.
         fresh = self._fill(batch)
-        busy = [work is not None for work in batch.work]
-        if not all(busy):
-            if not any(busy):
-                self.batch = self.cache = None
-                return
-            order = closed_up(busy)
-            fresh = [order.index(row) for row in fresh]
-            batch.keep(order)
-            cache.keep(order)
+        places = batch.close_up()
+        if not places:
+            self.batch = None
+            return
         with phase("step"):
+            # 2. The layers read what each row has written last, and all that a new row has before it.
             with self.clock("forward_s"):
-                read = None if len(fresh) == len(batch) else self._read(batch, cache)
-                hidden = self._with_prefill(read, fresh, batch, cache)
+                hidden = self._read(batch) if len(fresh) < len(batch) else None
+                if fresh:
+                    rows = [places[row] for row in fresh]
+                    with self.clock("prefill_s"):
+                        last = self._prefill(rows, batch)
+                    if hidden is None:
+                        hidden = last
+                    else:
+                        hidden[rows] = last
+            assert hidden is not None
+            # 3. A token is drawn a row, and what is forced behind it is appended.
             self._choose(hidden, batch)
 
-    def _begin(self) -> None:
+    def _begun(self) -> RowBatch:
         rows = min(self.size, len(self.queue))
         self.counters.batch_size = max(self.counters.batch_size, rows)
-        self.batch = RowBatch(self.automaton, self.requests, rows, self.body.device)
-        self.cache = KvCache(self.body, rows, self.cache_length)
+        return RowBatch(self.automaton, self.requests, rows, self.body, self.cache_length)
 
     def _fill(self, batch: RowBatch) -> list[int]:
-        """Give free rows to waiting requests; the rows that have a prefix to read."""
+        """The rows that have a prefix to read."""
         fresh = []
         for row in range(len(batch)):
             while batch.work[row] is None and self.queue:
@@ -164,35 +144,23 @@ class Loop:
                 fresh.append(row)
         return fresh
 
-    def _read(self, batch: RowBatch, cache: KvCache) -> Tensor:
-        """Run the layers on what the rows have written last: hidden states [B, W] of each row's last token."""
+    def _read(self, batch: RowBatch) -> Tensor:
+        """Hidden states [B, W] of the last token that each row has written."""
         width = max(batch.waiting)
         seen = max(map(int.__add__, batch.read, batch.waiting))
         ids = batch.pending[:, :width].reshape(-1)
-        is_grid = min(batch.waiting) == width
-        if is_grid:
+        if min(batch.waiting) == width:
             places = grid_places(batch.place, width, seen, sees_all=len(batch) == 1 and width == 1)
-            hidden = self._forward(ids, places, cache)[width - 1 :: width]
+            hidden = self._forward(ids, places, batch.cache)[width - 1 :: width]
         else:
             places = packed_places(batch.place, batch.count, width, seen)
-            hidden = self._forward(ids[places.slots], places, cache)
+            hidden = self._forward(ids[places.slots], places, batch.cache)
             hidden = hidden[(batch.count.cumsum(0) - 1).clamp(min=0)]
         batch.place = batch.place + batch.count
         batch.read = [read + waiting for read, waiting in zip(batch.read, batch.waiting, strict=True)]
         return hidden
 
-    def _with_prefill(self, read: Tensor | None, fresh: list[int], batch: RowBatch, cache: KvCache) -> Tensor:
-        if not fresh:
-            assert read is not None
-            return read
-        with self.clock("prefill_s"):
-            last = self._prefill(fresh, batch, cache)
-        if read is None:
-            return last
-        read[fresh] = last
-        return read
-
-    def _prefill(self, rows: list[int], batch: RowBatch, cache: KvCache) -> Tensor:
+    def _prefill(self, rows: list[int], batch: RowBatch) -> Tensor:
         """Read the prefixes of rows: hidden states [k, W] of their last tokens."""
         prefixes = [work.prefix for row in rows if (work := batch.work[row]) is not None]
         longest = max(map(len, prefixes))
@@ -204,7 +172,7 @@ class Loop:
             part = ids[:, start : start + PREFILL_WIDTH]
             width = part.shape[1]
             places = grid_places(torch.full_like(last, start), width, start + width, index)
-            hidden = self._forward(part.reshape(-1), places, cache).view(len(rows), width, -1)
+            hidden = self._forward(part.reshape(-1), places, batch.cache).view(len(rows), width, -1)
             column = (last - start).clamp(0, width - 1)
             is_here = (last >= start) & (last < start + width)
             found = torch.where(is_here[:, None], hidden[torch.arange(len(rows), device=index.device), column], found)
@@ -216,8 +184,6 @@ class Loop:
         self.counters.forward_passes += 1
         return self.body(ids, places, cache)
 
-    # --- the choice -----------------------------------------------------------------------------------------------
-
     def _choose(self, hidden: Tensor, batch: RowBatch) -> None:
         """Draw a token a row, append what is forced behind it, hand all of it out."""
         tables, state = batch.tables, batch.state
@@ -227,117 +193,68 @@ class Loop:
             token = self.head.ids[sample(logits, self.options.sampling, batch.numbers())]
         forced = token.new_full(token.shape, NO_ID) if self.is_settled else tables.forced_id(state)
         token = torch.where(forced == NO_ID, token, forced)
-        diagnoses = self._looked_at(hidden, batch, token, forced) if self.options.is_stepwise else None
+        diagnoses: Sequence[Diagnosis | None] = [None] * len(batch)
+        if self.options.is_stepwise:
+            raw = functional.linear(hidden, self.body.head).float()
+            raw[:, self.vocab_size :] = -torch.inf
+            allowed = tables.mask(state)
+            diagnoses = look(self.options, self.automaton, self._active(), state, raw, allowed, token, forced != NO_ID)
         with self.clock("constraint_s"):
-            self._append(batch, token)
+            if self.options.is_stepwise:
+                batch.state = tables.step(state, token)
+                batch.pending, batch.count = token[:, None], torch.ones_like(token)
+            else:
+                batch.pending, batch.count, batch.state = tables.advance(state, token, self.run)
+            batch.pos = batch.pos + batch.count
         head = torch.stack([batch.count, batch.state.cell, forced], dim=1)
         rows = torch.cat([head, batch.pending], dim=1).tolist()  # the step's one copy to the host
-        self._report(rows, batch, diagnoses, logits)
-
-    def _append(self, batch: RowBatch, token: Tensor) -> None:
-        if self.options.is_stepwise:
-            batch.state = batch.tables.step(batch.state, token)
-            batch.pending, batch.count = token[:, None], torch.ones_like(token)
-        else:
-            batch.pending, batch.count, batch.state = batch.tables.advance(batch.state, token, self.run)
-        batch.pos = batch.pos + batch.count
-
-    def _report(
-        self, rows: list[list[int]], batch: RowBatch, diagnoses: list[Diagnosis] | None, logits: Tensor
-    ) -> None:
-        for row, (count, cell, forced, *tokens) in enumerate(rows):
-            work = batch.work[row]
-            assert work is not None
+        for row, (count, cell, forced_id, *tokens) in enumerate(rows):
             batch.waiting[row] = count
-            if cell == LOST:
-                is_empty = forced == NO_ID and bool(torch.isneginf(logits[row]).all())
-                self._lost(work, tokens[0], forced != NO_ID, is_empty=is_empty)
-                batch.work[row] = None
-                continue
-            flags = [forced != NO_ID, *[True] * (count - 1)]
-            self._take(row, batch, tokens[:count], flags, cell, diagnoses[row] if diagnoses else None)
+            is_forced = forced_id != NO_ID
+            is_empty = cell == LOST and not is_forced and bool(torch.isneginf(logits[row]).all())
+            self._take(row, batch, tokens[:count], cell, is_forced, is_empty, diagnoses[row])
 
     def _take(
         self,
         row: int,
         batch: RowBatch,
         ids: Sequence[int],
-        forced: Sequence[bool],
         cell: int,
+        is_forced: bool,
+        is_empty: bool,
         diagnosis: Diagnosis | None = None,
     ) -> bool:
-        """Hand out a row's tokens, which led to this cell; whether its guard then sent it back."""
-        work, rewind = batch.work[row], None
+        """Hand out a row's tokens, the first of them forced or not, which led to this cell; whether its guard then sent
+        it back. A lost row stops: no token was legal, or the one that came was not."""
+        work, back = batch.work[row], None
         assert work is not None
-        if work.guarded is not None:
-            ids, rewind = work.guarded.passed(work.written, ids, cell, self.end_id)
-        if self._hand_out(work, ids, forced[: len(ids)], diagnosis):
+        if cell == LOST:
+            ids = () if is_empty else ids[:1]
+        elif work.guarded is not None:
+            ids, back = work.guarded.passed(work.written, ids, cell, self.end_id)
+        is_over = self._hand_out(work, ids, [is_forced, *[True] * len(ids)], diagnosis)
+        if cell == LOST and not is_over:
+            self.events_out.append(work.stop("empty_mask" if is_empty else "desync"))
+        if cell == LOST or is_over:
             batch.work[row] = None
-        elif rewind is not None:
-            self._go_back(row, batch, work, rewind)
-        return rewind is not None
-
-    def _go_back(self, row: int, batch: RowBatch, work: Work, rewind: Rewind) -> None:
-        assert work.request.guard is not None
-        back = Back(work.request.sample, rewind.pos, rewind.block, rewind.wrong)
-        work.go_back(back, self.counters)
-        self.events_out.append(back)
-        batch.go_back(row, work, work.request.guard.start(back.block), self.options.seed)
-
-    def _lost(self, work: Work, token: int, forced: bool, *, is_empty: bool) -> None:
-        """No token was legal, or one came that was not."""
-        if is_empty:
-            self.events_out.append(work.stop("empty_mask"))
-            return
-        if not self._hand_out(work, [token], [forced]):
-            self.events_out.append(work.stop("desync"))
+        elif back is not None:
+            self._go_back(row, batch, work, back)
+        return back is not None
 
     def _hand_out(
         self, work: Work, ids: Sequence[int], forced: Sequence[bool], diagnosis: Diagnosis | None = None
     ) -> bool:
         """Steps for these ids, and a stop where the text ends; whether it did."""
-        sample, written, out = work.request.sample, work.written, self.events_out
-        for id_, is_forced in zip(ids, forced, strict=True):
-            out.append(self.counters.count(Step(sample, len(written), id_, is_forced, diagnosis)))
-            work.add(id_, forced=is_forced)
-            if id_ == self.end_id or len(written) >= work.request.limit:
-                out.append(work.stop("end" if id_ == self.end_id else "length"))
+        for id_, is_forced in zip(ids, forced, strict=False):
+            self.events_out.append(self.counters.count(work.write(id_, forced=is_forced, diagnosis=diagnosis)))
+            reason = work.ended(self.end_id)
+            if reason is not None:
+                self.events_out.append(work.stop(reason))
                 return True
         return False
 
-    def _looked_at(self, hidden: Tensor, batch: RowBatch, token: Tensor, forced: Tensor) -> list[Diagnosis] | None:
-        """Show the choice to the tap, and say what the model thought, as far as each is asked for."""
-        raw = functional.linear(hidden, self.body.head).float()
-        raw[:, self.vocab_size :] = -torch.inf
-        allowed = batch.tables.mask(batch.state)
-        if self.options.tap is not None:
-            self.options.tap(_choice(batch, raw, allowed, token, forced))
-        return self._diagnoses(raw, allowed, batch, token) if self.options.diagnostics else None
-
-    def _diagnoses(self, raw: Tensor, allowed: Tensor, batch: RowBatch, token: Tensor) -> list[Diagnosis]:
-        programs = [work.request.program for work in batch.work if work is not None]
-        blocks, rules = blocks_and_rules(self.automaton, programs, batch.state)
-        options = self.options
-        return diagnose(raw, allowed, token, options.candidates, blocks, rules, options.close_ids, options.sampling)
-
-    # --- memory ---------------------------------------------------------------------------------------------------
-
-    def _halve(self, error: RuntimeError) -> None:
-        """Put the rows back into the queue, where they are, and go on with half as many at a time."""
-        self.size = halved(min(self.size, len(self.batch or [1])), error)
-        self.counters.notes.append(f"memory was short: batches of {self.size} from here on")
-        self.queue.extendleft(reversed(self._active()))
-        self.batch = self.cache = None
-
-
-def _choice(batch: RowBatch, raw: Tensor, allowed: Tensor, token: Tensor, forced: Tensor) -> Choice:
-    works = [work for work in batch.work if work is not None]
-    return Choice(
-        tuple(work.request.sample for work in works),
-        tuple(work.request.key for work in works),
-        tuple(len(work.written) for work in works),
-        raw,
-        allowed,
-        token,
-        tuple((forced != NO_ID).tolist()),
-    )
+    def _go_back(self, row: int, batch: RowBatch, work: Work, back: Back) -> None:
+        assert work.request.guard is not None
+        work.go_back(back, self.counters)
+        self.events_out.append(back)
+        batch.go_back(row, work, work.request.guard.start(back.block), self.options.seed)

@@ -1,19 +1,100 @@
-"""What is asked of a generation, apart from its model and molecules. Faces build it; torch is not imported here."""
+"""What is asked of a generation: sampling, LP, limits, and one request per sample. Torch is not imported here."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from engine.decode.presets import Sampling, preset
-from engine.decode.steps import DecodeOptions
 from engine.errors import ConstraintError, nearest, shown
 from engine.lp_records import GuardSettings, lp_record, split_cleanup
-from engine.records import BinFormat, Descriptors, NumberFormat
+from engine.records import BinFormat, Descriptors, Molecule, NumberFormat
+
+if TYPE_CHECKING:
+    from engine.decode.diagnosis import CloseIds
+    from engine.decode.guarding import AnswerGuard
+    from engine.decode.steps import Tap
+    from engine.lp.constraint import Constraint
+    from engine.lp.table import Program
+    from engine.text.tokenizers import TextTokenizer
 
 BackendName = Literal["fast", "hf"]
 BACKENDS: tuple[BackendName, ...] = ("fast", "hf")
 MOST_LIMIT = 100_000
+TOKENS_AROUND, TOKENS_AN_ATOM = 64, 32
+"""The default limit of an answer: an atom and its block take some 25 tokens."""
+_GENERATION = 32
+"""Bits of a key below the generation's number: the same molecule's n-th answer is the same whatever n goes up to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """Zero, or one for ``top_p``, switches a filter off. Greedy where the temperature is 0."""
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+
+    def __post_init__(self) -> None:
+        fits = 0 <= self.temperature < math.inf and self.top_k >= 0 and 0 < self.top_p <= 1 and 0 <= self.min_p <= 1
+        if not fits:
+            raise ConstraintError(
+                f"the sampling parameters {self} do not fit",
+                "temperature (finite) and top-k are at least 0, top-p lies in (0, 1], min-p in [0, 1]",
+            )
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature == 0
+
+    @property
+    def has_filters(self) -> bool:
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0
+
+
+PRESETS = {
+    "greedy": Sampling(0.0),
+    **{f"p{p}_t{t}": Sampling(t, top_p=p) for t in (1.0, 1.2, 1.4) for p in (1.0, 0.8, 0.6, 0.4)},
+    "p0.8_t0.8": Sampling(0.8, top_p=0.8),
+    **{f"minp{p}_t{t}": Sampling(t, min_p=p) for t in (0.8, 1.0, 1.2, 1.4) for p in (0.1, 0.075, 0.05)},
+    "qwen3": Sampling(0.7, top_k=20, top_p=0.8),
+}
+"""By the reports' names; ``qwen3`` is what Qwen's own documentation asks for in place of greedy."""
+
+
+def preset(name: str) -> Sampling:
+    if name in PRESETS:
+        return PRESETS[name]
+    raise ConstraintError(f"there is no sampling preset {shown(name)}", nearest(name, PRESETS))
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How to decode, whatever the backend."""
+
+    sampling: Sampling
+    seed: int = 0
+    batch_size: int = 32
+    diagnostics: bool = False
+    candidates: int = 10  # of a step, with diagnostics
+    close_ids: CloseIds | None = None  # whose masses a diagnosis tells
+    time_limit_s: float | None = None
+    tap: Tap | None = None
+
+    def __post_init__(self) -> None:
+        limit_s = math.inf if self.time_limit_s is None else self.time_limit_s
+        if self.batch_size < 1 or self.candidates < 0 or not limit_s > 0:
+            raise ConstraintError(
+                f"batch size {self.batch_size}, {self.candidates} candidates, time limit {self.time_limit_s} s",
+                "Batch size and time limit must be more than 0, candidates at least 0",
+            )
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Whether each token, forced ones too, takes a pass of its own and is looked at."""
+        return self.diagnostics or self.tap is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +128,7 @@ class Plan:
                 f"Give one generation or more, and a limit from 1 to {MOST_LIMIT:,}",
             )
         if self.compile and self.backend != "fast":
-            raise ConstraintError(
-                f"the backend {self.backend} is not compiled", "Use the backend fast, or leave it out"
-            )
+            raise ConstraintError(f"the backend {self.backend} is not compiled", "Use the backend fast")
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
         record = lp_record(split_cleanup(self.lp)[0])
@@ -60,13 +139,58 @@ class Plan:
         """How the text's descriptors are written; ``model`` is how the model learnt them."""
         return self.descriptors or lp_record(split_cleanup(self.lp)[0]).descriptors or model
 
-    @property
-    def options(self) -> DecodeOptions:
-        return DecodeOptions(
-            self.sampling,
-            self.seed,
-            self.batch_size,
-            diagnostics=self.diagnostics,
-            candidates=self.candidates,
-            time_limit_s=self.time_limit_s,
-        )
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """One sample to be written."""
+
+    sample: int  # names it in the stream; no two requests of a call share one
+    key: int  # keys its randomness, with the seed and the step
+    prompt: tuple[int, ...]
+    program: Program
+    limit: int  # most tokens of the answer
+    start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
+    guard: AnswerGuard | None = None
+
+
+def default_limit(heavy_atoms: int) -> int:
+    return TOKENS_AROUND + TOKENS_AN_ATOM * heavy_atoms
+
+
+def requests_for(
+    molecules: Sequence[Molecule],
+    constraint: Constraint,
+    tokenizer: TextTokenizer,
+    *,
+    positions: int,
+    generations: int = 1,
+    limits: Sequence[int] | None = None,
+    numbers: Sequence[int] | None = None,
+    begin: Sequence[int] = (),
+) -> list[Request]:
+    """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
+
+    Prompts begin with ``begin``. ``numbers`` are the molecules' places in a longer list, which name their samples and
+    key their draws. The same ``Molecule`` may be in the list many times, and is compiled once.
+    """
+    from engine.chem.enriched import prompt_of  # here: rdkit is slow to import, and who only plans needs none
+
+    requests = []
+    compiled: dict[int, tuple[tuple[int, ...], Program]] = {}  # by identity
+    for place, molecule in enumerate(molecules):
+        number = place if numbers is None else numbers[place]
+        if id(molecule) not in compiled:
+            written = (*begin, *tokenizer.encode(prompt_of(molecule.smiles)))
+            compiled[id(molecule)] = written, constraint.compile(molecule)
+        prompt, program = compiled[id(molecule)]
+        if len(prompt) >= positions:
+            raise ConstraintError(
+                f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
+                "Leave this molecule out, or take a model with a longer context",
+            )
+        limit = min(default_limit(molecule.heavy_atoms) if limits is None else limits[place], positions - len(prompt))
+        requests += [
+            Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
+            for generation in range(generations)
+        ]
+    return requests

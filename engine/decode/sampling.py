@@ -10,51 +10,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from engine.decode.presets import Sampling
+from engine.decode.plan import Sampling
 
+CHUNK = 512
+MOST_SORTED = 512
+"""The likeliest columns among which a nucleus is sought first."""
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1, _MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _BITS = 53
 
 
-def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
-    """What is sampled from: logits [B, L], minus infinity where illegal, give [B, L] in float32."""
-    scores = logits.float()
-    if sampling.is_greedy:
-        return torch.nn.functional.one_hot(scores.argmax(dim=-1), scores.shape[-1]).float()
-    scores = scores / sampling.temperature
-    if 0 < sampling.top_k < scores.shape[-1]:
-        least = scores.topk(sampling.top_k, dim=-1).values[:, -1:]
-        scores = scores.masked_fill(scores < least, -torch.inf)
-    if sampling.top_p < 1:
-        scores = _nucleus(scores, sampling)
-    chances = scores.softmax(dim=-1)
-    if sampling.min_p > 0:
-        is_kept = chances >= sampling.min_p * chances.amax(dim=-1, keepdim=True)
-        chances = torch.where(is_kept, chances, 0.0)
-        chances = chances / chances.sum(dim=-1, keepdim=True)
-    return chances
-
-
-def _nucleus(scores: Tensor, sampling: Sampling) -> Tensor:
-    """The smallest set of the likeliest tokens that holds ``top_p`` of the mass; always the likeliest one."""
-    if 0 < sampling.top_k < scores.shape[-1]:
-        values, ids = scores.topk(sampling.top_k, dim=-1)  # all others are out already, but for ties
-        rest = scores < values[:, -1:]
-    else:
-        values, ids = scores.sort(dim=-1, descending=True)
-        rest = torch.zeros_like(scores, dtype=torch.bool)
-    chances = values.softmax(dim=-1)
-    before = chances.cumsum(dim=-1) - chances
-    out = (before >= sampling.top_p).scatter(-1, torch.zeros_like(ids[:, :1]), False)
-    return scores.masked_fill(rest | torch.zeros_like(rest).scatter(-1, ids, out), -torch.inf)
-
-
 def sample(logits: Tensor, sampling: Sampling, uniform: Tensor) -> Tensor:
-    """[B] the columns drawn from logits [B, L], by each row's uniform number [B].
+    """[B] the columns drawn from logits [B, L], minus infinity where illegal, by each row's uniform number [B].
 
-    The same as ``draw(probabilities(logits, sampling), uniform)`` but for ties at the k-th place, and without a
-    softmax or a sort over the whole width where top-k or top-p leave few columns.
+    As ``generate``'s warpers, a softmax and `draw` would have it, but for ties at the k-th place, and without a softmax
+    or a sort over the whole width where top-k or top-p leave few columns.
     """
     if sampling.is_greedy:
         return logits.argmax(dim=-1)
@@ -66,10 +36,17 @@ def sample(logits: Tensor, sampling: Sampling, uniform: Tensor) -> Tensor:
         values, columns = logits.topk(few, dim=-1)
         total = None if few == width else (logits / sampling.temperature).logsumexp(dim=-1, keepdim=True)
         is_blind = logits.device.type == "cuda"  # a look at the numbers would end the capture of a graph
-        if total is not None and (is_blind or not _holds_enough(values / sampling.temperature, total, sampling.top_p)):
-            values, columns = logits.sort(dim=-1, descending=True)
+        if total is not None:
+            held = (values / sampling.temperature - total).exp().sum(dim=-1)
+            if is_blind or not bool((held > sampling.top_p).all()):
+                values, columns = logits.sort(dim=-1, descending=True)
         return _sample_among(values, columns, total, sampling, uniform)
-    return draw(probabilities(logits, sampling), uniform)
+    chances = (logits.float() / sampling.temperature).softmax(dim=-1)
+    if sampling.min_p > 0:
+        is_kept = chances >= sampling.min_p * chances.amax(dim=-1, keepdim=True)
+        chances = torch.where(is_kept, chances, 0.0)
+        chances = chances / chances.sum(dim=-1, keepdim=True)
+    return draw(chances, uniform)
 
 
 def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -84,14 +61,6 @@ def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     ids = torch.cat([ids, rest], dim=1)
     values, places = logits.gather(1, ids).topk(count, dim=-1)
     return values, ids.gather(1, places)
-
-
-MOST_SORTED = 512
-"""The likeliest columns among which a nucleus is sought first."""
-
-
-def _holds_enough(scores: Tensor, total: Tensor, top_p: float) -> bool:
-    return bool(((scores - total).exp().sum(dim=-1) > top_p).all())
 
 
 def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, sampling: Sampling, uniform: Tensor) -> Tensor:
@@ -131,9 +100,6 @@ def _passing(sums: Tensor, target: Tensor) -> Tensor:
     """The first index at which sums [B, L] are more than target [B, 1]; rounding may have made this the last sum."""
     below = sums[:, -1:].nextafter(torch.zeros_like(target))
     return (sums <= torch.minimum(target, below)).sum(dim=-1)
-
-
-CHUNK = 512
 
 
 def uniform(seed: int, samples: Tensor, steps: Tensor) -> Tensor:

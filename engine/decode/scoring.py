@@ -12,19 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
 
 from engine.decode.body import Body, KvCache, packed_places
-from engine.decode.closing import CloseIds, close_mass, closing_cells
-from engine.decode.diagnosis import blocks_and_rules, diagnose
-from engine.decode.memory import halved, is_out_of_memory
-from engine.decode.presets import Sampling
+from engine.decode.diagnosis import CloseIds, blocks_and_rules, close_mass, closing_cells, diagnose
+from engine.decode.plan import Sampling
+from engine.decode.rows import halved
 from engine.decode.steps import Counters, Diagnosis
-from engine.errors import ConstraintError, ModelError
+from engine.errors import ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.driver import State, Tables
 from engine.lp.table import Automaton, Program
@@ -37,8 +37,6 @@ MOST_SCORES = 2**22
 WALKED = 64
 """Samples whose states are followed together where no model is asked."""
 
-Result = TypeVar("Result")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stored:
@@ -47,10 +45,6 @@ class Stored:
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
     program: Program
-
-    def __post_init__(self) -> None:
-        if not self.prompt:
-            raise ValueError("without a prompt nothing tells what comes first")
 
     @property
     def read(self) -> tuple[int, ...]:
@@ -89,22 +83,40 @@ def score(
     to pause or to raise.
     """
     check_rows(constraint, len(body.head))
-    if batch_size < 1:
-        raise ConstraintError(f"a batch of {batch_size} samples cannot be", "Give at least 1")
     for sample in stored:
-        _check(sample, len(body.cos), vocab_size)
+        if len(sample.read) > len(body.cos):
+            raise ModelError(
+                f"a sample of {len(sample.read):,} tokens is longer than the model's context of {len(body.cos):,}",
+                "Score it with a model of a longer context",
+            )
+        foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
+        if foreign:
+            raise ModelError(
+                f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
+                "Score it with a model of the tokenizer that it was made with",
+            )
     counted = counters or Counters()
 
-    def work(part: Sequence[Stored]) -> list[Scored]:
-        batch = _ScoredBatch.read(body, constraint.automaton, part, vocab_size, counted, between)
+    @torch.inference_mode()
+    def together(part: Sequence[Stored]) -> list[Scored]:
+        batch = _ReadBatch(body, constraint.automaton, part, vocab_size, counted, between)
         diagnoses = [list[Diagnosis]() for _ in part] if candidates is None else batch.diagnoses(candidates, sampling)
         masses = [dict[int, CloseMass]() for _ in part] if close_ids is None else batch.masses(close_ids)
         return list(map(Scored, diagnoses, masses))
 
-    return _in_batches(work, stored, batch_size, counted)
+    def in_batches() -> Iterator[Scored]:
+        size, done = batch_size, 0
+        while done < len(stored):
+            part = stored[done : done + size]
+            try:
+                scored = together(part)
+            except RuntimeError as error:
+                size = halved(len(part), error, counted)
+                continue
+            done += len(part)
+            yield from scored
 
-
-# --- closing a block ----------------------------------------------------------------------------------------------
+    return in_batches()
 
 
 def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:
@@ -128,9 +140,6 @@ def _closes(sample: Stored, cells: Sequence[int]) -> dict[int, int]:
     }
 
 
-# --- states along a text ------------------------------------------------------------------------------------------
-
-
 def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
     """The states before each of the tokens [B, T], and the one behind the last."""
     state = tables.start()
@@ -142,97 +151,37 @@ def walk(tables: Tables, ids: Tensor) -> Iterator[State]:
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device | str = "cpu") -> Tensor:
     """[B, T], with zeros on the right."""
-    width = max(map(len, rows))
-    ids = [[*row, *[0] * (width - len(row))] for row in rows]
-    return torch.tensor(ids, dtype=torch.int64, device=device)
+    return pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True).to(device)
 
 
-# --- batches ------------------------------------------------------------------------------------------------------
-
-
-def _check(sample: Stored, positions: int, vocab_size: int) -> None:
-    if len(sample.read) > positions:
-        raise ModelError(
-            f"a sample of {len(sample.read):,} tokens is longer than the model's context of {positions:,}",
-            "Score it with a model of a longer context",
-        )
-    foreign = [id_ for id_ in (*sample.prompt, *sample.answer) if not 0 <= id_ < vocab_size]
-    if foreign:
-        raise ModelError(
-            f"a sample holds the token {foreign[0]:,}, and the model's tokenizer has {vocab_size:,}",
-            "Score it with a model of the tokenizer that it was made with",
-        )
-
-
-def _in_batches(
-    work: Callable[[Sequence[Stored]], list[Scored]], stored: Sequence[Stored], size: int, counters: Counters
-) -> Iterator[Scored]:
-    """The results in order; half as many samples at a time where memory is short."""
-    done = 0
-    while done < len(stored):
-        batch = stored[done : done + size]
-        try:
-            scored = work(batch)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            size = halved(len(batch), error)
-            counters.notes.append(f"memory was short: batches of {size} from here on")
-            continue
-        done += len(batch)
-        yield from scored
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScoredBatch:
+class _ReadBatch:
     """Samples that were read together. N counts all tokens of their answers, sample by sample."""
 
-    body: Body
-    automaton: Automaton
-    stored: Sequence[Stored]
-    vocab_size: int
-    tables: Tables
-    sample: Tensor  # int64 [N]
-    token: Tensor  # int64 [N]
-    state: State  # [N] before each token
-    hidden: Tensor  # [N, W] what the layers make of all that is before each token
-    between: Callable[[], object]
-
-    @classmethod
-    @torch.inference_mode()
-    def read(
-        cls,
+    def __init__(
+        self,
         body: Body,
         automaton: Automaton,
         stored: Sequence[Stored],
         vocab_size: int,
         counters: Counters,
         between: Callable[[], object],
-    ) -> _ScoredBatch:
+    ) -> None:
         """Follow the states along the answers, and run the layers."""
-        tables = Tables.of(automaton, [sample.program for sample in stored], body.device)
+        self.body, self.automaton, self.stored, self.vocab_size = body, automaton, stored, vocab_size
+        self.between = between
+        self.tables = Tables.of(automaton, [sample.program for sample in stored], body.device)
         answers = _padded([sample.answer for sample in stored], body.device)
         lengths = torch.tensor([len(sample.answer) for sample in stored], device=body.device)
         is_token = torch.arange(answers.shape[1], device=body.device) < lengths[:, None]  # [B, T]
-        states = list(walk(tables, answers))[:-1]
+        self.sample, self.token = is_token.nonzero()[:, 0], answers[is_token]  # int64 [N] each
+        states = list(walk(self.tables, answers))[:-1]
         cell, node = (
             torch.stack([getattr(state, part) for state in states], dim=1)[is_token] if states else lengths[:0]
             for part in ("cell", "node")
         )
-        return cls(
-            body,
-            automaton,
-            stored,
-            vocab_size,
-            tables,
-            is_token.nonzero()[:, 0],
-            answers[is_token],
-            State(cell, node),
-            _hidden(body, stored, counters, between),
-            between,
-        )
+        self.state = State(cell, node)  # [N] before each token
+        self.hidden = _hidden(body, stored, counters, between)  # [N, W] of all that is before each token
 
-    @torch.inference_mode()
     def diagnoses(self, candidates: int, sampling: Sampling | None) -> list[list[Diagnosis]]:
         diagnoses: list[Diagnosis] = []
         for part in self._chunks(torch.arange(len(self.token), device=self.token.device)):
@@ -246,20 +195,17 @@ class _ScoredBatch:
             )
         return list(map(list, self._by_sample(diagnoses)))
 
-    @torch.inference_mode()
     def masses(self, ids: CloseIds) -> list[dict[int, CloseMass]]:
-        cells = self._by_sample(self.state.cell.tolist())
-        closes = list(map(_closes, self.stored, cells))
+        closes = list(map(_closes, self.stored, self._by_sample(self.state.cell.tolist())))
         numbers = self._by_sample(range(len(self.token)))
         places = [row[place] for row, by_block in zip(numbers, closes, strict=True) for place in by_block.values()]
         masses: list[CloseMass] = []
         for part in self._chunks(torch.tensor(places, dtype=torch.int64, device=self.token.device)):
-            log_p = self._scores(part).log_softmax(dim=-1)
-            masses += [CloseMass(*row) for row in close_mass(log_p, ids.closing, ids.going_on).tolist()]
+            masses += [CloseMass(*row) for row in close_mass(self._scores(part).log_softmax(dim=-1), ids).tolist()]
         in_order = iter(masses)
         return [{block: next(in_order) for block in by_block} for by_block in closes]
 
-    def _by_sample(self, of_tokens: Sequence[Result]) -> list[Sequence[Result]]:
+    def _by_sample(self, of_tokens: Sequence[Any]) -> list[Sequence[Any]]:
         """What there is of all N tokens, cut into samples."""
         lengths = [len(sample.answer) for sample in self.stored]
         return [of_tokens[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]

@@ -1,44 +1,26 @@
-"""What a decoding loop is asked for and what it yields: requests in, one stream of steps and stops out.
+"""What a decoding yields: one stream of steps and stops, its counters, and its phases as marks for a profiler.
 
 Both backends speak this. A *step* is one token of one sample, forced or sampled, in the order of its text; a *stop*
 follows a sample's last step and says why it ended. Where a guard throws tokens away, *back* says up to where, and the
-next steps of the sample take their positions. The loop knows token ids and programs, and nothing of text.
+next steps of the sample take their positions. Nothing here knows of text.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
-
-from engine.decode.presets import Sampling
-from engine.errors import ConstraintError
-from engine.lp.table import Program
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from engine.chem.guard import WrongPlace
-    from engine.decode.closing import CloseIds
-    from engine.decode.guarding import AnswerGuard
 
 StopReason = Literal["end", "length", "time", "cancelled", "empty_mask", "desync"]
 """``end``: the end token came. ``length``, ``time``: a limit was reached. ``empty_mask``: no token was legal.
 ``desync``: a token came that the constraint had not allowed."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """One sample to be written."""
-
-    sample: int  # names it in the stream; no two requests of a call share one
-    key: int  # keys its randomness, with the seed and the step
-    prompt: tuple[int, ...]
-    program: Program
-    limit: int  # most tokens of the answer
-    start: tuple[int, int] | None = None  # cell and node, where the prompt ends inside an answer
-    guard: AnswerGuard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +46,7 @@ class Diagnosis:
     rule: str  # which rule allowed or forced the token
     closing: float = 0.0  # mass before the LP of tokens that close a block, where it was asked for
     going_on: float = 0.0  # and of those that go on with its numbers
-    ln_p: float | None = None  # these four as in ``decode.chances``; None where no sampling is named, or not finite
+    ln_p: float | None = None  # these four as in ``log_chances``; None where no sampling is named, or not finite
     ln_p_tempered: float | None = None
     ln_mass: float | None = None
     ln_q: float | None = None  # None too where the token was not allowed
@@ -92,7 +74,7 @@ class Back:
 
     sample: int
     pos: int
-    block: int  # the first that is drawn anew
+    block: int  # the first that is drawn anew; it began at ``pos``
     wrong: tuple[WrongPlace, ...]  # in the block that was written last
 
     @property
@@ -118,46 +100,8 @@ class Choice:
     forced: tuple[bool, ...]
 
 
-class Tap(Protocol):
-    """Is shown every choice while it stands."""
-
-    def __call__(self, choice: Choice) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeOptions:
-    """How to decode, whatever the backend."""
-
-    sampling: Sampling
-    seed: int = 0
-    batch_size: int = 32
-    diagnostics: bool = False
-    candidates: int = 10  # of a step, with diagnostics
-    close_ids: CloseIds | None = None  # whose masses a diagnosis tells
-    time_limit_s: float | None = None
-    tap: Tap | None = None
-
-    @property
-    def is_stepwise(self) -> bool:
-        """Whether each token, forced ones too, takes a pass of its own and is looked at."""
-        return self.diagnostics or self.tap is not None
-
-    def __post_init__(self) -> None:
-        if (
-            self.batch_size < 1
-            or self.candidates < 0
-            or not (self.time_limit_s is None or 0 < self.time_limit_s < math.inf)
-        ):
-            raise ConstraintError(
-                f"batch size {self.batch_size}, {self.candidates} candidates, time limit {self.time_limit_s} s",
-                "Batch size and time limit must be more than 0, candidates at least 0",
-            )
-
-
-class StepObserver(Protocol):
-    """Stands between a decoding and who reads it: passes everything on, and may look at the counters meanwhile."""
-
-    def __call__(self, events: Events, counters: Counters) -> Events: ...
+Tap = Callable[[Choice], None]
+"""Is shown every choice while it stands."""
 
 
 @dataclass(slots=True)
@@ -192,3 +136,24 @@ class Counters:
         check = back.reason.check
         self.redrawn[check] = self.redrawn.get(check, 0) + 1
         self.thrown_by[check] = self.thrown_by.get(check, 0) + len(forced)
+
+
+StepObserver = Callable[[Events, Counters], Events]
+"""Stands between a decoding and who reads it: passes everything on, and may look at the counters meanwhile."""
+
+Phase = Literal["template", "prefill", "decode", "constraint", "sample", "step"]
+PREFIX = "driftscope::"
+STEP = f"{PREFIX}step"
+_NO_PHASE: AbstractContextManager[Any] = nullcontext()
+
+
+def phase(name: Phase) -> AbstractContextManager[Any]:
+    """A mark for torch's profiler, where one is running. Phases of a step lie inside it, a prefill inside a decode.
+
+    Torch is not imported for this: without it nobody profiles.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.autograd.profiler._is_profiler_enabled:
+        return _NO_PHASE
+    mark: AbstractContextManager[Any] = torch.autograd.profiler.record_function(f"{PREFIX}{name}")
+    return mark

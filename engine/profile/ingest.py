@@ -20,7 +20,7 @@ from typing import Any
 
 import duckdb
 
-from engine.decode.phases import STEP
+from engine.decode.steps import STEP
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown
 from engine.figures.words import counted
 from engine.profile.columns import EventCollector

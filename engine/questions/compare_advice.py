@@ -26,7 +26,7 @@ import numpy as np
 
 from engine.chem.molecule_sets import load_run_set
 from engine.comparing.paired import compare_entries, samples_of
-from engine.decode.presets import PRESETS
+from engine.decode.plan import PRESETS
 from engine.errors import DriftscopeError
 from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient

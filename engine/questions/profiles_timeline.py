@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from engine.decode.phases import PREFIX
+from engine.decode.steps import PREFIX
 from engine.figures.words import counted, listed, microseconds, percent, shortened
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names

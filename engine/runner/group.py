@@ -19,7 +19,7 @@ import pyarrow as pa
 from engine.chem.enriched import as_decimals
 from engine.chem.judges import JudgePool, JudgeTask
 from engine.decode.body import Body
-from engine.decode.closing import close_ids
+from engine.decode.diagnosis import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score

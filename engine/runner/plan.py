@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
-from engine.decode.plan import Plan
-from engine.decode.presets import PRESETS, Sampling
+from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import RunError
 from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.chem.geometry import judged_with
 from engine.chem.molecule_list import heavy_atoms_of
-from engine.decode.requests import default_limit
+from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.errors import RunError, StoreError
 from engine.records import Molecule

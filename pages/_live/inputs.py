@@ -14,8 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
-from engine.decode.plan import BACKENDS, BackendName, Plan
-from engine.decode.presets import Sampling
+from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup

@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.decode.presets import PRESETS, Sampling
+from engine.decode.plan import PRESETS, Sampling
 from engine.errors import DriftscopeError, SmilesError
 from engine.figures.words import counted
 from engine.records import Molecule

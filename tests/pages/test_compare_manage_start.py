@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.decode.presets import PRESETS, Sampling
+from engine.decode.plan import PRESETS, Sampling
 from engine.errors import RunError
 from pages._shared.managing.start_form import sampling_words
 from tests.cli import parsed

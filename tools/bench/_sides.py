@@ -5,18 +5,31 @@ Needs torch and transformers alone: ``gpu`` runs where nothing else is installed
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
+
 from engine.decode.fast import FastBackend
-from engine.decode.hf import Draws, HfBackend
-from engine.decode.presets import preset
-from engine.decode.steps import Counters, DecodeOptions, Request, Step
+from engine.decode.hf import HfBackend
+from engine.decode.plan import DecodeOptions, Request, preset
+from engine.decode.steps import Counters, Step
 
 SAMPLING = preset("qwen3")
+Draws = Literal["keyed", "generate"]
+
+
+class OwnDraws(HfBackend):
+    """With the draws of ``generate`` itself, from torch's global generator."""
+
+    def _drawing(self, rows: object, options: DecodeOptions, width: int) -> tuple[list[Any], dict[str, Any]]:
+        torch.manual_seed(options.seed)
+        own = {"do_sample": True, "min_p": options.sampling.min_p or None}
+        return [], {**dataclasses.asdict(options.sampling), **own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class Side:
         """Its backend; ``options`` are of the fast one."""
         if self.backend == "fast":
             return FastBackend(model, constraint, end, vocab_size, **options)
-        return HfBackend(model, constraint, end, vocab_size, draws=self.draws)
+        return (HfBackend if self.draws == "keyed" else OwnDraws)(model, constraint, end, vocab_size)
 
 
 EXACT, FREE, POSITION = Side("fast", "exact"), Side("fast", "none"), Side("fast", "group-v2.1")

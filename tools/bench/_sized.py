@@ -12,8 +12,8 @@ import torch
 from engine.chem.enriched import prompt_of
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
-from engine.decode.head import LiveHead
-from engine.decode.steps import Request
+from engine.decode.body import LiveHead
+from engine.decode.plan import Request
 from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.table import Program
 from engine.lp.unconstrained import Unconstrained

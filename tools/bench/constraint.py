@@ -17,11 +17,10 @@ import torch
 
 from engine.chem.molecule_sets import load_held_out, load_molecule_set
 from engine.chem.smiles import parse_smiles
-from engine.decode.batch import MOST_RUN, longest_run
-from engine.decode.head import LiveHead, forces_nothing_first
-from engine.decode.presets import preset
+from engine.decode.body import LiveHead
+from engine.decode.plan import Request, preset
+from engine.decode.rows import MOST_RUN, forces_nothing_first, longest_run
 from engine.decode.sampling import sample
-from engine.decode.steps import Request
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.processor import ConstraintProcessor

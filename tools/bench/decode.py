@@ -30,11 +30,11 @@ from transformers import GenerationConfig, LogitsProcessorList
 
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
+from engine.decode.body import LiveHead
 from engine.decode.fast import FastBackend
-from engine.decode.head import LiveHead
 from engine.decode.hf import HfBackend
-from engine.decode.requests import default_limit, requests_for
-from engine.decode.steps import Counters, Request
+from engine.decode.plan import Request, default_limit, requests_for
+from engine.decode.steps import Counters
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
 from engine.lp.driver import State
 from engine.models.loading import load_model

@@ -17,9 +17,7 @@ from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.log_recorder import LogFile, names_of_line
-from engine.decode.plan import Plan
-from engine.decode.presets import preset
-from engine.decode.requests import default_limit
+from engine.decode.plan import Plan, default_limit, preset
 from engine.decode.steps import Choice, StopReason
 from engine.models.loading import LoadedModel
 from engine.records import Molecule

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.decode.presets import PRESETS
+from engine.decode.plan import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, Descriptors, NumberFormat

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from engine.chem.molecule_sets import load_run_set
-from engine.decode.plan import Plan
-from engine.decode.presets import PRESETS, Sampling
+from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
 from engine.models.devices import spare_cores

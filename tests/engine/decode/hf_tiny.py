@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from engine.decode.hf import HfBackend
-from engine.decode.presets import Sampling
-from engine.decode.sampling import draw, probabilities, uniform
-from engine.decode.steps import Back, Counters, DecodeOptions, Event, Request, Stop
+from engine.decode.plan import DecodeOptions, Request, Sampling
+from engine.decode.sampling import draw, uniform
+from engine.decode.steps import Back, Counters, Event, Stop
 from engine.lp.constraint import HasAutomaton
 from engine.lp.driver import Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
+from tests.engine.decode.reference import probabilities
 from tools.training.shapes import ModelShape
 
 END, OPEN, CLOSE = 0, (5, 6), 7
@@ -86,13 +87,12 @@ def decoded(
     sampling: Sampling = GREEDY,
     constraint: HasAutomaton = LETTERS_ONLY,
     *,
-    draws: Any = "keyed",
     counters: Counters | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> list[Event]:
     """All events of a run."""
-    backend = HfBackend(model, constraint, END, TOKENS, draws=draws)
+    backend = HfBackend(model, constraint, END, TOKENS)
     found = DecodeOptions(sampling, **options)
     return list(backend.run(given, found, Counters() if counters is None else counters, cancelled))
 

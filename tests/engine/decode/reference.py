@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from engine.chem.smiles import parse_smiles
-from engine.decode.presets import Sampling
-from engine.decode.requests import requests_for
-from engine.decode.sampling import draw, probabilities, uniform
+from engine.decode.plan import Request, Sampling, requests_for
+from engine.decode.sampling import draw, uniform
 from engine.decode.scoring import Stored, walk
-from engine.decode.steps import Back, Event, Request, Stop
+from engine.decode.steps import Back, Event, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID
@@ -86,6 +92,22 @@ def collected(events: Iterable[Event]) -> dict[int, Written]:
             sample.ids.append(event.token_id)
             sample.forced.append(event.forced)
     return found
+
+
+def probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """What ``generate`` would sample from, by its own warpers."""
+    if sampling.is_greedy:
+        return torch.nn.functional.one_hot(logits.argmax(dim=-1), logits.shape[-1]).float()
+    warpers = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    if sampling.min_p:
+        warpers.append(MinPLogitsWarper(sampling.min_p))
+    ids: Any = torch.zeros((len(logits), 1), dtype=torch.int64)
+    scores: Any = logits.clone()
+    return warpers(ids, scores).softmax(dim=-1)
 
 
 @torch.inference_mode()

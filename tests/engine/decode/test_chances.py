@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from engine.decode.body import Body
-from engine.decode.chances import log_chances
+from engine.decode.diagnosis import log_chances
 from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
-from engine.decode.presets import Sampling, preset
-from engine.decode.sampling import probabilities
+from engine.decode.plan import DecodeOptions, Sampling, preset
 from engine.decode.scoring import Stored, score
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
+from engine.decode.steps import Counters, Diagnosis, Step
 from engine.lp_records import LPS
 from tests.engine.decode.hf_tiny import CLOSE, END, LETTERS, LETTERS_ONLY, OPEN, TOKENS, tiny_model
-from tests.engine.decode.reference import SMILES, admitted, asked, made, small_model
+from tests.engine.decode.reference import SMILES, admitted, asked, made, probabilities, small_model
 
 FILTERS = [
     Sampling(),

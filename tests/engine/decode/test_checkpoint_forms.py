@@ -15,8 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCau
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.generation import Generation
-from engine.decode.plan import BACKENDS, Plan
-from engine.decode.presets import preset
+from engine.decode.plan import BACKENDS, Plan, preset
 from engine.errors import ModelError
 from engine.models.loading import load_model
 from engine.models.registry import entry_of_folder

@@ -15,10 +15,9 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.body import Body
 from engine.decode.continuation import Continuation, Cut, continue_blocks, cuts_of
 from engine.decode.fast import FastBackend
-from engine.decode.presets import preset
-from engine.decode.requests import requests_for
+from engine.decode.plan import DecodeOptions, Request, preset, requests_for
 from engine.decode.scoring import Stored
-from engine.decode.steps import Counters, DecodeOptions, Request, Step, Stop
+from engine.decode.steps import Counters, Step, Stop
 from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID

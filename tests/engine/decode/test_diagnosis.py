@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.decode.diagnosis import END_RULE, FORCED_RULE, LOST_RULE, blocks_and_rules, diagnose
-from engine.decode.presets import Sampling
+from engine.decode.plan import Sampling
 from engine.decode.steps import Candidate, Diagnosis
 from engine.lp.driver import LOST, State, Tables
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, OPEN

@@ -9,8 +9,7 @@ import pytest
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.plan import BACKENDS, Plan
-from engine.decode.presets import preset
+from engine.decode.plan import BACKENDS, Plan, preset
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry

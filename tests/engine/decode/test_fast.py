@@ -7,17 +7,26 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode import body, loop, static
+from engine.decode import body, fast, loop
 from engine.decode.fast import FastBackend
-from engine.decode.presets import Sampling, preset
-from engine.decode.sampling import probabilities, sample
-from engine.decode.steps import Counters, DecodeOptions, Event, Step
+from engine.decode.plan import DecodeOptions, Sampling, preset
+from engine.decode.sampling import sample
+from engine.decode.steps import Counters, Event, Step
 from engine.errors import ModelError
 from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID, Program
 from engine.lp_records import LPS
-from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made, small_model, written
+from tests.engine.decode.reference import (
+    SMILES,
+    asked,
+    collected,
+    fresh_model,
+    made,
+    probabilities,
+    small_model,
+    written,
+)
 from tests.support import sized
 
 LIMIT = 34
@@ -262,7 +271,7 @@ def test_a_token_outside_the_mask_is_named(is_static: bool, monkeypatch: pytest.
         return column
 
     monkeypatch.setattr(loop, "sample", wrong)
-    monkeypatch.setattr(static, "sample", wrong)
+    monkeypatch.setattr(fast, "sample", wrong)
     found = collected(backend(small_model(), constraint, tokenizer, is_static).run(requests, options(), Counters()))
     assert sorted(sample.reason for sample in found.values()) == ["desync", "end"]
 

@@ -10,9 +10,7 @@ import pytest
 from engine.chem.bounds import pair_bounds
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.plan import BackendName, Plan
-from engine.decode.presets import preset
-from engine.decode.requests import requests_for
+from engine.decode.plan import BackendName, Plan, preset, requests_for
 from engine.decode.samples import Reader
 from engine.decode.steps import Step, Stop
 from engine.errors import ConstraintError

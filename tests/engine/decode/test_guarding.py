@@ -18,8 +18,8 @@ from engine.decode import loop
 from engine.decode.fast import FastBackend
 from engine.decode.guarding import AnswerGuard
 from engine.decode.hf import HfBackend
-from engine.decode.presets import Sampling
-from engine.decode.steps import Back, Counters, DecodeOptions, Request, Stop
+from engine.decode.plan import DecodeOptions, Request, Sampling
+from engine.decode.steps import Back, Counters, Stop
 from engine.errors import ConstraintError
 from engine.lp_records import GuardSettings, guard_checks
 from engine.records import NumberFormat
@@ -178,7 +178,6 @@ def test_memory_that_is_short_changes_nothing(monkeypatch: pytest.MonkeyPatch) -
         return kept(self, *given)
 
     monkeypatch.setattr(loop.Loop, "_forward", short)
-    monkeypatch.setattr(loop, "is_out_of_memory", lambda error: True)
     assert run(requests) == whole
     assert calls > 25
 

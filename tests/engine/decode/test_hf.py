@@ -1,4 +1,4 @@
-"""What the backend ``hf`` writes: against loops by hand, with any LP, in any batch, with both ways to draw."""
+"""What the backend ``hf`` writes: against loops by hand, with any LP, in any batch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from transformers import GenerationConfig
 
 from engine.chem.smiles import parse_smiles
-from engine.decode.hf import HfBackend
-from engine.decode.hf_batch import KeyedDraw
-from engine.decode.presets import Sampling
-from engine.decode.requests import requests_for
-from engine.decode.sampling import draw, probabilities, uniform
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
-from engine.decode.work import Work
+from engine.decode.hf import HfBackend, KeyedDraw
+from engine.decode.plan import DecodeOptions, Sampling, requests_for
+from engine.decode.rows import Work
+from engine.decode.sampling import draw, uniform
+from engine.decode.steps import Counters, Diagnosis, Step
 from engine.errors import ConstraintError
 from engine.lp.constraint import HasAutomaton, build_constraint
 from engine.lp.unconstrained import Unconstrained
@@ -44,7 +42,7 @@ from tests.engine.decode.hf_tiny import (
     texts,
     tiny_model,
 )
-from tests.engine.decode.test_sampling import by_transformers
+from tests.engine.decode.reference import probabilities
 from tests.small_models import SMALL
 
 TOKENIZER = load_tokenizer("llama3")
@@ -114,22 +112,17 @@ def test_keyed_draws_are_the_plain_loops(tiny: Any, constraint: HasAutomaton, sa
         assert found[request.sample] == by_hand(tiny, constraint, request, END, sampling, 5)[0]
 
 
-@given(st.sampled_from(SAMPLINGS), st.integers(0, 2**32), st.sampled_from([1, 8, 64]), st.booleans())
-def test_what_is_left_out_before_the_filters_could_not_be_drawn(
-    sampling: Sampling, seed: int, kinds: int, masked: bool
-) -> None:
-    """Also with ties; which of the tokens at the edge of a nucleus is kept in a tie is anyone's guess."""
+@given(st.sampled_from(SAMPLINGS), st.integers(0, 2**32), st.booleans())
+def test_what_is_left_out_before_the_filters_could_not_be_drawn(sampling: Sampling, seed: int, masked: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
-    scores = torch.randint(0, kinds, (5, 300), generator=generator) / 8
-    if sampling.top_p < 1:
-        scores = scores + torch.rand((5, 300), generator=generator)
+    scores = torch.randn((5, 300), generator=generator)
     if masked:
         scores = scores.masked_fill(torch.rand((5, 300), generator=generator) < 0.95, -torch.inf)
         scores[:, seed % 300] = 1.0
     rows = [Work(request) for request in requests(5)]
     found = KeyedDraw(sampling, seed, rows, 4, torch.device("cpu"))(torch.zeros((5, 6), dtype=torch.int64), scores)
     numbers = uniform(seed, torch.tensor([row.request.key for row in rows]), torch.full((5,), 2))
-    assert found.argmax(dim=1).tolist() == draw(by_transformers(scores, sampling), numbers).tolist()
+    assert found.argmax(dim=1).tolist() == draw(probabilities(scores, sampling), numbers).tolist()
     assert torch.isfinite(found).sum(dim=1).tolist() == [1] * 5
 
 
@@ -157,17 +150,16 @@ def test_batches_are_taken_in_the_order_of_their_limits(tiny: Any) -> None:
     assert list(texts(events)) == [101, 103, 105, 102, 100, 104]
 
 
-@pytest.mark.parametrize("draws", ["keyed", "generate"])
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=lambda constraint: constraint.name)
 @pytest.mark.parametrize("sampling", [PLAIN, Sampling(1.5, top_k=12, top_p=0.9), Sampling(0.8, min_p=0.05)], ids=str)
 def test_the_first_free_token_is_distributed_as_it_should_be(
-    tiny: Any, draws: str, constraint: HasAutomaton, sampling: Sampling
+    tiny: Any, constraint: HasAutomaton, sampling: Sampling
 ) -> None:
-    """``generate``'s own draws must not be filtered by the 50 likeliest, which is its default, nor by a folder's."""
+    """It must not be filtered by the 50 likeliest, which is the default of ``generate``, nor by a folder's."""
     free = 2 if constraint is LETTERS_ONLY else 0
     one, count = requests(1, constraint, limit=free + 1)[0], 3_000
     asked = [replace(one, sample=number, key=number) for number in range(count)]
-    events = decoded(tiny, asked, sampling, constraint, draws=draws, seed=3, batch_size=600)
+    events = decoded(tiny, asked, sampling, constraint, seed=3, batch_size=600)
     drawn = Counter(event.token_id for event in events if isinstance(event, Step) and event.pos == free)
     raw, mask = by_hand(tiny, constraint, one, END)[2][free]
     expected = probabilities(raw.masked_fill(~mask, -torch.inf)[None], sampling)[0] * count
@@ -183,17 +175,6 @@ def test_the_first_free_token_is_distributed_as_it_should_be(
     assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
 
 
-def test_generates_own_draws_are_seeded_and_leave_the_generator_alone(tiny: Any) -> None:
-    asked = requests(12)
-    before = torch.get_rng_state()
-    runs = [texts(decoded(tiny, asked, PLAIN, draws="generate", seed=seed, batch_size=4)) for seed in (1, 1, 2)]
-    assert torch.equal(torch.get_rng_state(), before)
-    assert runs[0] == runs[1] != runs[2]
-    same = [replace(one, prompt=asked[0].prompt) for one in asked]
-    batches = list(texts(decoded(tiny, same, PLAIN, draws="generate", batch_size=4)).values())
-    assert batches[:4] != batches[4:8] != batches[8:]
-
-
 def test_a_row_may_start_inside_an_answer(tiny: Any) -> None:
     """Behind the opening and a letter that may come at the first place only."""
     (whole,) = requests(1)
@@ -204,16 +185,15 @@ def test_a_row_may_start_inside_an_answer(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, PLAIN, Sampling(0.7, top_k=20, top_p=0.8)], ids=str)
-@pytest.mark.parametrize("draws", ["keyed", "generate"])
-def test_rows_without_a_token_never_come(sampling: Sampling, draws: str) -> None:
+def test_rows_without_a_token_never_come(sampling: Sampling) -> None:
     """However likely they are; nor does the end where it is taken away."""
     model = tiny_model()
     shift = 50.0 * (torch.arange(ROWS) >= TOKENS) + 40.0 * (torch.arange(ROWS) == END)
     model.lm_head.register_forward_hook(lambda module, inputs, logits: logits + shift)
     endless = Unconstrained(TOKENS, ROWS, [END])
-    ended = texts(decoded(model, requests(4, NO_LP), sampling, NO_LP, draws=draws))
+    ended = texts(decoded(model, requests(4, NO_LP), sampling, NO_LP))
     assert all(ids == [END] for ids in ended.values())
-    events = decoded(model, requests(4, endless, limit=15), sampling, endless, draws=draws, diagnostics=True)
+    events = decoded(model, requests(4, endless, limit=15), sampling, endless, diagnostics=True)
     assert set(stops(events).values()) == {"length"}
     assert all(0 < id_ < TOKENS for ids in texts(events).values() for id_ in ids)
     for event in events:
@@ -226,8 +206,7 @@ def test_rows_without_a_token_never_come(sampling: Sampling, draws: str) -> None
 
 def test_the_models_own_generation_config_takes_no_part() -> None:
     model = tiny_model()
-    sampled = decoded(model, requests(4), Sampling(1.2), draws="generate")
-    expected = decoded(model, requests(4), Sampling(1.2)), sampled
+    expected = decoded(model, requests(4), Sampling(1.2))
     own = GenerationConfig(
         suppress_tokens=list(range(10, 28)),
         begin_suppress_tokens=[OPEN[0]],
@@ -246,10 +225,7 @@ def test_the_models_own_generation_config_takes_no_part() -> None:
     )
     model.generation_config = own
     said = own.to_dict()
-    assert (
-        decoded(model, requests(4), Sampling(1.2)),
-        decoded(model, requests(4), Sampling(1.2), draws="generate"),
-    ) == (expected)
+    assert decoded(model, requests(4), Sampling(1.2)) == expected
     assert model.generation_config is own
     assert own.to_dict() == said
 

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from engine.decode.hf import AHEAD, HfBackend
-from engine.decode.steps import Counters, DecodeOptions, Event, Step, Stop
+from engine.decode.plan import DecodeOptions
+from engine.decode.steps import Counters, Event, Step, Stop
 from engine.errors import ModelError
 from engine.lp.table import NO_ID
 from tests.engine.decode.hf_tiny import (
@@ -143,7 +144,6 @@ def test_time_is_over_in_the_middle(model: Any, monkeypatch: pytest.MonkeyPatch)
     now = [0.0]
     clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=time.perf_counter)
     monkeypatch.setattr("engine.decode.hf.time", clock)
-    monkeypatch.setattr("engine.decode.hf_batch.time", clock)
     each_pass(model, lambda number, rows: now.__setitem__(0, now[0] + 1))
     asked = requests(6, NO_LP, limit=5)
     model.lm_head.register_forward_hook(lambda module, inputs, logits: logits - NEVER_ENDS)
@@ -227,13 +227,6 @@ def test_where_memory_is_short_the_samples_are_the_same(
     assert counters.batch_size == 2
     assert counters.notes == [f"memory was short: batches of {size} from here on" for size in (4, 2)]
     assert counters.tokens == sum(map(len, texts(events).values()))
-
-
-def test_generates_own_draws_go_on_too(model: Any) -> None:
-    each_pass(model, short_from(2, 3))
-    events = decoded(model, requests(6), PLAIN, draws="generate", batch_size=4)
-    assert len(stops(events)) == 6
-    assert set(stops(events).values()) <= {"end", "length"}
 
 
 def test_memory_that_is_short_for_one_row_is_an_error(model: Any) -> None:

@@ -17,8 +17,7 @@ from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.log_recorder import LogFile
-from engine.decode.plan import BackendName, Plan
-from engine.decode.presets import preset
+from engine.decode.plan import BackendName, Plan, preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
 from engine.models.loading import LoadedModel, load_model

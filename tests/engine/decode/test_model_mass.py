@@ -9,8 +9,7 @@ import pytest
 
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.plan import Plan
-from engine.decode.presets import Sampling
+from engine.decode.plan import Plan, Sampling
 from engine.figures.statistics import wilson
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts

@@ -14,12 +14,19 @@ from engine.chem.enriched import fill_blocks, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.decode import scoring
 from engine.decode.body import Body
-from engine.decode.closing import CloseIds, close_ids, close_mass, closing_cells
-from engine.decode.diagnosis import LOST_RULE, blocks_and_rules, diagnose
+from engine.decode.diagnosis import (
+    LOST_RULE,
+    CloseIds,
+    blocks_and_rules,
+    close_ids,
+    close_mass,
+    closing_cells,
+    diagnose,
+)
 from engine.decode.fast import FastBackend
-from engine.decode.presets import preset
+from engine.decode.plan import DecodeOptions, preset
 from engine.decode.scoring import Scored, Stored, forced_closes, score, walk
-from engine.decode.steps import Counters, DecodeOptions, Diagnosis, Step
+from engine.decode.steps import Counters, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
 from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
@@ -248,15 +255,8 @@ def test_what_the_model_cannot_read_is_named_before_anything_is_read(tiny: Body)
         score(tiny, LETTERS_ONLY, [replace(one, prompt=(41,))], TOKENS)
     with pytest.raises(ModelError, match="the token -1"):
         score(tiny, LETTERS_ONLY, [replace(one, answer=(-1,))], TOKENS)
-    with pytest.raises(ConstraintError, match="a batch of 0 samples"):
-        score(tiny, LETTERS_ONLY, [one], TOKENS, batch_size=0)
     with pytest.raises(ConstraintError, match="the model has 48 rows, the constraint was built for 151,936"):
         score(tiny, made("exact")[1], [one], TOKENS)
-
-
-def test_a_stored_sample_checks_itself() -> None:
-    with pytest.raises(ValueError, match="without a prompt"):
-        Stored((), (5,), LETTERS_ONLY.program())
 
 
 # --- closing ------------------------------------------------------------------------------------------------------
@@ -275,9 +275,9 @@ def test_which_tokens_close_and_which_go_on(name: str) -> None:
 
 def test_masses_are_sums_over_the_vocabulary() -> None:
     log_p = torch.tensor([[0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0]]).log()
-    found = close_mass(log_p, torch.tensor([1, 2]), torch.tensor([0]))
+    found = close_mass(log_p, CloseIds(torch.tensor([1, 2]), torch.tensor([0])))
     torch.testing.assert_close(found, torch.tensor([[0.5, 0.1], [0.0, 1.0]], dtype=torch.float64))
-    assert close_mass(log_p, torch.tensor([], dtype=torch.int64), torch.tensor([0, 1, 2, 3])).tolist() == [
+    assert close_mass(log_p, CloseIds(torch.tensor([], dtype=torch.int64), torch.tensor([0, 1, 2, 3]))).tolist() == [
         [0, pytest.approx(1)],
         [0, 1],
     ]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode.chances import CHANCES, log_chances
-from engine.decode.presets import Sampling
+from engine.decode.diagnosis import CHANCES, log_chances
+from engine.decode.plan import Sampling
 from engine.figures.statistics import Interval
 from engine.inspection.lp_cost import RunCost, cost_of_run
 from engine.inspection.runs import run_facts

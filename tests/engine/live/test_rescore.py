@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.decode import scoring
-from engine.decode.chances import CHANCES
+from engine.decode.diagnosis import CHANCES
 from engine.live.lane import lane_work
 from engine.live.rescore import Question, costs_work, score_work
 from engine.records import SHORTEST4

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.decode.phases import phase
-from engine.decode.steps import Counters, Step, Stop
+from engine.decode.steps import Counters, Step, Stop, phase
 from engine.profile.capture import Capture
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE

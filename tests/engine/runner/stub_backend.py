@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, fill_blocks, prompt_of
 from engine.decode import generation
-from engine.decode.steps import Counters, DecodeOptions, Event, Request, Step, Stop
+from engine.decode.plan import DecodeOptions, Request
+from engine.decode.steps import Counters, Event, Step, Stop
 from engine.models.loading import LoadedModel
 from engine.records import Molecule
 from engine.text.tokenizers import TextTokenizer
