@@ -139,9 +139,9 @@ def sample_table(
 def members(store: Store, runs: Sequence[RunFacts], bin: DriftBin) -> set[tuple[str, int]]:
     """The samples, by run, that have a block, or a coordinate, of this bar."""
     if bin.by == "axis":
-        axis = [place for place, name in enumerate(AXES) if name == bin.group]
-        drifts = [(run.run_id, axis_drifts(store, run)) for run in runs if axis]
-        return {(run_id, sample) for run_id, of_run in drifts for sample in of_run.samples(axis[0], bin.drift)}
+        known = [(run.run_id, axis_drifts(store, run)) for run in runs if bin.group in AXES]
+        found = ((run_id, of_run.filter(pc.field(bin.group) == bin.drift)["sample_id"]) for run_id, of_run in known)
+        return {(run_id, sample) for run_id, samples in found for sample in samples.to_pylist()}
     sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
         WHERE list_contains($runs, blocks.run_id) AND {GROUPS[bin.by]} = $group AND drift = $drift"""
     parameters = {"runs": [run.run_id for run in runs], "group": bin.group, "drift": bin.drift}

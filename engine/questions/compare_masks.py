@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.comparing.measures import has_samples, run_names
 from engine.figures.words import large, listed, number
-from engine.inspection.masks import dense_mask_bytes, mask_sizes_of_run
+from engine.inspection.masks import masks_of_run
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -29,6 +29,7 @@ COLUMNS = {
     "atoms": Column("atoms of the molecule"),
     "free_positions": Column("FREE positions per molecule"),
     "masked": Column("forbidden tokens, over FREE positions"),
+    "dense_entries": Column("entries of a dense mask, over all positions"),
     "legal_least": Column("fewest legal tokens at a position"),
     "legal_most": Column("legal tokens at one position, fewest to most"),
 }
@@ -39,7 +40,7 @@ CHARTS = (
 )
 TABLES = ()
 BATCH = 32
-REPORTED_GB = dense_mask_bytes(BATCH, 2_000, 152_000) / 1e9
+REPORTED_GB = BATCH * 2_000 * 152_000 / 1e9
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
@@ -50,19 +51,14 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if not has_samples(entry):
             runs.append({"run": entry.id, "name": names[entry.id], "why": "no samples, so its molecules are not known"})
             continue
-        found = mask_sizes_of_run(store, entry.id)
-        of_run: list[dict[str, Any]] = [
-            {"run": entry.id, "name": names[entry.id], "smiles": size.smiles, "atoms": size.atoms,
-             "positions": size.positions, "free_positions": size.free_positions, "masked": size.masked,
-             "legal_least": max(1, found.vocabulary - size.forbidden_most),
-             "legal_most": max(1, found.vocabulary - size.forbidden_least)}
-            for size in found.molecules
-        ]  # fmt: skip
+        found, left_out, why = masks_of_run(store, entry.id)
+        of_run = [{"run": entry.id, "name": names[entry.id], **row} for row in found]
         rows += of_run
-        run: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "why": found.reason}
-        run |= {"left_out": found.left_out, "batch": entry.row.get("batch_size") or BATCH}
-        run["is_open"] = any(row["positions"] == "open" for row in of_run)
-        run["dense_gb"] = None if (size := found.dense_bytes(run["batch"])) is None else size / 1e9
+        batch = entry.row.get("batch_size") or BATCH
+        run: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "why": why, "left_out": left_out}
+        run |= {"batch": batch, "is_open": any(row["positions"] == "open" for row in found), "dense_gb": None}
+        if found and not run["is_open"]:  # a byte per boolean, for the longest
+            run["dense_gb"] = batch * max(row["dense_entries"] for row in found) / 1e9
         for column in ("masked", "free_positions"):
             known = [row[column] for row in of_run if row[column] is not None]
             run[column] = statistics.median(known) if known and not run["is_open"] else None
