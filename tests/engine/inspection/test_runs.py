@@ -134,7 +134,7 @@ def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
     assert [memo.of(key, lambda: next(made)) for key in "abacab"] == [0, 1, 0, 2, 0, 3]
 
 
-def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> None:
+def test_entries_count_by_their_files() -> None:
     made = itertools.count()
 
     @computed_once(8)
@@ -144,7 +144,7 @@ def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> 
     entry, other = (DEMO_STORE.entry(run.run_id) for run in runs_with_samples(DEMO_STORE)[:2])
     renamed = replace(entry, row={**entry.row, "label": "another"})
     assert [number(store, entry) for store in (DEMO_STORE, Store(entry.files))] == [0, 0]
-    assert number(store=DEMO_STORE, entry=renamed, most=3) == 0
+    assert number(DEMO_STORE, renamed) == 0
     assert [number(DEMO_STORE, entry, most=4), number(DEMO_STORE, other)] == [1, 2]
     changed = {name: replace(part, sha256="0" * 64) for name, part in entry.parts.items()}
     assert number(DEMO_STORE, replace(entry, parts=changed)) == 3
