@@ -46,7 +46,7 @@ def masks_of_run(store: Store, run_id: str) -> tuple[list[Row], int, str]:
         constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
     except DriftscopeError as error:
         return [], 0, f"Its LP cannot be made here: {error.what}."
-    molecules = store.rows(_MOLECULES, {"run": run.run_id, "most": MOST_MOLECULES})
+    molecules = store.table(_MOLECULES, {"run": run.run_id, "most": MOST_MOLECULES}, of=[run.run_id]).to_pylist()
 
     def read() -> Iterator[Molecule]:
         for row in molecules:
