@@ -1,6 +1,7 @@
 """A stored answer realigned with its template, so that its marks agree with the stored kinds of its blocks.
 
 Whether a clean triple was cut depends on the model's masses. They are not stored; the kinds that they led to are.
+What a block needed, and its drift, is in its stored row, not in the alignment.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_the_demo_has_both_signs_and_all_blocks() -> None:
     blocks = {row["sign"]: row["blocks"] for row in answered["main"].to_pylist()}
     assert {"junk-prone", "cut", "exact"} <= blocks.keys()
     total = sum(answered["main"]["blocks"].to_pylist()) + answered["about"]["other"][0].as_py()
-    assert total == sum(run.blocks or 0 for run in runs_with_samples(DEMO_STORE))
+    assert total == sum(entry.row["blocks"] for entry in map(DEMO_STORE.entry, RUNS))
 
 
 # --- by axis ------------------------------------------------------------------------------------------------------

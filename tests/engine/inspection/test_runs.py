@@ -14,7 +14,7 @@ import pytest
 from engine.errors import StoreError
 from engine.inspection.memo import Memo, computed_once
 from engine.inspection.molecules import sample_table
-from engine.inspection.runs import choose, number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
+from engine.inspection.runs import number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
@@ -60,20 +60,8 @@ def test_ids_and_steps_are_told_by_run(store: Store) -> None:
 
 def test_a_store_without_runs_has_none(store: Store) -> None:
     assert runs_with_samples(store) == []
-    with pytest.raises(StoreError, match="no run 'one' with samples"):
+    with pytest.raises(StoreError, match="no run 'one'"):
         run_facts(store, "one")
-
-
-def test_runs_are_chosen_by_id_or_by_a_part_of_one() -> None:
-    runs = runs_with_samples(DEMO_STORE)
-    first, last = runs[0].run_id, runs[-1].run_id
-    assert [run.run_id for run in choose(runs, [last[-6:], first, last])] == [last, first]
-    with pytest.raises(StoreError, match="there are 5 runs like 'llama'"):
-        choose(runs, ["llama"])
-    with pytest.raises(StoreError, match="no run '' with samples"):
-        choose(runs, [""])
-    with pytest.raises(StoreError, match="no run '<img>' with samples"):
-        choose(runs, ["<img>"])
 
 
 def test_a_whole_id_wins_over_parts(store: Store) -> None:

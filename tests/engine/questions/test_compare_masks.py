@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from engine.chem.smiles import parse_smiles
-from engine.inspection.masks import mask_rows, masks_of_run
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import Tables
 from engine.lp.table import NO_ID
 from engine.lp_records import LPS
+from engine.questions.compare_masks import mask_rows, masks_of_run
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
@@ -67,7 +67,7 @@ def test_without_an_lp_only_rows_without_a_token_are_masked() -> None:
 
 def test_a_run_has_its_own_lp_and_placeholder() -> None:
     for lp, free in (("group-v2.1", 20), ("group-v4.3", 17)):
-        rows, left_out, why = masks_of_run(DEMO_STORE, demo_run("qwen", lp))
+        rows, left_out, why = masks_of_run(DEMO_STORE, DEMO_STORE.entry(demo_run("qwen", lp)))
         assert (len(rows), left_out, why) == (64, 0, "")
         assert [row["free_positions"] for row in rows] == [free * row["atoms"] for row in rows]
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_counted_says_why(store: Store) -> None:
     write_run(store, "no-tokenizer", [sample_row(0)])
     write_run(store, "strange", [sample_row(0)], tokenizer="qwen3", lp="nobody's")
     write_run(store, "odd", [sample_row(0, smiles="not a molecule"), sample_row(1)], tokenizer="qwen3", lp="exact")
-    assert masks_of_run(store, "no-tokenizer") == ([], 0, "The run does not name its tokenizer.")
-    assert masks_of_run(store, "strange")[2].startswith("Its LP cannot be made here: there is no LP")
-    rows, left_out, _ = masks_of_run(store, "odd")
+    assert masks_of_run(store, store.entry("no-tokenizer")) == ([], 0, "The run does not name its tokenizer.")
+    assert masks_of_run(store, store.entry("strange"))[2].startswith("Its LP cannot be made here: there is no LP")
+    rows, left_out, _ = masks_of_run(store, store.entry("odd"))
     assert ([row["smiles"] for row in rows], left_out) == (["CO"], 1)
