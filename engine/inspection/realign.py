@@ -16,6 +16,7 @@ from engine.inspection.runs import RunFacts, number_format
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Kind, Molecule
 from engine.text.align import Alignment
+from engine.text.blocks import find_blocks
 from engine.text.tokenizers import TextTokenizer
 
 Row = Mapping[str, Any]
@@ -70,38 +71,19 @@ def with_kinds(alignment: Alignment, kinds: Sequence[tuple[Kind, ...]]) -> Align
     return replace(alignment, rows=tuple(rows), blocks=tuple(blocks))
 
 
-# --- columns and atoms --------------------------------------------------------------------------------------------
-
-
 def atoms_of_columns(alignment: Alignment) -> list[int | None]:
     """For each column the atom of its descriptor or block; where nothing was written, the atom of the template's block.
     None for bonds, branches, tags, and for atoms that the molecule does not have."""
-    atoms = {number: block.atom for number, block in enumerate(alignment.blocks)}
-    descriptors = _descriptor_spans(alignment)
+    descriptors = [range(block.start - len(block.descriptor), block.start) for block in find_blocks(alignment.text)]
     columns: list[int | None] = []
     number = 0  # of the next descriptor
     for row in alignment.rows:
         atom = row.block
         if row.start is not None and row.end is not None:
-            while number < len(descriptors) and descriptors[number][1] <= row.start:
+            while number < len(descriptors) and descriptors[number].stop <= row.start:
                 number += 1
-            is_descriptor = number < len(descriptors) and row.end > descriptors[number][0]
-            block = row.text_block if row.text_block >= 0 else descriptors[number][2] if is_descriptor else -1
-            atom = atoms.get(block, -1)
+            is_descriptor = number < len(descriptors) and row.end > descriptors[number].start
+            block = row.text_block if row.text_block >= 0 else number if is_descriptor else -1
+            atom = alignment.blocks[block].atom if block >= 0 else -1
         columns.append(atom if atom >= 0 else None)
     return columns
-
-
-def _descriptor_spans(alignment: Alignment) -> list[tuple[int, int, int]]:
-    """First character of each block's descriptor, the block's ``<``, and the block, in order."""
-    spans: list[tuple[int, int, int]] = []
-    seen, last_end = -1, 0
-    for row in alignment.rows:
-        if row.start is None or row.end is None or row.text_block <= seen:
-            continue
-        opening = alignment.text.find("<", row.start, row.end)
-        start = alignment.text.rfind("[", last_end, opening) if opening >= 0 else -1
-        if start >= 0:
-            spans.append((start, opening, row.text_block))
-        seen, last_end = row.text_block, row.end
-    return spans
