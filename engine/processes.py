@@ -13,10 +13,9 @@ from pathlib import Path
 
 def stop_at_end_of_input() -> None:
     """Waits until nobody can write to standard input any more; then as with Ctrl-C, and 20 s later at once."""
-    if sys.stdin is not None:
-        with suppress(OSError, ValueError):
-            while os.read(sys.stdin.fileno(), 1 << 16):
-                pass
+    with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is no standard input
+        while os.read(sys.stdin.fileno(), 1 << 16):
+            pass
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(20.0)  # any step of a model is shorter
     os._exit(130)
