@@ -58,17 +58,11 @@ class DriftscopeError(Exception):
         super().__init__(f"{self.what}. {self.fix}" if self.fix else self.what)
 
 
-class TextError(DriftscopeError):
-    """Text that no tokenizer or parser can take, such as a lone surrogate."""
-
-
 class SmilesError(DriftscopeError):
     """A SMILES that does not parse. ``position`` counts characters from 0; None where RDKit names none."""
 
     def __init__(self, smiles: str, reason: str, position: int | None = None, fix: str = "") -> None:
-        self.smiles = smiles
-        self.reason = one_line(reason)
-        self.position = position
+        self.reason, self.position = one_line(reason), position
         where = "" if position is None else f" at position {position}"
         super().__init__(f"SMILES {shown(smiles)} cannot be read{where}: {reason}", fix)
 
@@ -97,10 +91,7 @@ class EnrichedError(DriftscopeError):
     """Enriched text that a reader refuses. ``block`` counts blocks from 0; None outside any block."""
 
     def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
-        self.reason = one_line(reason)
-        self.block = block
-        self.position = position
-        self.text = text
+        self.reason, self.block, self.position = one_line(reason), block, position
         where = ("" if block is None else f", block {block}") + (
             "" if position is None else f", at position {position}"
         )
@@ -121,7 +112,7 @@ class GraphMismatchError(DriftscopeError):
 
 
 class TokenizerError(DriftscopeError):
-    """A tokenizer that is unknown, missing or unfit."""
+    """A tokenizer that is unknown, missing or unfit, or text that it cannot take, such as a lone surrogate."""
 
 
 class PlaceholderError(DriftscopeError):

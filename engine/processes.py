@@ -23,14 +23,11 @@ def stop_at_end_of_input() -> None:
 
 def usable_cores() -> int:
     """The cores that this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def address_space() -> int | None:
     """The size of this process in bytes; None where the system does not say."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
-    except OSError:
-        return None
-    return int(pages) * resource.getpagesize()
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    return None

@@ -15,24 +15,14 @@ if TYPE_CHECKING:
 
 Role = Literal["COPY", "FREE", "BOUNDARY"]
 Kind = Literal[
-    "exact",
-    "letters",
-    "punctuation",
-    "extra_digit",
-    "fourth_number",
-    "missing_comma",
-    "trailing_mark",
-    "missing_z",
-    "integer",
-    "cut",
-    "unverified",
-]
+    "exact", "letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark", "missing_z",
+    "integer", "cut", "unverified",
+]  # fmt: skip
 Descriptors = Literal["plain", "with-hydrogens"]
 """How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""
 DESCRIPTORS: tuple[Descriptors, ...] = get_args(Descriptors)
 ValueFlag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
 """What a logged value can be flagged with."""
-
 
 MOST_DECIMALS = 12
 MOST_INTEGER_DIGITS = 6
