@@ -189,7 +189,7 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     guard = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
     by_token = (ln_p - ln_q, at_tempered, at_mask, np.where(is_forced, at_tempered, 0.0))
     with np.errstate(invalid="ignore"):
-        raw, tempered, mask, forced = (np.bincount(sample, values, len(rows)) for values in by_token)
+        raw, tempered, mask, forced = (by_code(sample, values, len(rows)) for values in by_token)
         weights = np.array([raw, tempered]) + guard
         is_filtered = bool((np.abs(at_tempered - at_mask) > ROUNDING).any())
         parts = {"forced": forced, "free": tempered - forced, "mask": mask, "filters": tempered - mask}
@@ -206,15 +206,13 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
 
     def summed(of: Whole, values: Array | None = None) -> Array:
         """Values of these samples, or how many they are, by unit."""
-        return np.bincount(unit[of], values, draws.units).astype(np.float64)
-
-    def estimates(of: Whole, unit: Whole, draws: Bootstrap) -> dict[str, Estimate]:
-        return {"raw": _estimate(raw[of], unit, draws), "tempered": _estimate(tempered[of], unit, draws)}
+        return by_code(unit[of], values, draws.units)
 
     def of_molecule(name: str) -> Row:
         own = np.flatnonzero(smiles == name)
-        counted = {"smiles": name, "samples": len(own), "counting": int(counts[own].sum())}
-        return counted | estimates(own, np.arange(len(own)), few(len(own)))
+        alone = (np.arange(len(own)), few(len(own)))
+        return {"smiles": name, "samples": len(own), "counting": int(counts[own].sum()),
+                "raw": _estimate(raw[own], *alone), "tempered": _estimate(tempered[own], *alone)}  # fmt: skip
 
     # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
     block, part, segment = _places_of(steps["piece"], sample)
@@ -244,25 +242,26 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         [*(elements.get((rows[n]["sample_id"], at), "") for n, at in of_key), ""], return_inverse=True
     )
     blocks: list[dict[int, float]] = [{} for _ in rows]
-    for (n, at), log_w in zip(of_key, np.bincount(key, at_tempered, len(keys)).tolist(), strict=True):
+    for (n, at), log_w in zip(of_key, by_code(key, at_tempered, len(keys)).tolist(), strict=True):
         if at >= 0:
             blocks[n][at] = log_w
     block_count = np.zeros(len(rows), dtype=np.int64)
     np.maximum.at(block_count, sample, block + 1)
     is_leading = (segment < block_count[sample]) & counts[sample]  # to a block; what follows the last one does not
-    slope = _slope(sample[is_leading], segment[is_leading], -at_tempered[is_leading], unit, draws)
+    slope, blocks_counted = _slope(sample[is_leading], segment[is_leading], -at_tempered[is_leading], unit, draws)
     rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
     return RunCost(
         samples=len(rows),
         counting=len(counting),
         is_bound=run.lp_record.is_guarded or is_filtered,
         is_guard_known=not run.lp_record.is_guarded or bool(np.isfinite(guard).any()),
-        **estimates(np.arange(len(rows)), unit, draws),
+        raw=_estimate(raw, unit, draws),
+        tempered=_estimate(tempered, unit, draws),
         molecules=[of_molecule(name) for name in molecules],
         tenths=places(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
         parts=places(PARTS, part),
         elements=sorted(places(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
-        disagreement=Disagreement(*slope, *against_rmsd(tempered, rmsd_ang, smiles.tolist())),
+        disagreement=Disagreement(slope, blocks_counted, *against_rmsd(tempered, rmsd_ang, smiles.tolist())),
         each=[
             {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
              **{name: float(values[n]) for name, values in parts.items()}, "guard": row["log_weight"],
@@ -320,15 +319,20 @@ def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
     return Estimate(log_p, effective, kl, is_reliable)
 
 
+def by_code(codes: Whole, values: Array | None, count: int) -> Array:
+    """The sum of the values of each code, 0 to ``count`` - 1, or how many they are."""
+    return np.bincount(codes, values, count).astype(np.float64)
+
+
 def _slope(sample: Whole, segment: Whole, nat: Array, unit: Whole, draws: Bootstrap) -> tuple[Interval | None, int]:
     """Of tokens, with the blocks that were closed before: a block counts with the text that leads to it."""
     width = int(segment.max(initial=0)) + 1
     keys, at = np.unique(sample * width + segment, return_inverse=True)
-    nat = np.bincount(at, nat, len(keys))
+    nat = by_code(at, nat, len(keys))
     sample, place = keys // width, (keys % width).astype(np.float64)
     own = np.maximum(np.bincount(sample, minlength=len(unit)), 1)
     away = place - (np.bincount(sample, place, len(unit)) / own)[sample]
-    parts, wholes = (np.bincount(unit[sample], away * values, draws.units) for values in (nat, away))
+    parts, wholes = (by_code(unit[sample], away * values, draws.units) for values in (nat, away))
     return draws.ratio(parts, wholes), len(keys)
 
 
