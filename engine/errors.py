@@ -7,14 +7,11 @@ and pass through ``shown``, which escapes what would break a line and shortens w
 from __future__ import annotations
 
 import difflib
-import os
 import unicodedata
 from collections.abc import Iterable
 
-SHOWN_CHARS = 60
 
-
-def shown(value: object, limit: int = SHOWN_CHARS) -> str:
+def shown(value: object, limit: int = 60) -> str:
     """``value`` quoted, on one line, printable in any terminal, at most ``limit`` characters between the quotes."""
     text = str(value)
     seen = [visible(char) for char in text[: limit + 1]]
@@ -49,11 +46,7 @@ UNFORESEEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErro
 """What a program raises that met something it was not written for. Where a user is told of it in a sentence, its
 traceback goes to the log."""
 DEBUG = "DRIFTSCOPE_DEBUG"
-
-
-def raises_unforeseen() -> bool:
-    """Whether such an error ends what met it, with its traceback, as our tests want it."""
-    return os.environ.get(DEBUG, "") == "1"
+"""As ``1`` in the environment: such an error ends what met it, with its traceback, as our tests want it."""
 
 
 class DriftscopeError(Exception):
@@ -65,17 +58,11 @@ class DriftscopeError(Exception):
         super().__init__(f"{self.what}. {self.fix}" if self.fix else self.what)
 
 
-class TextError(DriftscopeError):
-    """Text that no tokenizer or parser can take, such as a lone surrogate."""
-
-
 class SmilesError(DriftscopeError):
     """A SMILES that does not parse. ``position`` counts characters from 0; None where RDKit names none."""
 
     def __init__(self, smiles: str, reason: str, position: int | None = None, fix: str = "") -> None:
-        self.smiles = smiles
-        self.reason = one_line(reason)
-        self.position = position
+        self.reason, self.position = one_line(reason), position
         where = "" if position is None else f" at position {position}"
         super().__init__(f"SMILES {shown(smiles)} cannot be read{where}: {reason}", fix)
 
@@ -104,17 +91,11 @@ class EnrichedError(DriftscopeError):
     """Enriched text that a reader refuses. ``block`` counts blocks from 0; None outside any block."""
 
     def __init__(self, reason: str, *, block: int | None = None, position: int | None = None, text: str = "") -> None:
-        self.reason = one_line(reason)
-        self.block = block
-        self.position = position
-        self.text = text
-        parts = ["enriched text"]
-        if block is not None:
-            parts.append(f"block {block}")
-        if position is not None:
-            parts.append(f"at position {position}")
-        found = f" in {shown(text)}" if text else ""
-        super().__init__(f"{', '.join(parts)}: {reason}{found}")
+        self.reason, self.block, self.position = one_line(reason), block, position
+        where = ("" if block is None else f", block {block}") + (
+            "" if position is None else f", at position {position}"
+        )
+        super().__init__(f"enriched text{where}: {reason}" + (f" in {shown(text)}" if text else ""))
 
 
 def unquoted(error: DriftscopeError) -> str:
@@ -131,7 +112,7 @@ class GraphMismatchError(DriftscopeError):
 
 
 class TokenizerError(DriftscopeError):
-    """A tokenizer that is unknown, missing or unfit."""
+    """A tokenizer that is unknown, missing or unfit, or text that it cannot take, such as a lone surrogate."""
 
 
 class PlaceholderError(DriftscopeError):

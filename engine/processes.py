@@ -13,10 +13,9 @@ from pathlib import Path
 
 def stop_at_end_of_input() -> None:
     """Waits until nobody can write to standard input any more; then as with Ctrl-C, and 20 s later at once."""
-    if sys.stdin is not None:
-        with suppress(OSError, ValueError):
-            while os.read(sys.stdin.fileno(), 1 << 16):
-                pass
+    with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is no standard input
+        while os.read(sys.stdin.fileno(), 1 << 16):
+            pass
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(20.0)  # any step of a model is shorter
     os._exit(130)
@@ -24,14 +23,11 @@ def stop_at_end_of_input() -> None:
 
 def usable_cores() -> int:
     """The cores that this process may run on."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def address_space() -> int | None:
     """The size of this process in bytes; None where the system does not say."""
-    try:
-        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
-    except OSError:
-        return None
-    return int(pages) * resource.getpagesize()
+    with suppress(OSError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    return None

@@ -5,6 +5,7 @@ Coordinates are in angstrom. Positions in text count characters from 0; ``end`` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -14,24 +15,14 @@ if TYPE_CHECKING:
 
 Role = Literal["COPY", "FREE", "BOUNDARY"]
 Kind = Literal[
-    "exact",
-    "letters",
-    "punctuation",
-    "extra_digit",
-    "fourth_number",
-    "missing_comma",
-    "trailing_mark",
-    "missing_z",
-    "integer",
-    "cut",
-    "unverified",
-]
+    "exact", "letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark", "missing_z",
+    "integer", "cut", "unverified",
+]  # fmt: skip
 Descriptors = Literal["plain", "with-hydrogens"]
 """How enriched text writes a bare heteroatom that has hydrogens: ``[O]``, ``[N]``, or ``[OH]``, ``[NH2]``."""
 DESCRIPTORS: tuple[Descriptors, ...] = get_args(Descriptors)
 ValueFlag = Literal["non_finite", "outlier", "zero", "repeated", "denormal", "pointer", "constant"]
 """What a logged value can be flagged with."""
-
 
 MOST_DECIMALS = 12
 MOST_INTEGER_DIGITS = 6
@@ -50,14 +41,10 @@ class NumberFormat:
 
     def __post_init__(self) -> None:
         if not 0 <= self.least_decimals <= self.most_decimals <= MOST_DECIMALS or not self.most_decimals:
-            raise ValueError(
-                f"decimals must satisfy 0 <= least <= most <= {MOST_DECIMALS}, and most be 1 or more, "
-                f"got {self.least_decimals}, {self.most_decimals}"
-            )
+            found = f"{self.least_decimals}, {self.most_decimals}"
+            raise ValueError(f"decimals must satisfy 0 <= least <= most <= {MOST_DECIMALS}, most not 0, got {found}")
         if not 1 <= self.most_integer_digits <= MOST_INTEGER_DIGITS:
-            raise ValueError(
-                f"most_integer_digits must lie in 1..{MOST_INTEGER_DIGITS}, got {self.most_integer_digits}"
-            )
+            raise ValueError(f"most_integer_digits is 1 to {MOST_INTEGER_DIGITS}, not {self.most_integer_digits}")
 
     @property
     def most_ang(self) -> float:
@@ -94,13 +81,10 @@ class BinFormat(NumberFormat):
     range_ang: float = 21.0
 
     def __post_init__(self) -> None:
-        is_range = 0 < self.bin_ang <= self.range_ang < 10**MOST_INTEGER_DIGITS
-        count = 2 * self.range_ang / self.bin_ang if is_range else 0.0
-        if not is_range or abs(count - round(count)) > 1e-6 or count >= 10**MOST_INTEGER_DIGITS:
-            raise ValueError(
-                f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom are not a whole "
-                f"number of bins below {10**MOST_INTEGER_DIGITS:,}"
-            )
+        count = 2 * self.range_ang / self.bin_ang if 0 < self.bin_ang <= self.range_ang < 10**6 else math.inf
+        if count >= 10**MOST_INTEGER_DIGITS or abs(count - round(count)) > 1e-6:
+            what = f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom"
+            raise ValueError(f"{what} are not a whole number of bins below {10**MOST_INTEGER_DIGITS:,}")
 
     @property
     def bins(self) -> int:

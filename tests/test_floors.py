@@ -294,7 +294,7 @@ def top_names(path: Path) -> set[str]:
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "copyreg"}
 MAY_PICKLE = {
     "engine.chem.molecule_unpickler",  # files, in a process of their own
-    "engine.inspection.conformer_files",  # writes alone
+    "engine.inspection.conformers",  # writes alone
 }
 UNPICKLING = re.compile(r"\btorch\.load\(|read_pickle\(|allow_pickle=True|\bpickle\.loads?\(|Unpickler\(")
 

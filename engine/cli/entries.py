@@ -312,7 +312,7 @@ def export(
     force: bool = cli.option(False, "overwrite an existing file"),
 ) -> int:
     """a run as a report file (compressed if its name ends in .gz), or its conformers as generations.pickle or SDF"""
-    from engine.inspection.conformer_files import write_conformers
+    from engine.inspection.conformers import write_conformers
     from engine.store.reports.exporting import export_report
 
     chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from engine import __version__
 from engine.cli.terminal import new_app
-from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, raises_unforeseen, shown
+from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, shown
 from engine.figures.words import shortened
 from engine.folders import keep_private
 
@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         status, message = 130, "stopped"
     except UNFORESEEN as error:
-        if raises_unforeseen():
+        if os.environ.get(DEBUG) == "1":
             raise
         what = type(error).__name__  # its text may quote a file
         status, message = 1, f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where"

@@ -1,4 +1,4 @@
-"""Conformers of stored texts: one sample's, whole or in part, and all of a run's.
+"""Conformers of stored texts: one sample's, whole or in part, and all of a run's, also in a file.
 
 A whole text is read strictly. Of any other, the atoms whose three coordinates can be read are put together with the
 bonds between them; how many are missing, and why the text was refused, is reported beside them.
@@ -7,8 +7,10 @@ bonds between them; how many are missing, and why the text was refused, is repor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import pickle
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rdkit import Chem
@@ -17,7 +19,9 @@ from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
 from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
+from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
+from engine.folders import exporting
 from engine.records import Molecule, ReaderName
 from engine.store.generations import conformer_texts
 from engine.store.store import Store
@@ -29,6 +33,7 @@ PROPERTIES = (
     "run_id sample_id smiles passed decodes clean usable stereo_right geometry_right strain_kcal bad_blocks cut_blocks "
     "rmsd_ang"
 ).split()
+PICKLE_PROTOCOL = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,49 +91,51 @@ def _partial(reason: str, blocks: Sequence[Row], molecule: Molecule) -> Shape:
     kept = sorted(atom for atom in positions if atom is not None and 0 <= atom < molecule.atoms)
     if not kept:
         return Shape(None, (), f"The strict reader refuses the text: {reason}.")
-    mol = _only(molecule, kept)
-    add_conformer(mol, [positions[atom] for atom in kept])
-    words = f"The strict reader refuses the text: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
-    return Shape(mol, tuple(kept), f"{words} their blocks can be read.")
-
-
-def _only(molecule: Molecule, kept: Sequence[int]) -> Chem.Mol:
-    """These atoms with the bonds between them; rings that are no longer whole are no longer aromatic."""
-    if len(kept) == molecule.atoms:
-        whole = Chem.Mol(molecule.mol)
-        whole.RemoveAllConformers()
-        return whole
     with captured_log():
         mol = Chem.RWMol(molecule.mol)
         mol.RemoveAllConformers()
-        Chem.Kekulize(mol, clearAromaticFlags=True)
-        mol.BeginBatchEdit()
-        for atom in set(range(molecule.atoms)).difference(kept):
-            mol.RemoveAtom(atom)
-        mol.CommitBatchEdit()
-        for atom in mol.GetAtoms():
-            atom.SetNoImplicit(True)  # removed neighbours are not replaced by hydrogens
-        mol.UpdatePropertyCache(strict=False)
-        return mol.GetMol()
+        if gone := set(range(molecule.atoms)).difference(kept):  # rings that are not whole are no longer aromatic
+            Chem.Kekulize(mol, clearAromaticFlags=True)
+            mol.BeginBatchEdit()
+            for atom in gone:
+                mol.RemoveAtom(atom)
+            mol.CommitBatchEdit()
+            for atom in mol.GetAtoms():
+                atom.SetNoImplicit(True)  # removed neighbours are not replaced by hydrogens
+            mol.UpdatePropertyCache(strict=False)
+    add_conformer(mol, [positions[atom] for atom in kept])
+    words = f"The strict reader refuses the text: {reason}. Shown are {len(kept)} of {molecule.atoms} atoms, as far as"
+    return Shape(mol.GetMol(), tuple(kept), f"{words} their blocks can be read.")
 
 
 def conformers_of(
-    store: Store, run_id: str, sample_ids: Iterable[int] | None = None, reader: ReaderName = "strict"
+    store: Store, run_id: str, sample_ids: Sequence[int] | None = None, reader: ReaderName = "strict"
 ) -> tuple[list[tuple[str, Chem.Mol]], list[dict[str, Any]]]:
     """A run's named molecules and their properties, by sample; texts that the reader refuses are left out."""
     rows = store.rows(
-        f"SELECT text, {', '.join(PROPERTIES)} FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id}
+        f"""SELECT text, {", ".join(PROPERTIES)} FROM samples
+        WHERE run_id = $run AND ($ids IS NULL OR list_contains($ids, sample_id)) ORDER BY sample_id""",
+        {"run": run_id, "ids": sample_ids},
     )
     stated = conformer_texts(store, store.entry(run_id))
-    chosen = None if sample_ids is None else set(sample_ids)
     mols, properties = [], []
     for row in rows:
-        if chosen is not None and row["sample_id"] not in chosen:
-            continue
         try:
-            text = stated.get(row["sample_id"]) or row["text"] or ""
-            mols.append((f"{run_id} #{row['sample_id']}", decode_with(reader, text).mol))
+            mol = decode_with(reader, stated.get(row["sample_id"]) or row["text"] or "").mol
         except DriftscopeError:
             continue
+        mols.append((f"{run_id} #{row['sample_id']}", mol))
         properties.append({name: row[name] for name in PROPERTIES if row[name] is not None})
     return mols, properties
+
+
+def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, *, is_pickle: bool) -> int:
+    """Of each sample that the reader takes, as SDF or as the group's evaluation reads them, ``generations.pickle``;
+    returns how many. A pickle is ``{smiles: [Mol, ...]}`` by the SMILES that was asked for."""
+    mols, properties = conformers_of(store, run_id, reader=reader)
+    by_smiles: dict[str, list[Chem.Mol]] = {}
+    for (_, mol), sample in zip(mols, properties, strict=True):
+        by_smiles.setdefault(sample["smiles"], []).append(mol)
+    with exporting(path) as file:
+        file.write(pickle.dumps(by_smiles, PICKLE_PROTOCOL) if is_pickle else to_sdf(mols, properties).encode())
+    return len(mols)

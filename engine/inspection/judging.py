@@ -1,7 +1,6 @@
 """Stored answers judged: the verdicts on a run's molecules, into its own rows where it is the user's.
 
-Needs no model, so old runs and imported reports are judged like any other. Of a run from before the runner's rule was
-stored, that is made up for.
+Needs no model, so old runs and imported reports are judged like any other.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from engine.chem.judges import LIMIT_S, JudgeTask, judged
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import CRASH, PLAIN, TIME, WITH_STRAIN, JudgeSettings, strain_per_atom
 from engine.errors import DriftscopeError
-from engine.inspection.misread import misread_of
-from engine.records import Molecule, MoleculeVerdict
+from engine.records import MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import is_measured, run_columns, verdict_row, verdict_sums
-from engine.store.schema import BLOCKS, SAMPLES
+from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
 
@@ -81,7 +79,6 @@ def judge_run(
     rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()
     if not rows:
         raise without_samples(entry, "judge")
-    _make_up_decodes(rows)
     verdicts: dict[int, MoleculeVerdict] = {}
     stated = conformer_texts(store, entry)
     texts = (answer_of(stated.get(row["sample_id"]) or row["text"] or "") for row in rows)
@@ -98,13 +95,6 @@ def judge_run(
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
     columns["judged_with"] = judged_with(settings.geometry)
-    if all(row["decodes"] is not None for row in rows):
-        columns["decodes"] = sum(row["decodes"] for row in rows)
-    if BLOCKS.name in entry.parts and entry.row.get("misread_blocks") is None:
-        misread = misread_of(store, entry)
-        columns["misread_blocks"] = misread.misread
-        if misread.most_ang is not None:
-            columns["misread_most_ang"] = misread.most_ang
     is_own = entry.files is store.home
     if is_own:
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
@@ -117,39 +107,21 @@ def judge_run(
     return JudgedRun(entry, rows, columns, is_own, not_finished)
 
 
-def _asked(text: str, smiles: str) -> Molecule | None:
-    """The molecule that a text should be: the one named, that of its prompt, or its own; None where none reads."""
+def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
+    """What the table ``samples`` says of one text and the molecule that it should be: the one named, that of its
+    prompt, or its own. It is judged in a process with a limit."""
+    names = ("passed", "decodes", "clean", "same_graph", "issues")
+    rules: Row = dict.fromkeys(names[:-1], False) | {"issues": (NOT_PARSED,)}
+    about: Row = {"smiles": None, "heavy_atoms": None}
     try:
-        return parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))
+        molecule = parse_smiles(smiles or prompt_smiles(text).strip() or extract_smiles(answer_of(text)))
     except DriftscopeError:
         if smiles:
             raise
-        return None
-
-
-def _rules(text: str, molecule: Molecule | None) -> Row:
-    """Whether one text passed, decodes and is clean, and its issues; none of these where its molecule does not read."""
-    if molecule is None:
-        return dict.fromkeys(("passed", "decodes", "clean", "same_graph"), False) | {"issues": (NOT_PARSED,)}
-    check = check_sample(text, molecule)
-    return {name: getattr(check, name) for name in ("passed", "decodes", "clean", "same_graph", "issues")}
-
-
-def judge_text(text: str, smiles: str = "", settings: JudgeSettings = WITH_STRAIN, *, limit_s: float = LIMIT_S) -> Row:
-    """What the table ``samples`` says of one text and its molecule, which is judged in a process with a limit."""
-    molecule = _asked(text, smiles)
-    asked = None if molecule is None else molecule.smiles
-    ((_, verdict),) = judged([JudgeTask(0, answer_of(text), asked or "")], settings, workers=1, limit_s=limit_s)
-    rules = _rules(text, molecule)
-    about = {"smiles": asked, "heavy_atoms": None if molecule is None else molecule.heavy_atoms}
+    else:
+        check = check_sample(text, molecule)
+        rules = {name: getattr(check, name) for name in names}
+        about = {"smiles": molecule.smiles, "heavy_atoms": molecule.heavy_atoms}
+    task = JudgeTask(0, answer_of(text), about["smiles"] or "")
+    ((_, verdict),) = judged([task], settings, workers=1, limit_s=limit_s)
     return about | rules | verdict_row(rules["clean"], verdict)
-
-
-def _make_up_decodes(rows: list[Row]) -> None:
-    """Of a run that was stored before there was this column."""
-    for row in rows:
-        if row["decodes"] is None and row["text"]:
-            try:
-                row["decodes"] = check_sample(row["text"], parse_smiles(row["smiles"])).decodes
-            except DriftscopeError:  # the SMILES that was asked for does not read
-                continue

@@ -8,25 +8,26 @@ is a lower bound. ``mask`` is the part of log w that the mask alone takes, ``fil
 
 A guard changes q once more: its ``log_weight`` is part of log w, and a sample without one counts 0, as does one that
 did not end. All is computed in logarithms, from kept steps (``cost_of_run``) or rows of one scoring pass
-(``cost_of_steps``). Not known here: what the model would have written instead.
+(``cost_of_steps``). Where in its text a token stands is told by the pieces alone: brackets and commas. Not known here:
+what the model would have written instead.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from engine.errors import StoreError
 from engine.figures import words
 from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Interval, interval, ranks
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, facts_of
-from engine.inspection.step_columns import PARTS, TENTHS, StepColumns, Whole, by_code
 from engine.store.entries import Entry
 from engine.store.schema import STEPS
 from engine.store.store import Store
@@ -41,7 +42,10 @@ LITTLE, MUCH = 0.5, 5.0
 ROUNDING = 1e-4
 """In nat, of a step: the filters took less than that."""
 
+PARTS = ("between the blocks", "opening a block", "x", "y", "z", "closing a block", "the end")
+TENTHS = tuple(f"{start} to {start + 10} %" for start in range(0, 100, 10))
 Row = dict[str, Any]
+Whole = NDArray[np.int64]
 
 _STEPS = f"""
 WITH chosen AS (SELECT DISTINCT sample_id FROM steps WHERE run_id = $run AND ln_q IS NOT NULL
@@ -167,94 +171,127 @@ def known_cost(store: Store, entry: Entry) -> tuple[RunCost | None, str]:
 
 def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     """From rows of ``steps`` in their order; samples and blocks are the run's own."""
-    of = [run.run_id]
-    rows = {row["sample_id"]: row for row in store.table(_SAMPLES, {"run": run.run_id}, of=of).to_pylist()}
-    blocks = store.table(_ELEMENTS, {"run": run.run_id}, of=of).to_pylist()
-    elements = {(row["sample_id"], row["block"]): row["element"] for row in blocks}
-    return _cost(StepColumns(steps, rows), elements, is_guarded=run.lp_record.is_guarded)
+    samples, named = (
+        store.table(sql, {"run": run.run_id}, of=[run.run_id]).to_pylist() for sql in (_SAMPLES, _ELEMENTS)
+    )
+    known = {row["sample_id"]: row for row in samples}
+    ids, sample = np.unique(steps["sample_id"].to_numpy(), return_inverse=True)
+    if strangers := [id_ for id_ in ids.tolist() if id_ not in known]:
+        what = f"steps are of sample {strangers[0]}, and its run has none of that number"
+        raise StoreError(what, "Run or import it again")
+    rows = [known[id_] for id_ in ids.tolist()]
+    ln_p, ln_tempered, at_mask, ln_q = (
+        steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
+    )  # ln_q is NaN where the token was not allowed
+    is_forced, at_tempered = steps["forced"].to_numpy().astype(bool), ln_tempered - ln_q
 
-
-def _cost(steps: StepColumns, elements: Mapping[tuple[int, int], str], *, is_guarded: bool) -> RunCost:
-    rows = steps.rows  # of samples
-    # A molecule that no guard could be made for was written as under ``exact``.
+    # Sums by sample. A molecule that no guard could be made for was written as under ``exact``.
     guard = np.array([(row["log_weight"] if row["guarded"] else 0.0) for row in rows], dtype=np.float64)
-    by_token = (steps.raw, steps.tempered, steps.mask, np.where(steps.forced, steps.tempered, 0.0))
+    by_token = (ln_p - ln_q, at_tempered, at_mask, np.where(is_forced, at_tempered, 0.0))
     with np.errstate(invalid="ignore"):
-        raw, tempered, mask, forced = (by_code(steps.sample, values, len(rows)) for values in by_token)
+        raw, tempered, mask, forced = (by_code(sample, values, len(rows)) for values in by_token)
         weights = np.array([raw, tempered]) + guard
-        is_filtered = bool((np.abs(steps.tempered - steps.mask) > ROUNDING).any())
+        is_filtered = bool((np.abs(at_tempered - at_mask) > ROUNDING).any())
         parts = {"forced": forced, "free": tempered - forced, "mask": mask, "filters": tempered - mask}
     counts = np.array([bool(row["ended"]) for row in rows], dtype=bool) & np.isfinite(weights).all(axis=0)
     raw, tempered = np.where(counts, weights, -np.inf)
     parts |= {"log_w": raw, "log_w_tempered": tempered}
+
+    # What is drawn again: molecules, or the samples of one.
     smiles = np.array([str(row["smiles"]) for row in rows], dtype=object)
     molecules, unit = list(dict.fromkeys(smiles)), np.unique(smiles.astype(str), return_inverse=True)[1]
-    units = unit if len(molecules) > 1 else np.arange(len(rows))  # what is drawn again: molecules, or samples of one
-    draws, counting = Bootstrap(int(units.max(initial=-1)) + 1), np.flatnonzero(counts)
+    unit = unit if len(molecules) > 1 else np.arange(len(rows))
+    draws, counting = Bootstrap(int(unit.max(initial=-1)) + 1), np.flatnonzero(counts)
+    few = functools.cache(Bootstrap)
 
-    def mean(values: Array) -> Interval | None:
-        over = by_code(units[counting], np.ones(len(counting)), draws.units)
-        return draws.ratio(by_code(units[counting], values[counting], draws.units), over)
+    def summed(of: Whole, values: Array | None = None) -> Array:
+        """Values of these samples, or how many they are, by unit."""
+        return by_code(unit[of], values, draws.units)
 
     def of_molecule(name: str) -> Row:
         own = np.flatnonzero(smiles == name)
-        known = [_estimate(log_w[own], np.arange(len(own)), _few(len(own))) for log_w in (raw, tempered)]
-        named = {"smiles": name, "samples": len(own), "counting": int(counts[own].sum())}
-        return named | dict(zip(("raw", "tempered"), known, strict=True))
+        alone = (np.arange(len(own)), few(len(own)))
+        return {"smiles": name, "samples": len(own), "counting": int(counts[own].sum()),
+                "raw": _estimate(raw[own], *alone), "tempered": _estimate(tempered[own], *alone)}  # fmt: skip
+
+    # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
+    block, part, segment = _places_of(steps["piece"], sample)
+    width = int(block.max(initial=0)) + 2
+    keys, key = np.unique(sample * width + block + 1, return_inverse=True)
+    of_key = [(at // width, at % width - 1) for at in keys.tolist()]
 
     def places(names: Sequence[str], code: Whole, *, per_block: bool = False) -> list[Row]:
         """Of the tokens of each code, over samples that count; per sample, or per block."""
         found = []
         for number, name in enumerate(names):
-            tokens = counts[steps.sample] & (code == number)
+            tokens = counts[sample] & (code == number)
             if not name or not tokens.any():
                 continue
-            sample = steps.sample[tokens]
-            over = sample[np.unique(steps.key[tokens], return_index=True)[1]] if per_block else counting
-            per = by_code(units[over], np.ones(len(over)), draws.units)
-            log_w, masked, is_forced = steps.tempered[tokens], steps.mask[tokens], steps.forced[tokens]
-            whole = draws.ratio(by_code(units[sample], log_w, draws.units), per)
+            over = sample[tokens][np.unique(key[tokens], return_index=True)[1]] if per_block else counting
+            per, log_w, masked, forced = summed(over), at_tempered[tokens], at_mask[tokens], is_forced[tokens]
+            whole = draws.ratio(summed(sample[tokens], log_w), per)
             assert whole is not None
-            if np.count_nonzero(per) < 2:  # no draw differs
-                whole = Interval(whole.value)
-            taken = {"forced": log_w[is_forced], "free": masked[~is_forced], "filters": (log_w - masked)[~is_forced]}
+            taken = {"forced": log_w[forced], "free": masked[~forced], "filters": (log_w - masked)[~forced]}
             means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
+            whole = Interval(whole.value) if np.count_nonzero(per) < 2 else whole  # no draw differs
             found.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
         return found
 
+    elements = {(row["sample_id"], row["block"]): row["element"] for row in named}
+    names, code = np.unique(
+        [*(elements.get((rows[n]["sample_id"], at), "") for n, at in of_key), ""], return_inverse=True
+    )
     blocks: list[dict[int, float]] = [{} for _ in rows]
-    sums = by_code(steps.key, steps.tempered, len(steps.blocks)).tolist()
-    for (sample, block), log_w in zip(steps.blocks, sums, strict=True):
-        if block >= 0:
-            blocks[sample][block] = log_w
-    named = [elements.get((int(steps.ids[sample]), block), "") for sample, block in steps.blocks]
-    names, code = np.unique([*named, ""], return_inverse=True)
+    for (n, at), log_w in zip(of_key, by_code(key, at_tempered, len(keys)).tolist(), strict=True):
+        if at >= 0:
+            blocks[n][at] = log_w
+    block_count = np.zeros(len(rows), dtype=np.int64)
+    np.maximum.at(block_count, sample, block + 1)
+    is_leading = (segment < block_count[sample]) & counts[sample]  # to a block; what follows the last one does not
+    slope, blocks_counted = _slope(sample[is_leading], segment[is_leading], -at_tempered[is_leading], unit, draws)
     rmsd_ang = np.array([row["rmsd_ang"] for row in rows], dtype=np.float64)  # NaN where not known
     return RunCost(
         samples=len(rows),
         counting=len(counting),
-        is_bound=is_guarded or is_filtered,
-        is_guard_known=not is_guarded or bool(np.isfinite(guard).any()),
-        raw=_estimate(raw, units, draws),
-        tempered=_estimate(tempered, units, draws),
+        is_bound=run.lp_record.is_guarded or is_filtered,
+        is_guard_known=not run.lp_record.is_guarded or bool(np.isfinite(guard).any()),
+        raw=_estimate(raw, unit, draws),
+        tempered=_estimate(tempered, unit, draws),
         molecules=[of_molecule(name) for name in molecules],
-        tenths=places(TENTHS, steps.tenth),
-        parts=places(PARTS, steps.part),
-        elements=sorted(places(names.tolist(), code[steps.key], per_block=True), key=lambda row: row["whole"].value),
-        disagreement=disagreement_of(steps, tempered, rmsd_ang, smiles.tolist(), units, draws),
+        tenths=places(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
+        parts=places(PARTS, part),
+        elements=sorted(places(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
+        disagreement=Disagreement(slope, blocks_counted, *against_rmsd(tempered, rmsd_ang, smiles.tolist())),
         each=[
             {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
              **{name: float(values[n]) for name, values in parts.items()}, "guard": row["log_weight"],
              "blocks": blocks[n]}
             for n, row in enumerate(rows)
         ],
-        **{name: mean(values) for name, values in parts.items()},
+        **{name: draws.ratio(summed(counting, values[counting]), summed(counting)) for name, values in parts.items()},
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=32)
-def _few(samples: int) -> Bootstrap:
-    return Bootstrap(samples)
+def _places_of(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:
+    """Of each token its block, -1 outside, its place in ``PARTS``, and the blocks that were closed before it. A comma
+    belongs to the number that it ends."""
+    encoded = pieces.combine_chunks().fill_null("").dictionary_encode()
+    known, of_token = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+    is_special = np.array([len(text) > 2 and text[0] == "<" and text[-1] == ">" for text in known], bool)[of_token]
+    opens, closes, ends_number = (
+        np.array([text.count(mark) for text in known], np.int64)[of_token] * ~is_special for mark in "<>,"
+    )
+    first = np.searchsorted(sample, sample)
+    before = (count.cumsum() - count for count in (opens, closes, ends_number))
+    opened, closed, commas = (sums - sums[first] for sums in before)
+    is_inside = opened > closed
+    keys, key = np.unique(sample * (closed.max(initial=0) + 1) + closed, return_inverse=True)
+    begins = np.full(len(keys), np.iinfo(np.int64).max)
+    np.minimum.at(begins, key[is_inside], commas[is_inside])
+    number = PARTS.index("x") + np.clip(commas - begins[key], 0, 2)
+    choices = [is_special, is_inside & (closes > 0), is_inside, opens > 0]
+    part = np.select(choices, [PARTS.index("the end"), PARTS.index("closing a block"), number, 1], 0)
+    return np.where(is_inside | (part == 1), closed, -1), part, closed
 
 
 def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
@@ -282,24 +319,19 @@ def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
     return Estimate(log_p, effective, kl, is_reliable)
 
 
-def disagreement_of(
-    steps: StepColumns, log_w: Array, rmsd_ang: Array, smiles: Sequence[str], unit: Whole, draws: Bootstrap
-) -> Disagreement:
-    """``log_w`` by sample, -inf where it does not count; ``rmsd_ang`` by sample, NaN where it is not known."""
-    slope, blocks = _slope(steps, log_w, unit, draws)
-    return Disagreement(slope, blocks, *against_rmsd(log_w, rmsd_ang, smiles))
+def by_code(codes: Whole, values: Array | None, count: int) -> Array:
+    """The sum of the values of each code, 0 to ``count`` - 1, or how many they are."""
+    return np.bincount(codes, values, count).astype(np.float64)
 
 
-def _slope(steps: StepColumns, log_w: Array, unit: Whole, draws: Bootstrap) -> tuple[Interval | None, int]:
-    """A block counts with the text that leads to it; what follows a sample's last block does not."""
-    samples = len(log_w)
-    width = int(steps.segment.max(initial=0)) + 1
-    counted = (steps.segment < steps.block_count[steps.sample]) & np.isfinite(log_w)[steps.sample]
-    keys, at = np.unique((steps.sample * width + steps.segment)[counted], return_inverse=True)
-    nat = by_code(at, -steps.tempered[counted], len(keys))
+def _slope(sample: Whole, segment: Whole, nat: Array, unit: Whole, draws: Bootstrap) -> tuple[Interval | None, int]:
+    """Of tokens, with the blocks that were closed before: a block counts with the text that leads to it."""
+    width = int(segment.max(initial=0)) + 1
+    keys, at = np.unique(sample * width + segment, return_inverse=True)
+    nat = by_code(at, nat, len(keys))
     sample, place = keys // width, (keys % width).astype(np.float64)
-    own = np.maximum(by_code(sample, np.ones(len(keys)), samples), 1)
-    away = place - (by_code(sample, place, samples) / own)[sample]
+    own = np.maximum(np.bincount(sample, minlength=len(unit)), 1)
+    away = place - (np.bincount(sample, place, len(unit)) / own)[sample]
     parts, wholes = (by_code(unit[sample], away * values, draws.units) for values in (nat, away))
     return draws.ratio(parts, wholes), len(keys)
 

@@ -1,7 +1,7 @@
 """A stored answer realigned with its template, so that its marks agree with the stored kinds of its blocks.
 
-Whether a clean triple was cut depends on the model's masses. They are not stored; the kinds that they led to are. So
-the kinds are turned into masses that give the same kinds, and blocks that still differ take the stored kinds.
+Whether a clean triple was cut depends on the model's masses. They are not stored; the kinds that they led to are.
+What a block needed, and its drift, is in its stored row, not in the alignment.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Any
 from engine.decode.samples import Reader
 from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts, number_format
-from engine.lp_records import UNKNOWN_LP, LpRecord
+from engine.lp_records import UNKNOWN_LP
 from engine.records import Kind, Molecule
-from engine.text.align import AlignedToken, Alignment, Mark
-from engine.text.blocks import CloseMass
+from engine.text.align import Alignment
+from engine.text.blocks import find_blocks
 from engine.text.tokenizers import TextTokenizer
 
 Row = Mapping[str, Any]
-GOING_ON, CLOSING = CloseMass(0.0, 1.0), CloseMass(1.0, 0.0)
 
 
 def aligned_as_stored(
@@ -44,7 +43,7 @@ def aligned_as_stored(
             flags = [False] * len(ids)
             lp = UNKNOWN_LP if run.lp_record.closed_by == "lp" else run.lp_record
         reader = Reader(tokenizer, lp.name, run.placeholder, number_format(run))
-        alignment = reader.aligned(molecule, ids, flags, masses_of_kinds(blocks, lp))
+        alignment = reader.aligned(molecule, ids, flags, {})
     except (DriftscopeError, ValueError) as error:
         return None, f"Its tokens cannot be aligned with the template: {getattr(error, 'what', error)}."
     alignment = with_kinds(alignment, [tuple(row["kinds"] or ()) for row in blocks])
@@ -53,17 +52,9 @@ def aligned_as_stored(
     return alignment, ""
 
 
-def masses_of_kinds(blocks: Sequence[Row], lp: LpRecord) -> dict[int, CloseMass]:
-    """By block, masses that give the stored kinds."""
-    if lp.closed_by == "model":
-        return {}
-    mass_of = {("cut",): GOING_ON, ("exact",): CLOSING}
-    masses = ((row["block"], mass_of.get(tuple(row["kinds"] or ()))) for row in blocks)
-    return {block: mass for block, mass in masses if mass is not None}
-
-
 def with_kinds(alignment: Alignment, kinds: Sequence[tuple[Kind, ...]]) -> Alignment:
-    """The alignment with these kinds in place of its own, by block, and the marks of cuts that follow from them."""
+    """The alignment with these kinds in place of its own, by block, and the marks of cuts that follow from them: a cut
+    is marked at the last FREE token of its block, unless that has another mark."""
     differing = {
         number: stored
         for number, (block, stored) in enumerate(zip(alignment.blocks, kinds, strict=False))
@@ -71,55 +62,28 @@ def with_kinds(alignment: Alignment, kinds: Sequence[tuple[Kind, ...]]) -> Align
     }
     if not differing:
         return alignment
-    blocks = [replace(block, kinds=differing.get(n, block.kinds)) for n, block in enumerate(alignment.blocks)]
-    readings = [replace(reading, kinds=differing.get(n, reading.kinds)) for n, reading in enumerate(alignment.readings)]
-    marks = _marks(alignment.rows, {number: "cut" in stored for number, stored in differing.items()})
-    rows = [replace(row, mark=marks[n]) if n in marks else row for n, row in enumerate(alignment.rows)]
-    return replace(alignment, rows=tuple(rows), blocks=tuple(blocks), readings=tuple(readings))
-
-
-def _marks(rows: Sequence[AlignedToken], is_cut: Mapping[int, bool]) -> dict[int, Mark]:
-    """New marks by column: a cut is marked at the last FREE token of its block, unless that has another mark."""
-    marks: dict[int, Mark] = {n: "" for n, row in enumerate(rows) if row.mark == "cut" and row.text_block in is_cut}
+    blocks = (replace(block, kinds=differing.get(n, block.kinds)) for n, block in enumerate(alignment.blocks))
+    rows = list(alignment.rows)
     last = {row.text_block: n for n, row in enumerate(rows) if row.pos is not None and row.text_role == "FREE"}
-    for block, cut in is_cut.items():
-        if cut and block in last and rows[last[block]].mark in ("", "cut"):
-            marks[last[block]] = "cut"
-    return marks
-
-
-# --- columns and atoms --------------------------------------------------------------------------------------------
+    for n, row in enumerate(rows):
+        if row.mark in ("", "cut") and (stored := differing.get(row.text_block)):
+            rows[n] = replace(row, mark="cut" if "cut" in stored and n == last.get(row.text_block) else "")
+    return replace(alignment, rows=tuple(rows), blocks=tuple(blocks))
 
 
 def atoms_of_columns(alignment: Alignment) -> list[int | None]:
     """For each column the atom of its descriptor or block; where nothing was written, the atom of the template's block.
     None for bonds, branches, tags, and for atoms that the molecule does not have."""
-    atoms = {number: block.atom for number, block in enumerate(alignment.blocks)}
-    descriptors = _descriptor_spans(alignment)
+    descriptors = [range(block.start - len(block.descriptor), block.start) for block in find_blocks(alignment.text)]
     columns: list[int | None] = []
     number = 0  # of the next descriptor
     for row in alignment.rows:
         atom = row.block
         if row.start is not None and row.end is not None:
-            while number < len(descriptors) and descriptors[number][1] <= row.start:
+            while number < len(descriptors) and descriptors[number].stop <= row.start:
                 number += 1
-            is_descriptor = number < len(descriptors) and row.end > descriptors[number][0]
-            block = row.text_block if row.text_block >= 0 else descriptors[number][2] if is_descriptor else -1
-            atom = atoms.get(block, -1)
+            is_descriptor = number < len(descriptors) and row.end > descriptors[number].start
+            block = row.text_block if row.text_block >= 0 else number if is_descriptor else -1
+            atom = alignment.blocks[block].atom if block >= 0 else -1
         columns.append(atom if atom >= 0 else None)
     return columns
-
-
-def _descriptor_spans(alignment: Alignment) -> list[tuple[int, int, int]]:
-    """First character of each block's descriptor, the block's ``<``, and the block, in order."""
-    spans: list[tuple[int, int, int]] = []
-    seen, last_end = -1, 0
-    for row in alignment.rows:
-        if row.start is None or row.end is None or row.text_block <= seen:
-            continue
-        opening = alignment.text.find("<", row.start, row.end)
-        start = alignment.text.rfind("[", last_end, opening) if opening >= 0 else -1
-        if start >= 0:
-            spans.append((start, opening, row.text_block))
-        seen, last_end = row.text_block, row.end
-    return spans

@@ -7,7 +7,6 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
@@ -15,7 +14,7 @@ from engine.errors import DriftscopeError, TokenizerError, shown
 from engine.lp_records import UNKNOWN_LP, LpRecord, split_cleanup, stored_lp, stored_name, usual_placeholder
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.records import Descriptors, NumberFormat
-from engine.store.entries import Entry, model_name, number_format_of, only_id, rmsd_references, run_value
+from engine.store.entries import Entry, model_name, number_format_of, rmsd_references, run_value, without_samples
 from engine.store.schema import BLOCKS, RUNS, SAMPLES, STEPS
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
@@ -38,9 +37,7 @@ class RunFacts:
     is_former: bool  # stored before the LPs here were the group's own
     samples: int
     passes: int | None
-    blocks: int | None
     bad_blocks: int | None
-    cut_blocks: int | None
     junk_letters: int | None
     judged: int | None  # samples with a verdict on their molecule
     created_at: datetime | None
@@ -82,18 +79,11 @@ def runs_with_samples(store: Store) -> list[RunFacts]:
 
 
 def run_facts(store: Store, run_id: str) -> RunFacts:
-    """One run by its whole id, or by any part that no other has."""
-    return choose(runs_with_samples(store), [run_id])[0]
-
-
-def choose(runs: Sequence[RunFacts], names: Sequence[str]) -> list[RunFacts]:
-    """The runs of these ids or labels, an id also by any part that no other has; each once, in the order named."""
-    by_id = {run.run_id: run for run in reversed(runs)}
-    ids = []
-    for name in names:
-        labelled = [run_id for run_id, run in by_id.items() if name and run.label == name]
-        ids.append(only_id(list(by_id), name, "runs", f"there is no run {shown(name)} with samples", labelled))
-    return [by_id[run_id] for run_id in dict.fromkeys(ids)]
+    """One run by its id, its label or any part of its id that no other has."""
+    entry = store.entry(run_id)
+    if SAMPLES.name not in entry.parts:
+        raise without_samples(entry, "look into")
+    return facts_of(entry)
 
 
 def facts_of(entry: Entry) -> RunFacts:

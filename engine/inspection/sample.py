@@ -6,7 +6,7 @@ differs, the stored kinds win. ``missing`` says in words what is not available. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from engine.figures.words import counted
 from engine.inspection.conformers import GroupShape, conformer_of, group_conformer_of
 from engine.inspection.realign import aligned_as_stored
 from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
-from engine.inspection.tries import ThrownText, thrown_text
+from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Descriptors, Molecule
 from engine.store.entries import Entry
@@ -88,7 +88,6 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
     (sample,), blocks, steps, tries = _rows(store, run, sample_id)
     molecule, why_no_molecule = molecule_asked(sample, run.descriptors)
     tokenizer, why_no_tokenizer = run_tokenizer(run)
-    has_ids = bool(sample["token_ids"])
     alignment, why_no_alignment = None, ""
     if tokenizer is not None and molecule.atoms:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
@@ -107,24 +106,19 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         alignment=alignment,
         blocks=blocks,
         steps={row["pos"]: {**row, "top_k": top_k(row)} for row in steps},
-        tries=tuple(map(thrown_text, tries)),
+        tries=tuple(
+            ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "") for row in tries
+        ),
         estimates=estimates_of(blocks, molecule, tokenizer),
         conformer=shape.mol,
         conformer_atoms=shape.atoms,
         why_no_conformer=shape.why_not,
         by_group=group_conformer_of(sample, blocks) if shape.why_not else None,
-        missing=tuple(
-            words
-            for words in (
-                why_no_molecule,
-                why_no_tokenizer,
-                why_no_alignment,
-                *_missing(run, sample, blocks, bool(steps), tokenizer is not None),
-                "" if tries else _no_tries(sample),
-            )
-            if words
+        missing=(
+            *filter(None, (why_no_molecule, why_no_tokenizer, why_no_alignment)),
+            *_missing(run, sample, bool(blocks), bool(steps), bool(tries), tokenizer is not None),
         ),
-        can_score=has_ids
+        can_score=bool(sample["token_ids"])
         and None not in sample["token_ids"]
         and tokenizer is not None
         and molecule.atoms > 0
@@ -135,25 +129,19 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
 def estimates_of(
     blocks: Sequence[Row], molecule: Molecule, tokenizer: TextTokenizer | None
 ) -> dict[int, BlockEstimate]:
-    """By block, for those whose row has a continuation."""
+    """By block, for those whose row has a continuation: what is lost from it to the text as written."""
     estimates = {}
-    for row in blocks:
-        if row["continued_text"]:
-            is_known = row["atom"] is not None and 0 <= row["atom"] < molecule.atoms
-            descriptor = molecule.descriptors[row["atom"]] if is_known else "[C]"
-            estimates[row["block"]] = estimate(row["text"] or "", row["continued_text"], descriptor, tokenizer)
+    for row in (row for row in blocks if row["continued_text"]):
+        written, continued, atom = row["text"] or "", row["continued_text"], row["atom"]
+        before = molecule.descriptors[atom] if atom is not None and 0 <= atom < molecule.atoms else "[C]"
+        has_prefix = continued.startswith(written)
+        estimates[row["block"]] = BlockEstimate(
+            text=continued,
+            needed=None if tokenizer is None else needed_by_content([(before, continued)], tokenizer)[0],
+            digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
+            displacement_ang=displacement_ang(written, continued),
+        )
     return estimates
-
-
-def estimate(written: str, continued: str, descriptor: str, tokenizer: TextTokenizer | None) -> BlockEstimate:
-    """What is lost between a block as written and as the model would have finished it."""
-    has_prefix = continued.startswith(written)
-    return BlockEstimate(
-        text=continued,
-        needed=needed_by_content([(descriptor, continued)], tokenizer)[0] if tokenizer is not None else None,
-        digits_lost=sum(map(str.isdigit, continued[len(written) :])) if has_prefix else None,
-        displacement_ang=displacement_ang(written, continued),
-    )
 
 
 def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
@@ -193,42 +181,30 @@ def _prompt_smiles(sample: Row) -> str:
 
 
 def _missing(
-    run: RunFacts, sample: Row, blocks: Sequence[Row], has_steps: bool, has_tokenizer: bool
-) -> tuple[str, ...]:
-    has_ids = bool(sample["token_ids"])
-    if has_ids or not sample["text"]:
-        of_ids = "" if has_ids else "It has no text and no tokens."
-    elif has_tokenizer:
-        of_ids = (
-            "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ"
-            " from those that the model sampled. It is unknown which were forced."
+    run: RunFacts, sample: Row, has_blocks: bool, has_steps: bool, has_tries: bool, has_tokenizer: bool
+) -> Iterator[str]:
+    has_ids, is_unknown = bool(sample["token_ids"]), run.lp_record is UNKNOWN_LP
+    if not has_ids and not sample["text"]:
+        yield "It has no text and no tokens."
+    elif not has_ids and not has_tokenizer:
+        yield "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
+    elif not has_ids:
+        yield (
+            "Only the text is stored, not its tokens. The tokens shown are the tokenizer's split and may differ from"
+            " those that the model sampled. It is unknown which were forced."
         )
-    else:
-        of_ids = "Only the text is stored and its tokenizer is not available, so there are no tokens to show."
-    unknown_lp = ""
-    if run.lp_record is UNKNOWN_LP:
+    if is_unknown:
         which = f"The LP {run.constraint} is unknown here" if run.constraint else "The run names no LP (unknown LP)"
-        unknown_lp = f"{which}: the text is aligned by structure, and a clean block may have been cut."
-    return (
-        of_ids,
-        unknown_lp,
-        "" if blocks else "The run has no blocks for this sample.",
-        "" if has_steps else _no_steps(run, has_ids),
-        ENDS.get(sample["stop_reason"] or "", ""),
-    )
-
-
-def _no_steps(run: RunFacts, has_ids: bool) -> str:
-    if not has_ids:
-        return "Token probabilities are not stored, and without token ids they cannot be computed."
-    kept = "This run stored the steps of other samples only" if run.has_steps else "This run stored no steps"
-    more = "" if run.lp_record is UNKNOWN_LP else " A model can recompute them."
-    return f"{kept}: token probabilities are not stored.{more}"
-
-
-def _no_tries(sample: Row) -> str:
-    redrawn = sample["redrawn_blocks"]
-    if not redrawn:
-        return ""
-    times = counted(redrawn, "time")
-    return f"The guard had blocks drawn anew {times}. Tries are stored only of samples that keep their steps."
+        yield f"{which}: the text is aligned by structure, and a clean block may have been cut."
+    if not has_blocks:
+        yield "The run has no blocks for this sample."
+    if not has_steps and not has_ids:
+        yield "Token probabilities are not stored, and without token ids they cannot be computed."
+    elif not has_steps:
+        kept = "This run stored the steps of other samples only" if run.has_steps else "This run stored no steps"
+        yield f"{kept}: token probabilities are not stored.{'' if is_unknown else ' A model can recompute them.'}"
+    if sample["stop_reason"] in ENDS:
+        yield ENDS[sample["stop_reason"]]
+    if sample["redrawn_blocks"] and not has_tries:
+        times = counted(sample["redrawn_blocks"], "time")
+        yield f"The guard had blocks drawn anew {times}. Tries are stored only of samples that keep their steps."

@@ -15,16 +15,11 @@ WEIGHED = "weighed"
 
 @dataclass(frozen=True, slots=True)
 class ThrownText:
-    """Whole blocks: from the first that was drawn anew to the one that failed."""
+    """A row of ``tries``. Whole blocks: from the first that was drawn anew to the one that failed."""
 
     blocks: range
     check: str  # that failed
     text: str
-
-
-def thrown_text(row: Mapping[str, Any]) -> ThrownText:
-    """A row of ``tries``."""
-    return ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "")
 
 
 def blocks_thrown(first: int, atoms: Iterable[int] | None) -> range:

@@ -2,20 +2,31 @@
 
 Positions of a molecule at which the model may choose (FREE), and entries of the vocabulary that are forbidden there.
 Forced positions need no mask. Only the run's first 1,000 molecules. It does not say what masking costs: Driftscope
-keeps classes of tokens and never builds the dense mask whose size is given. Under `exact` and `none` the model chooses
-how many positions there are. Of `truncating` figures are upper limits: a block may end early.
+keeps classes of tokens and never builds the dense mask whose size is given. Under `exact` and `none` the model may stay
+in a cell of the LP's program, so it chooses how many positions there are: then only what is legal at one position is
+counted. Of `truncating` figures are upper limits: a block may end early.
 """
 
 from __future__ import annotations
 
+import functools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from engine.chem.enriched import described
+from engine.chem.smiles import parse_smiles
 from engine.comparing.measures import has_samples, run_names
+from engine.errors import DriftscopeError
 from engine.figures.words import large, listed, number
-from engine.inspection.masks import dense_mask_bytes, mask_sizes_of_run
+from engine.inspection.runs import facts_of, number_format, run_tokenizer
+from engine.lp.constraint import Constraint, LpParameters, build_constraint
+from engine.lp.table import JUMP, KEEP, NEXT, NO_ID, STAY, SYMBOLS, Automaton
+from engine.lp_records import UNKNOWN_LP
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
+from engine.records import Molecule
 from engine.store.entries import Entry
 from engine.store.store import Store
 
@@ -29,6 +40,7 @@ COLUMNS = {
     "atoms": Column("atoms of the molecule"),
     "free_positions": Column("FREE positions per molecule"),
     "masked": Column("forbidden tokens, over FREE positions"),
+    "dense_entries": Column("entries of a dense mask, over all positions"),
     "legal_least": Column("fewest legal tokens at a position"),
     "legal_most": Column("legal tokens at one position, fewest to most"),
 }
@@ -38,31 +50,33 @@ CHARTS = (
     Chart("points", "legal_most", "name", LEGAL, low="legal_least", high="legal_most", log="x"),
 )
 TABLES = ()
+MOST_MOLECULES = 1_000
+"""Of a run, the first: a molecule takes about a millisecond."""
+_MOLECULES = """
+SELECT smiles, min(sample_id) AS first, count(*) OVER () AS molecules
+FROM samples WHERE run_id = $run GROUP BY smiles ORDER BY first LIMIT $most
+"""
+Row = dict[str, Any]
 BATCH = 32
-REPORTED_GB = dense_mask_bytes(BATCH, 2_000, 152_000) / 1e9
+REPORTED_GB = BATCH * 2_000 * 152_000 / 1e9
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     names = run_names(entries)
-    rows: list[dict[str, Any]] = []
-    runs: list[dict[str, Any]] = []
+    rows: list[Row] = []
+    runs: list[Row] = []
     for entry in entries:
         if not has_samples(entry):
             runs.append({"run": entry.id, "name": names[entry.id], "why": "no samples, so its molecules are not known"})
             continue
-        found = mask_sizes_of_run(store, entry.id)
-        of_run: list[dict[str, Any]] = [
-            {"run": entry.id, "name": names[entry.id], "smiles": size.smiles, "atoms": size.atoms,
-             "positions": size.positions, "free_positions": size.free_positions, "masked": size.masked,
-             "legal_least": max(1, found.vocabulary - size.forbidden_most),
-             "legal_most": max(1, found.vocabulary - size.forbidden_least)}
-            for size in found.molecules
-        ]  # fmt: skip
+        found, left_out, why = masks_of_run(store, entry)
+        of_run = [{"run": entry.id, "name": names[entry.id], **row} for row in found]
         rows += of_run
-        run: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "why": found.reason}
-        run |= {"left_out": found.left_out, "batch": entry.row.get("batch_size") or BATCH}
-        run["is_open"] = any(row["positions"] == "open" for row in of_run)
-        run["dense_gb"] = None if (size := found.dense_bytes(run["batch"])) is None else size / 1e9
+        batch = entry.row.get("batch_size") or BATCH
+        run: Row = {"run": entry.id, "name": names[entry.id], "why": why, "left_out": left_out}
+        run |= {"batch": batch, "is_open": any(row["positions"] == "open" for row in found), "dense_gb": None}
+        if found and not run["is_open"]:  # a byte per boolean, for the longest
+            run["dense_gb"] = batch * max(row["dense_entries"] for row in found) / 1e9
         for column in ("masked", "free_positions"):
             known = [row[column] for row in of_run if row[column] is not None]
             run[column] = statistics.median(known) if known and not run["is_open"] else None
@@ -94,3 +108,89 @@ def answer(tables: Tables, options: Options) -> str:
     notes = [f"{run['name']}: {run['why']}." for run in runs if run["why"]]
     notes += [f"{run['name']}: {run['left_out']:,} molecules not counted." for run in runs if run["left_out"]]
     return answer_text([" ".join(sentences) or "The masks of these runs cannot be counted here."], notes)
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def masks_of_run(store: Store, entry: Entry) -> tuple[list[Row], int, str]:
+    """``mask_rows`` of a run's first molecules under its own LP, how many are left out, and why there is none."""
+    run = facts_of(entry)
+    tokenizer, why = run_tokenizer(run)
+    name = run.constraint if run.lp_record is UNKNOWN_LP else run.lp_record.name
+    if tokenizer is None or not name:
+        return [], 0, why or "The run does not name its LP."
+    try:
+        parameters = LpParameters(run.placeholder, number_format(run))
+        constraint = build_constraint(name, tokenizer, tokenizer.vocab_size, parameters)
+    except DriftscopeError as error:
+        return [], 0, f"Its LP cannot be made here: {error.what}."
+    molecules = store.table(_MOLECULES, {"run": run.run_id, "most": MOST_MOLECULES}, of=[run.run_id]).to_pylist()
+
+    def read() -> Iterator[Molecule]:
+        for row in molecules:
+            try:
+                yield described(parse_smiles(row["smiles"]), run.descriptors)
+            except DriftscopeError:  # an imported run may have anything
+                continue
+
+    rows = mask_rows(constraint, read())
+    return rows, (molecules[0]["molecules"] if molecules else 0) - len(rows), ""
+
+
+def mask_rows(constraint: Constraint, molecules: Iterable[Molecule]) -> list[Row]:
+    """Of each molecule that the LP can be compiled for: entries of a dense mask, fewest and most legal tokens at
+    a position, FREE positions, entries masked over these; both null where their number is the model's choice."""
+    cell, vocabulary = _cell_counter(constraint.automaton), len(constraint.automaton.classes)
+    rows: list[Row] = []
+    for molecule in molecules:
+        try:
+            program = constraint.compile(molecule)
+        except DriftscopeError:
+            continue
+        is_free = program.forced == NO_ID
+        cells, carried = [], frozenset[int]()
+        has_symbols = (program.symbols[is_free] != NO_ID).tolist()
+        for entry, symbols in zip(program.entry[is_free].tolist(), has_symbols, strict=True):
+            if nodes := carried if entry == KEEP else frozenset({entry}):
+                carried, *counts = cell(nodes, tuple(symbols))
+                cells.append(counts)
+        least, most, stays, jumps = zip(*cells, strict=True) if cells else ((vocabulary,), (vocabulary,), (), ())
+        is_open = any(stays)
+        rows.append(
+            {"smiles": molecule.smiles, "atoms": molecule.atoms, "dense_entries": len(program) * vocabulary,
+             "positions": "open" if is_open else "at most" if any(jumps) else "fixed",
+             "free_positions": None if is_open else int(is_free.sum()),
+             "masked": None if is_open else sum(vocabulary - count for count in least),
+             "legal_least": max(1, min(least)), "legal_most": max(1, max(most))}
+        )  # fmt: skip
+    return rows
+
+
+def _cell_counter(automaton: Automaton) -> Any:
+    """A function of the nodes that a row may enter a cell with, and whether the cell has symbols. What a cell forbids
+    depends on these alone: many cells are alike, so each kind of them is counted once."""
+    legal = automaton.legal
+    tokens = np.bincount(automaton.classes, minlength=legal.shape[1] - SYMBOLS)
+    by_class = legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart: they close a block
+
+    @functools.cache
+    def cell(nodes: frozenset[int], has_symbols: tuple[bool, ...]) -> tuple[frozenset[int], int, int, bool, bool]:
+        """The nodes that it is left with; legal tokens, fewest and most over its nodes; whether a row may stay in it or
+        jump out of its block."""
+        inside, waiting, left = set(nodes), list(nodes), set()
+        while waiting:
+            node = waiting.pop()
+            for kind in np.flatnonzero(legal[node]):
+                after = int(automaton.goto[node, kind])
+                if automaton.move[node, kind] == NEXT:
+                    left.add(after)
+                elif automaton.move[node, kind] == STAY and after not in inside:
+                    inside.add(after)
+                    waiting.append(after)
+        places = sorted(inside)
+        allowed = by_class[places] + (legal[places, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
+        moves = automaton.move[places][legal[places]]
+        return frozenset(left), int(allowed.min()), int(allowed.max()), STAY in moves, JUMP in moves
+
+    return cell

@@ -47,10 +47,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     drifts: defaultdict[str, dict[int, int]] = defaultdict(dict)  # blocks by group and drift
     cut, other = Counter[str](), Counter[str]()  # blocks of unknown drift by group; others are unread or unverified
     if by == "axis":
-        for place, axis in enumerate(AXES):
+        for axis in AXES:
             for run in runs:
-                for drift, count in axis_drifts(store, run).counts(place).items():
-                    drifts[axis][drift] = drifts[axis].get(drift, 0) + count
+                for of_drift in axis_drifts(store, run)[axis].value_counts().to_pylist():
+                    drift = of_drift["values"]
+                    drifts[axis][drift] = drifts[axis].get(drift, 0) + of_drift["counts"]
     else:
         sql = f"""SELECT {GROUPS[by]} AS "group", drift, count(*) AS blocks,
                 count_if(list_contains(kinds, '{CUT}'))::BIGINT AS cut

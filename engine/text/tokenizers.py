@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import FileFormatError, TextError, TokenizerError, shown
+from engine.errors import FileFormatError, TokenizerError, shown
 from engine.paths import user_path
 from engine.records import Token
 from engine.text import tokenizer_build
@@ -301,7 +301,7 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise TextError(
+        raise TokenizerError(
             f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})",
             "Save the text as UTF-8",
         ) from error

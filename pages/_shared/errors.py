@@ -7,13 +7,14 @@ no link, picture, formula, colour or symbol, and nothing invisible.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
-from engine.errors import UNFORESEEN, DriftscopeError, raises_unforeseen, visible
+from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, visible
 from engine.figures.words import capitalised
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def shown_errors(name: str = "This page", *, stops: bool = True) -> Iterator[Non
         if isinstance(error, OverflowError) and "infinity" in str(error):
             # Streamlit makes the address's value a whole number before the page sees it, and lets no page change it.
             message = "A number in the address is infinite. [Open the page without it](?)"
-        elif raises_unforeseen():
+        elif os.environ.get(DEBUG) == "1":
             raise
         else:
             log.exception("%s", name)

@@ -11,7 +11,7 @@ from engine.chem.drawing import draw_svg
 from engine.chem.enriched import decode, skeleton_of
 from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
-from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
+from engine.errors import DriftscopeError, EmbedError, SmilesError
 from engine.figures.words import counted
 from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
@@ -80,7 +80,7 @@ def show() -> None:
         st.info("Paste a coordinate, an enriched text or a SMILES, or choose an example.", icon=":material/edit:")
         return
     if len(text) > MOST_CHARACTERS:
-        raise TextError(f"the text has {len(text):,} characters, the limit here is {MOST_CHARACTERS:,}", "Shorten it")
+        raise DriftscopeError(f"the text has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}", "Shorten it")
     kind = kind_of_input(text)
     molecule = _molecule(text) if kind == "smiles" else None
     st.caption(KIND_WORDS[kind if kind != "smiles" or molecule else "text"])

@@ -222,14 +222,8 @@ def test_what_follows_the_end_of_a_gz_file_is_not_quoted(store: Store, tmp_path:
         assert SECRET[:2] not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["a", '"a b"', "'a' ", r'"\""'])
-def test_a_key_of_many_parts_is_refused_before_it_is_parsed(key: str, tmp_path: Path) -> None:
+def test_a_huge_toml_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
-    path.write_text(f"x = {{{'.'.join([key] * 9)} = 1}}\ntext = '{'...' * 200} a.b.c'\n")
-    assert read_toml(path, "file", dict)["text"] == 600 * "." + " a.b.c"
-    path.write_text(f"x = {{{'.'.join([key] * 50_000)} = 1}}\n")
-    with pytest.raises(FileFormatError, match="a key has ten parts"):
-        read_toml(path, "file", dict)
     path.write_text("a" * 4_000_000)
-    with pytest.raises(FileFormatError, match="is no file"):
+    with pytest.raises(FileFormatError, match="has over 1 MB"):
         read_toml(path, "file", dict)

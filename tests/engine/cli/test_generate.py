@@ -178,7 +178,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "top k": (["CC=O", "--model", "small", "--top-k", "9" * 30], "Invalid value for '--top-k'"),
     "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
-    "no decimals": (["CC=O", "--model", "small", "--decimals", "0"], "and most be 1 or more, got 0, 0"),
+    "no decimals": (["CC=O", "--model", "small", "--decimals", "0"], "got 0, 0"),
     "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
     "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is not a path"),
     "large": (["C" * 5_100, "--model", "small"], "the limit is"),

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 
 from engine.cli.main import main
-from engine.inspection.runs import choose, runs_with_samples
+from engine.inspection.runs import run_facts
 from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
@@ -175,7 +175,7 @@ def test_a_label_names_its_run_everywhere_and_lists_show_it() -> None:
     assert "20260101-none" in run("show", "my control").out
     assert run("compare", "my control", "my control").code == 0
     store = Store.open()
-    assert [run.run_id for run in choose(runs_with_samples(store), ["my control"])] == [row["run_id"]]
+    assert run_facts(store, "my control").run_id == row["run_id"]
     others = [entry.id for entry in store.found().entries if entry.id != row["run_id"]]
     run_json("annotate", others[0], "--label", "my control")
     assert "there are 2 runs like 'my control'. Give more of its name: " in run("show", "my control").error

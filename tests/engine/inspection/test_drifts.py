@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.inspection.axes import axis_drifts, axis_tokens
+from engine.inspection.axes import AXES, axis_drifts, axis_tokens
 from engine.inspection.molecules import BYS, By, DriftBin, members
 from engine.inspection.runs import run_facts, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
@@ -84,7 +84,7 @@ def test_the_demo_has_both_signs_and_all_blocks() -> None:
     blocks = {row["sign"]: row["blocks"] for row in answered["main"].to_pylist()}
     assert {"junk-prone", "cut", "exact"} <= blocks.keys()
     total = sum(answered["main"]["blocks"].to_pylist()) + answered["about"]["other"][0].as_py()
-    assert total == sum(run.blocks or 0 for run in runs_with_samples(DEMO_STORE))
+    assert total == sum(entry.row["blocks"] for entry in map(DEMO_STORE.entry, RUNS))
 
 
 # --- by axis ------------------------------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def test_axes_of_the_demo_add_up_to_the_stored_drift(run_id: str) -> None:
         "SELECT sample_id, drift FROM blocks WHERE run_id = $1 AND drift IS NOT NULL ORDER BY sample_id, block",
         [run_id],
     )
-    assert found.drift.sum(axis=1).tolist() == [row["drift"] for row in rows]
-    assert found.sample.tolist() == [row["sample_id"] for row in rows]
+    assert sum(found[axis].to_numpy() for axis in AXES).tolist() == [row["drift"] for row in rows]
+    assert found["sample_id"].to_pylist() == [row["sample_id"] for row in rows]
 
 
 def test_levelled_digits_change_nothing(store: Store) -> None:
@@ -140,7 +140,8 @@ def test_levelled_digits_change_nothing(store: Store) -> None:
     contents = [("[C]", "-1.2034,0.5,10.25"), ("[NH2+]", "1.2345,-0.9,3.0"), ("[C]", "0.1,-2.02,3.3")]
     free = axis_tokens([(before, DEFAULT_PLACEHOLDER) for before, _ in contents], tokenizer)
     expected = free - axis_tokens(contents, tokenizer)
-    assert np.array_equal(axis_drifts(store, run_facts(store, "one")).drift, expected)
+    found = axis_drifts(store, run_facts(store, "one"))
+    assert np.array_equal(np.stack([found[axis].to_numpy() for axis in AXES], axis=1), expected)
 
 
 def test_a_run_without_a_tokenizer_has_no_axes(store: Store) -> None:

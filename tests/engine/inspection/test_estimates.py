@@ -12,9 +12,9 @@ from engine.chem.rmsd import best_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.inspection.conformers import conformer_of
-from engine.inspection.sample import BlockEstimate, estimate, estimates_of
+from engine.inspection.sample import BlockEstimate, estimates_of
 from engine.text.check import answer_of
-from engine.text.tokenizers import load_tokenizer
+from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
 MOLECULE = parse_smiles("CO")
 QWEN = load_tokenizer("qwen3")
@@ -25,29 +25,33 @@ def block(number: int, text: str, continued: str | None = None, **more: Any) -> 
     return {"block": number, "atom": number, "text": text, "continued_text": continued, **more}
 
 
+def estimate(written: str, continued: str, tokenizer: TextTokenizer | None = None) -> BlockEstimate:
+    return estimates_of([block(0, written, continued)], MOLECULE, tokenizer)[0]
+
+
 def spot(atom: int | None, x: float | None, y: float | None = 0.0, z: float | None = 0.0) -> dict[str, Any]:
     return {"atom": atom, "x": x, "y": y, "z": z}
 
 
 def test_lost_digits_and_the_way_an_atom_moved() -> None:
-    found = estimate("1.2345,-0.5,3.1", "1.2345,-0.5,3.1415", "[C]", QWEN)
+    found = estimate("1.2345,-0.5,3.1", "1.2345,-0.5,3.1415", QWEN)
     assert found.digits_lost == 3
     assert found.displacement_ang == pytest.approx(0.0415)
     assert found.needed == 17  # 6 for x, 4 for ",-" and 0.5, then a comma and 6
 
 
 def test_a_number_that_was_cut_off_has_no_place() -> None:
-    found = estimate("1.2345,-0.5,", "1.2345,-0.5,3.1", "[C]", QWEN)
+    found = estimate("1.2345,-0.5,", "1.2345,-0.5,3.1", QWEN)
     assert (found.digits_lost, found.displacement_ang) == (2, None)
 
 
 def test_a_continuation_of_another_text_tells_no_digits() -> None:
-    found = estimate("1.0,2.0,3.0", "9.0,2.0,3.0", "[C]", None)
+    found = estimate("1.0,2.0,3.0", "9.0,2.0,3.0")
     assert found == BlockEstimate("9.0,2.0,3.0", None, None, 8.0)
 
 
 def test_junk_is_no_continuation() -> None:
-    found = estimate("1.0,2.0,3.0", "的", "[C]", None)
+    found = estimate("1.0,2.0,3.0", "的")
     assert (found.digits_lost, found.displacement_ang) == (None, None)
 
 
@@ -115,5 +119,5 @@ def test_another_molecules_atoms_are_not_taken_for_these() -> None:
 
 
 def test_distance_is_that_of_the_points() -> None:
-    found = estimate("0.0,0.0,0.0", "0.01,0.02,0.03", "[C]", None)
+    found = estimate("0.0,0.0,0.0", "0.01,0.02,0.03")
     assert found.displacement_ang == pytest.approx(math.sqrt(0.0014))

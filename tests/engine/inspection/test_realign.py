@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.inspection.realign import (
-    CLOSING,
-    GOING_ON,
-    atoms_of_columns,
-    masses_of_kinds,
-    with_kinds,
-)
+from engine.inspection.realign import atoms_of_columns, with_kinds
 from engine.inspection.sample import inspect_sample
-from engine.lp_records import LPS
 from engine.records import Kind
 from engine.text.align import Alignment, align
 from engine.text.template import build_template
@@ -45,14 +38,6 @@ def kinds(alignment: Alignment) -> list[tuple[Kind, ...]]:
     return [block.kinds for block in alignment.blocks]
 
 
-def test_kinds_become_masses_where_the_lp_closed() -> None:
-    rows = [
-        {"block": n, "kinds": k} for n, k in enumerate([["exact"], ["cut"], ["unverified"], ["letters", "cut"], None])
-    ]
-    assert masses_of_kinds(rows, LPS["group-v2.1"]) == {0: CLOSING, 1: GOING_ON}
-    assert masses_of_kinds(rows, LPS["exact"]) == {}
-
-
 def test_kinds_that_agree_change_nothing() -> None:
     found = aligned()
     assert kinds(found) == [("unverified",), ("unverified",)]
@@ -64,7 +49,6 @@ def test_kinds_that_agree_change_nothing() -> None:
 def test_a_stored_cut_marks_the_last_token_of_its_numbers() -> None:
     found = with_kinds(aligned(), [("cut",), ("exact",)])
     assert kinds(found) == [("cut",), ("exact",)]
-    assert [reading.kinds for reading in found.readings] == [("cut",), ("exact",)]
     ((column, mark),) = marks(found)
     assert mark == "cut"
     assert found.rows[column].text_block == 0 and found.rows[column + 1].text_role != "FREE"

@@ -14,7 +14,7 @@ import pytest
 from engine.errors import StoreError
 from engine.inspection.memo import Memo, computed_once
 from engine.inspection.molecules import sample_table
-from engine.inspection.runs import choose, number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
+from engine.inspection.runs import number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
@@ -60,20 +60,8 @@ def test_ids_and_steps_are_told_by_run(store: Store) -> None:
 
 def test_a_store_without_runs_has_none(store: Store) -> None:
     assert runs_with_samples(store) == []
-    with pytest.raises(StoreError, match="no run 'one' with samples"):
+    with pytest.raises(StoreError, match="no run 'one'"):
         run_facts(store, "one")
-
-
-def test_runs_are_chosen_by_id_or_by_a_part_of_one() -> None:
-    runs = runs_with_samples(DEMO_STORE)
-    first, last = runs[0].run_id, runs[-1].run_id
-    assert [run.run_id for run in choose(runs, [last[-6:], first, last])] == [last, first]
-    with pytest.raises(StoreError, match="there are 5 runs like 'llama'"):
-        choose(runs, ["llama"])
-    with pytest.raises(StoreError, match="no run '' with samples"):
-        choose(runs, [""])
-    with pytest.raises(StoreError, match="no run '<img>' with samples"):
-        choose(runs, ["<img>"])
 
 
 def test_a_whole_id_wins_over_parts(store: Store) -> None:
@@ -134,7 +122,7 @@ def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
     assert [memo.of(key, lambda: next(made)) for key in "abacab"] == [0, 1, 0, 2, 0, 3]
 
 
-def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> None:
+def test_entries_count_by_their_files() -> None:
     made = itertools.count()
 
     @computed_once(8)
@@ -144,7 +132,7 @@ def test_arguments_count_however_they_are_given_and_entries_by_their_files() -> 
     entry, other = (DEMO_STORE.entry(run.run_id) for run in runs_with_samples(DEMO_STORE)[:2])
     renamed = replace(entry, row={**entry.row, "label": "another"})
     assert [number(store, entry) for store in (DEMO_STORE, Store(entry.files))] == [0, 0]
-    assert number(store=DEMO_STORE, entry=renamed, most=3) == 0
+    assert number(DEMO_STORE, renamed) == 0
     assert [number(DEMO_STORE, entry, most=4), number(DEMO_STORE, other)] == [1, 2]
     changed = {name: replace(part, sha256="0" * 64) for name, part in entry.parts.items()}
     assert number(DEMO_STORE, replace(entry, parts=changed)) == 3

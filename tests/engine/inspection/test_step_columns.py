@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pyarrow as pa
 
-from engine.inspection.step_columns import PARTS, _places_of
+from engine.inspection.lp_cost import PARTS, _places_of
 
 
 def test_what_is_counted_of_pieces_takes_no_memory_of_its_own() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
 from engine.chem.smiles import parse_smiles
-from engine.errors import EnrichedError, PlaceholderError, TextError
+from engine.errors import EnrichedError, PlaceholderError, TokenizerError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import Molecule
 from engine.text.drift import needed_by_content
@@ -186,7 +186,7 @@ def test_a_bad_placeholder_is_refused(placeholder: str, reason: str) -> None:
 
 
 def test_a_placeholder_that_is_no_text_is_refused() -> None:
-    with pytest.raises(TextError, match="not valid Unicode"):
+    with pytest.raises(TokenizerError, match="not valid Unicode"):
         check_placeholder("0\udcff")
     assert check_placeholder("0" * 100) == "0" * 100
 
@@ -196,7 +196,7 @@ def test_any_placeholder_is_taken_or_refused(placeholder: str) -> None:
     tokenizer = load_tokenizer("llama3")
     try:
         template = build_template("[C]<>[O]<>", tokenizer, placeholder)
-    except (PlaceholderError, TextError):
+    except (PlaceholderError, TokenizerError):
         return
     assert template.text == f"[C]<{placeholder}>[O]<{placeholder}>"
     check_against_characters(template, tokenizer)

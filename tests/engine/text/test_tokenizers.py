@@ -14,7 +14,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import TextError
+from engine.errors import TokenizerError
 from engine.text import tokenizer_build
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import Written, any_text, damaged, enriched_texts, molecule, seeds, shipped_smiles, written
@@ -303,7 +303,7 @@ def test_text_that_no_tokenizer_can_take_is_refused(text: str) -> None:
     has_surrogate = any("\ud800" <= char <= "\udfff" for char in text)
     for call in (tokenizer.encode, tokenizer.tokens, lambda given: tokenizer.encode_batch([given, "x"])):
         if has_surrogate:
-            with pytest.raises(TextError, match="is not valid Unicode"):
+            with pytest.raises(TokenizerError, match="is not valid Unicode"):
                 call(text)
         else:
             assert isinstance(call(text), list)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.inspection.misread import misread_by_run
+from engine.questions import ask
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
@@ -15,16 +15,13 @@ def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str
 
 
 def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
-    runs = misread_by_run(DEMO_STORE, DEMO_STORE.found().entries)
-    (llama,) = (run for run in runs if run.run_id == demo_run("llama", "group-v2.1"))
-    assert (llama.model, llama.lp) == ("demo-llama:final", "group-v2.1")
-    row = DEMO_STORE.entry(llama.run_id).row
-    assert (llama.misread, llama.most_ang, llama.blocks) == (
-        row["misread_blocks"],
-        row["misread_most_ang"],
-        row["blocks"],
-    )
-    assert llama.misread > 0 and llama.text and llama.blocks == row["blocks"]
+    rows = ask(DEMO_STORE, "evidence_misread", []).tables["main"].to_pylist()
+    (llama,) = (row for row in rows if row["run_id"] == demo_run("llama", "group-v2.1"))
+    assert (llama["model"], llama["lp"]) == ("demo-llama:final", "group-v2.1")
+    run = DEMO_STORE.entry(llama["run_id"]).row
+    known = (run["misread_blocks"], run["misread_most_ang"], run["blocks"])
+    assert (llama["misread"], llama["most_ang"], llama["blocks"]) == known
+    assert llama["misread"] > 0 and llama["text"]
 
 
 def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:
@@ -40,8 +37,8 @@ def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:
     write_run(store, "nowhere", [sample_row(0)], [blocks[3]], bad_blocks=1)
     write_run(store, "none", [sample_row(0)], [blocks[1]], bad_blocks=1)
     write_run(store, "known", [sample_row(0)], [blocks[0]], bad_blocks=1, misread_blocks=0)
-    found = misread_by_run(store, store.found().entries)
-    assert [(run.run_id, run.misread, run.blocks, run.most_ang) for run in found] == [
+    rows = ask(store, "evidence_misread", []).tables["main"].to_pylist()
+    assert [(row["run_id"], row["misread"], row["blocks"], row["most_ang"]) for row in rows] == [
         ("nowhere", 1, 1, None),
         ("some", 2, 5, 3.0),
     ]
