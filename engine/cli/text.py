@@ -9,7 +9,7 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
 from engine.folders import exporting
-from engine.lp_records import lp_of_text, split_cleanup
+from engine.lp_records import NO_LP, lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
 from engine.user_files import path_of
@@ -124,7 +124,7 @@ def junk(
     out: cli.Output,
     text: str | None = cli.words(None, "TEXT", "generated text; - reads standard input"),
     file: str | None = cli.option(None, "a file with generated text"),
-    lp: str = cli.option("none", "the LP that made the text"),
+    lp: str = cli.option(NO_LP, "the LP that made the text"),
     bins: tuple[float, float] | None = BINS,
 ) -> int:
     """the coordinate blocks of a text, by kind"""
