@@ -33,9 +33,8 @@ from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.records import CHECK_COLUMNS, Molecule, ReaderName
 from engine.text.blocks import CloseMass
-from engine.text.placeholder import fit_placeholder
-from engine.text.readers import decode_with
-from engine.text.reference import reference_texts
+from engine.text.check import decode_with
+from engine.text.placeholder import fit_placeholder, reference_texts
 
 if TYPE_CHECKING:
     from engine.decode.fast import FastBackend

@@ -16,8 +16,7 @@ from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass, find_blocks, read_block
-from engine.text.check import answer_of, check_sample
-from engine.text.cleanup import clean_up
+from engine.text.check import answer_of, check_sample, clean_up
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 

@@ -44,8 +44,7 @@ from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
 from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
-from engine.text.generated import needed_by_blocks, units_between
-from engine.text.match import Unit, match_units
+from engine.text.generated import Unit, match_units, needed_by_blocks, units_between
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.records import TRIMMED4, NumberFormat
 from engine.text.blocks import find_blocks, read_block
-from engine.text.cleanup import clean_up
+from engine.text.check import clean_up
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, molecules, seeds
 

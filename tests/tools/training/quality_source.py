@@ -12,7 +12,7 @@ import torch
 
 from engine.models.shapes import ModelShape
 from engine.records import TRIMMED4
-from engine.text.reference import reference_texts
+from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import TextTokenizer
 from tools.training.recipes import GROWING
 from tools.training.training_card import TrainingFacts
