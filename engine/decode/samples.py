@@ -111,7 +111,7 @@ class Reader:
         aligned = self.aligned(molecule, token_ids[inside], flags[inside], masses or {})
         text, readings = aligned.text, aligned.readings
         if self.cleanup:
-            text = clean_up(text, self.form).text
+            text = clean_up(text, self.form)
             readings = tuple(
                 read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
                 for block in find_blocks(answer_of(text))

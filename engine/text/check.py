@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from rdkit import Chem
@@ -188,34 +187,17 @@ def decode_as_group(text: str) -> Decoded:
 # --- the reports' third solution ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedText:
-    """The text after cleanup, the blocks that were mended, and those that could not be."""
-
-    text: str
-    mended: tuple[int, ...]
-    left: tuple[int, ...]
-
-
-def clean_up(text: str, form: NumberFormat = READ_FORMAT) -> CleanedText:
+def clean_up(text: str, form: NumberFormat = READ_FORMAT) -> str:
     """The text with trailing junk stripped from every block that has three complete numbers before it.
 
     It never invents a number: digits on both sides of junk are not joined, and a missing number stays missing. What a
     cut took away does not come back.
     """
-    parts: list[str] = []
-    mended: list[int] = []
-    left: list[int] = []
-    position = 0
-    for index, block in enumerate(find_blocks(text)):
+    cleaned, position = "", 0
+    for block in find_blocks(text):
         reading = read_block(block.content, form=form)
-        if reading.is_clean_triple:
-            continue
-        before_junk = reading.content[: reading.junk_start]
-        if not (block.closed and read_block(before_junk, form=form).is_clean_triple):
-            left.append(index)
-            continue
-        parts.append(text[position : block.start] + f"<{before_junk}>")
-        position = block.end
-        mended.append(index)
-    return CleanedText("".join(parts) + text[position:], tuple(mended), tuple(left))
+        before_junk = block.content[: reading.junk_start]
+        if block.closed and not reading.is_clean_triple and read_block(before_junk, form=form).is_clean_triple:
+            cleaned += text[position : block.start] + f"<{before_junk}>"
+            position = block.end
+    return cleaned + text[position:]

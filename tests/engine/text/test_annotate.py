@@ -83,7 +83,7 @@ def test_a_template_in_the_same_form() -> None:
 def test_text_without_blocks_is_copy_from_end_to_end() -> None:
     annotated = read_text("hello 😀 world", load_tokenizer("llama3"))
     assert {item.role for item in read_tokens(annotated, load_tokenizer("llama3"))} == {"COPY"}
-    assert annotated.blocks == ()
+    assert annotated.blocks == []
 
 
 def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
