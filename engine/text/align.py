@@ -10,7 +10,7 @@ which the template had no position: how far off a position LP's pointer would be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import Any, Literal
@@ -90,7 +90,11 @@ def align(
         forced = [*by_position, *[mode == "position"] * (len(ids) - len(by_position))]
     marks = _marks(template, generated, pairs, mode)
     rows = _rows(template, generated, pairs, marks, tokenizer, forced)
-    blocks = _blocks(template, generated, tokenizer, form)
+    touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
+    junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
+    free = template.free_per_block.tolist()
+    blocks = blocks_of(generated.blocks, generated.readings, generated.template_block, free, tokenizer, form)
+    blocks = [replace(block, junk_tokens=count) for block, count in zip(blocks, junk_tokens, strict=True)]
     return Alignment(mode, generated.text, tuple(rows), tuple(blocks), tuple(generated.readings))
 
 
@@ -195,51 +199,38 @@ def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode
     return marks
 
 
-def _blocks(template: Template, generated: ReadText, tokenizer: TextTokenizer, form: NumberFormat) -> list[Block]:
-    needs = needed_by_blocks(generated.blocks, generated.readings, tokenizer)
-    free = template.free_per_block.tolist()
-    touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
-    junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
+def blocks_of(
+    places: Sequence[FoundBlock],
+    readings: Sequence[BlockReading],
+    atoms: Sequence[int],
+    free: Sequence[int] | None,
+    tokenizer: TextTokenizer | None,
+    form: NumberFormat = READ_FORMAT,
+) -> list[Block]:
+    """Blocks as they were found and read, beside the FREE positions that a template has for their atoms."""
+    needs = needed_by_blocks(places, readings, tokenizer) if free and tokenizer else []
     blocks = []
-    for index, reading in enumerate(generated.readings):
-        atom = generated.template_block[index]
-        template_free = free[atom] if atom >= 0 else 0
-        needed = needs[index] if is_need_known(reading) and atom >= 0 else None
+    for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
+        x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
+        template_free = free[atom] if free and atom >= 0 else 0
+        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
+        is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
+        needed = needs[index] if needs and is_ended and atom >= 0 else None
         blocks.append(
-            block_of(index, atom, generated.blocks[index], reading, template_free, needed, junk_tokens[index], form)
+            Block(
+                block=index,
+                atom=atom,
+                element=element_of(block.descriptor),
+                text=block.content,
+                x=x,
+                y=y,
+                z=z,
+                template_free=template_free,
+                needed=needed,
+                drift=None if needed is None else template_free - needed,
+                kinds=reading.kinds,
+                junk_text=reading.junk_text,
+                junk_tokens=0,
+            )
         )
     return blocks
-
-
-def is_need_known(reading: BlockReading) -> bool:
-    """Three complete numbers that the model itself ended: cleanly, or by going on with junk."""
-    return len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
-
-
-def block_of(
-    index: int,
-    atom: int,
-    block: FoundBlock,
-    reading: BlockReading,
-    template_free: int,
-    needed: int | None,
-    junk_tokens: int = 0,
-    form: NumberFormat = READ_FORMAT,
-) -> Block:
-    """A block as it was found and read, beside what its template has for it."""
-    x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
-    return Block(
-        block=index,
-        atom=atom,
-        element=element_of(block.descriptor),
-        text=block.content,
-        x=x,
-        y=y,
-        z=z,
-        template_free=template_free,
-        needed=needed,
-        drift=None if needed is None else template_free - needed,
-        kinds=reading.kinds,
-        junk_text=reading.junk_text,
-        junk_tokens=junk_tokens,
-    )

@@ -7,6 +7,8 @@ ones. An atom is its descriptor and the bonds, branches and ring digits before i
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,18 +16,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.chem.other_forms import OtherForm, other_form
 from engine.lp_records import NO_LP, lp_of_text
 from engine.records import NumberFormat, Role
 from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock, find_blocks, read_block
 from engine.text.drift import needed_by_content
-from engine.text.template import FREE, ROLES, Template, token_roles
+from engine.text.template import FREE, ROLES, Template, check_placeholder, token_roles
 from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
+InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
 Unit = tuple[str, str]  # descriptor, what stands before it
 
 SAME, SAME_ATOM, OTHER, GAP = 4, 2, -3, -2
 MOST_CELLS = 4_000_000
+
+_COORDINATE = re.compile(r"<?\s*-?\d+(?:\.\d*)?\s*,[-\d.,\s]*>?", re.ASCII)
+_ATOM_AND_BLOCK = re.compile(r"\]<(?!-\[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +243,53 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
         else:
             j -= 1
     return matched
+
+
+# --- pasted text: no model, no LP ---------------------------------------------------------------------------------
+
+
+def kind_of_input(text: str) -> InputKind:
+    """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
+    bare = text.strip()
+    if (form := other_form(bare)) is not None:
+        return form
+    if _ATOM_AND_BLOCK.search(bare):
+        return "enriched"
+    if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):
+        return "coordinate"
+    return "smiles" if bare and not any(char.isspace() for char in bare) and bare.isascii() else "text"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNeed:
+    """What one block needs under one tokenizer, beside what the placeholder's template gives it."""
+
+    template_free: int
+    needed: int | None  # None where the block has no three complete numbers
+
+    @property
+    def drift(self) -> int | None:
+        return None if self.needed is None else self.template_free - self.needed
+
+
+def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[BlockNeed]:
+    """Need and drift of each block of a text whose numbers are complete, whatever junk follows them."""
+    check_placeholder(placeholder)
+    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
+    needed = needed_by_blocks(text.blocks, text.readings, tokenizer)
+    return [
+        BlockNeed(positions, tokens if len(reading.numbers) == 3 else None)
+        for positions, tokens, reading in zip(free, needed, text.readings, strict=True)
+    ]
+
+
+def beyond_template(tokens: list[ReadToken], needs: list[BlockNeed]) -> set[int]:
+    """Indices of the tokens for which the template has no position left: what a position LP would cut off."""
+    seen: Counter[int] = Counter()
+    beyond = set()
+    for index, item in enumerate(tokens):
+        if item.block is not None and item.role == "FREE" and not item.is_junk:
+            seen[item.block] += 1
+            if seen[item.block] > needs[item.block].template_free:
+                beyond.add(index)
+    return beyond

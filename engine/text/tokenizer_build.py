@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import importlib.metadata
 import json
 import logging
@@ -113,17 +114,19 @@ def folder_of(name: str) -> Path:
 
 
 def built_in(name: str) -> Tokenizer:
-    """A built-in tokenizer from its cache, built first when it is missing and again when it is damaged."""
-    folder, expected, damage = folder_of(name), RECIPES[name].size, ""
+    """A built-in tokenizer from its cache, built first when it is missing and again when it is damaged.
+
+    It is renamed into place: whoever comes second keeps what the first one wrote.
+    """
+    folder, damage = folder_of(name), ""
     for _ in range(BUILD_ATTEMPTS):  # another process may remove the folder that this one has just written
         if not folder.is_dir():
-            build(name)
+            publish(folder, functools.partial(_write, name), "the tokenizer cache")
         try:
             tokenizer = _read(folder / "tokenizer.json")
-            size = tokenizer.get_vocab_size(with_added_tokens=True)
-            if size == expected:
+            if (size := tokenizer.get_vocab_size(with_added_tokens=True)) == RECIPES[name].size:
                 return tokenizer
-            damage = f"the tokenizer {name} has {size:,} tokens instead of {expected:,}"
+            damage = f"it has {size:,} tokens instead of {RECIPES[name].size:,}"
         except TokenizerError as error:
             damage = error.what
         log.warning("the cached tokenizer in %s is damaged and is built again", folder)
@@ -135,11 +138,6 @@ def from_folder(path: Path) -> Tokenizer:
     """The tokenizer of a Hugging Face folder, or of a tokenizer.json itself."""
     file = path / "tokenizer.json" if path.is_dir() else path
     return _read(file) if file.is_file() else _converted_by_transformers(path)
-
-
-def build(name: str) -> Path:
-    """Build a tokenizer and rename it into place; whoever comes second keeps what the first one wrote."""
-    return publish(folder_of(name), lambda folder: _write(name, folder), "the tokenizer cache")
 
 
 def rank_file(name: str) -> Path:

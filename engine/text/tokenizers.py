@@ -163,11 +163,6 @@ class TextTokenizer:
         places = (place for place in range(len(whole)) if whole[place : place + len(plain)] == plain)
         return tuple(whole[: next(places, 0)])
 
-    def ids_containing(self, characters: str) -> list[int]:
-        """Ids of all ordinary tokens with any of these ASCII characters: what a blocklist LP has to look for."""
-        wanted = set(characters.encode())
-        return sorted(id_ for id_, raw in self.pieces.items() if not wanted.isdisjoint(raw) and id_ not in self.added)
-
     def _encoding(self, text: str) -> Encoding:
         with self._errors([text]):
             return self.backend.encode(text, add_special_tokens=False)
@@ -270,12 +265,8 @@ def _load(name: str, key: str) -> TextTokenizer:
     return RankTokenizer(key) if key in BUILT_IN else TextTokenizer(name, tokenizer_build.from_folder(Path(key)))
 
 
-def _byte_alphabet() -> dict[str, int]:
-    """Byte-level BPE writes every byte as a printable character; this maps them back."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + rank): byte for rank, byte in enumerate(others)}
-
-
-_BYTES = _byte_alphabet()
+# Byte-level BPE writes every byte as a printable character; this maps them back.
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_BYTES = {chr(byte): byte for byte in _PRINTABLE}
+_BYTES |= {chr(256 + rank): byte for rank, byte in enumerate(sorted({*range(256)}.difference(_PRINTABLE)))}
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")

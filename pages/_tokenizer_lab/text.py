@@ -16,9 +16,18 @@ from engine.figures.words import counted
 from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
 from engine.records import FIXED4, Molecule
-from engine.text.annotate import MOST_CHARACTERS, BlockNeed, InputKind, beyond_template, block_needs, kind_of_input
 from engine.text.blocks import count_junk
-from engine.text.generated import ReadText, ReadToken, read_text, read_tokens
+from engine.text.generated import (
+    BlockNeed,
+    InputKind,
+    ReadText,
+    ReadToken,
+    beyond_template,
+    block_needs,
+    kind_of_input,
+    read_text,
+    read_tokens,
+)
 from engine.text.placeholder import reference_text
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
@@ -51,6 +60,7 @@ TEMPLATE_COLUMNS = {
     "copy": Column("COPY", help="Positions that the LP forces"),
     "forced": Column("forced", "%", "COPY of all"),
 }
+MOST_CHARACTERS = 20_000
 JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"

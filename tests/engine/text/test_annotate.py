@@ -4,8 +4,7 @@ import pytest
 
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.text.annotate import beyond_template, block_needs, kind_of_input
-from engine.text.generated import read_text, read_tokens
+from engine.text.generated import beyond_template, block_needs, kind_of_input, read_text, read_tokens
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 
