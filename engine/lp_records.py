@@ -108,18 +108,11 @@ _FORMER_RULES = {
 }
 FORMER_NAMES = frozenset(_FORMER_RULES)
 _FORMER = {
-    record.name: record
+    f"{FORMER}{record.name}": replace(record, name=f"{FORMER}{record.name}", descriptors="plain", is_candidate=False,
+                                      help=f"{record.name} as runs had it before the group's own rules were known")
     for record in (
-        *(
-            LpRecord(f"{FORMER}{name}", f"{name} as runs had it before the group's own rules were known",
-                     "engine.lp.position", "lp", placeholder, rule, "plain")
-            for name, (placeholder, rule) in _FORMER_RULES.items()
-        ),
-        *(
-            replace(LPS[name], name=f"{FORMER}{name}", rule=_FORMER_BLOCKLIST, descriptors="plain",
-                    help=f"{name} as runs had it before the group's own rules were known")
-            for name in ("adaptive-placeholder", "truncating")
-        ),
+        *(LpRecord(name, "", "engine.lp.position", "lp", *rules) for name, rules in _FORMER_RULES.items()),
+        *(replace(LPS[name], rule=_FORMER_BLOCKLIST) for name in ("adaptive-placeholder", "truncating")),
     )
 }  # fmt: skip
 

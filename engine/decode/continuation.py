@@ -146,7 +146,7 @@ def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
 
 def _alone(program: Program, free: Sequence[int], block: int, end: int) -> Program:
     """A block's free cells, and the end."""
-    cells = Cells.empty()
+    cells = Cells()
     for cell in free:
         first, second = program.symbols[cell].tolist()
         cells.choose(int(program.entry[cell]), block, (first, second))
