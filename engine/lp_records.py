@@ -16,6 +16,8 @@ from engine.user_files import parsed_json
 
 DEFAULT_PLACEHOLDER = "0.0000,0.0000,0.0000"
 SHORT_PLACEHOLDER = "0.000,0.000,0.000"
+NO_LP, DEFAULT_LP = "none", "exact"
+"""What every LP is compared with, and what runs where none is named."""
 
 
 def usual_placeholder(form: NumberFormat) -> str:
@@ -54,7 +56,12 @@ class LpRecord:
     descriptors: Descriptors | None = None  # that it forces whatever the model learnt; None: the checkpoint's
     needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
-    is_guarded: bool = False  # whether each block is looked at as it closes, and drawn anew where the molecule is wrong
+    unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and drawn anew where it is wrong
+    is_candidate: bool = False  # for the advice which LP to use
+
+    @property
+    def is_guarded(self) -> bool:
+        return bool(self.unguarded)
 
 
 _V21 = PositionRule(look_ahead=1)
@@ -70,22 +77,24 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
     ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
 )  # fmt: skip
 _RECORDS = (
-    LpRecord("none", "no constraint", "engine.lp.unconstrained", "model"),
+    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True),
     *(
         LpRecord(f"group-{version}", f"the group's {version}, by position; {what}", "engine.lp.position", "lp",
-                 placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only)
+                 placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
+                 is_candidate=version in ("v2.1", "v4.3"))
         for version, what, placeholder, rule in _GROUPS
     ),
     LpRecord("adaptive-placeholder", "by position, with a placeholder fitted to coordinates", "engine.lp.position",
              "lp", DEFAULT_PLACEHOLDER, needs_coordinates=True),
     LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
-             DEFAULT_PLACEHOLDER),
-    LpRecord("exact", "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact", "model"),
+             DEFAULT_PLACEHOLDER, is_candidate=True),
+    LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
+             "model", is_candidate=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is drawn anew", "engine.lp.exact", "model",
-             is_guarded=True),
+             unguarded=DEFAULT_LP, is_candidate=True),
 )  # fmt: skip
-LEGAL_ROWS = {"qwen3": 18, "llama3": 1_118}
-"""Tokens that the exact LP may allow, by tokenizer."""
+LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}
+"""Tokens that an LP may allow, by tokenizer, where they are few."""
 LPS = {record.name: record for record in _RECORDS}
 
 FORMER = "former:"
@@ -99,18 +108,11 @@ _FORMER_RULES = {
 }
 FORMER_NAMES = frozenset(_FORMER_RULES)
 _FORMER = {
-    record.name: record
+    f"{FORMER}{record.name}": replace(record, name=f"{FORMER}{record.name}", descriptors="plain", is_candidate=False,
+                                      help=f"{record.name} as runs had it before the group's own rules were known")
     for record in (
-        *(
-            LpRecord(f"{FORMER}{name}", f"{name} as runs had it before the group's own rules were known",
-                     "engine.lp.position", "lp", placeholder, rule, "plain")
-            for name, (placeholder, rule) in _FORMER_RULES.items()
-        ),
-        *(
-            replace(LPS[name], name=f"{FORMER}{name}", rule=_FORMER_BLOCKLIST, descriptors="plain",
-                    help=f"{name} as runs had it before the group's own rules were known")
-            for name in ("adaptive-placeholder", "truncating")
-        ),
+        *(LpRecord(name, "", "engine.lp.position", "lp", *rules) for name, rules in _FORMER_RULES.items()),
+        *(replace(LPS[name], rule=_FORMER_BLOCKLIST) for name in ("adaptive-placeholder", "truncating")),
     )
 }  # fmt: skip
 
@@ -187,7 +189,7 @@ def lp_choices() -> list[str]:
 def split_cleanup(name: str) -> tuple[str, bool]:
     """The LP of a name, and whether a cleanup follows."""
     if name == CLEANUP:
-        return "none", True
+        return NO_LP, True
     lp = name.removesuffix(f"+{CLEANUP}")
     return lp, lp != name
 

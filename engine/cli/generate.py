@@ -18,7 +18,7 @@ from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
 from engine.folders import exporting
-from engine.lp_records import LPS, GuardSettings, full_name, guard_checks
+from engine.lp_records import DEFAULT_LP, LPS, NO_LP, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import Molecule, NumberFormat, ReaderName
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 app = cli.new_app()
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
-LPS_HELP = f"{', '.join(LPS)}; default: exact"
+LPS_HELP = f"{', '.join(LPS)}; default: {DEFAULT_LP}"
 GUARD = GuardSettings()
 SMILES = cli.words(None, "SMILES", "molecules; - reads standard input, one per line")
 SubmitKind = Literal["local", "debug", "slurm", "h100", "a100"]
@@ -213,17 +213,17 @@ def generate(
     smiles: list[str] | None = SMILES,
     file: str | None = cli.option(None, MOLECULES_HELP),
     model: str | None = cli.option(None, "ALIAS or ALIAS:STEP (see `models`)", "--model", "--model-alias", metavar="A"),
-    lp: str = cli.option("exact", f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
+    lp: str = cli.option(DEFAULT_LP, f"{LPS_HELP}; NAME+cleanup cleans up after", "--lp", "--processor-type"),
     no_logit_processor: bool | None = cli.option(None, "--lp none"),
     sdf: str | None = cli.option(None, "write all readable conformers as SDF", metavar="FILE"),
     reader: ReaderName = READER,
     profile_run: str | None = cli.option(None, "link the trace to this run, if it has the same tokens"),
 ) -> int:
     """3D structures of molecules, written by a model as text, under any LP or under none"""
-    if no_logit_processor and lp != "exact":
+    if no_logit_processor and lp != DEFAULT_LP:
         raise DriftscopeError("--no-logit-processor is --lp none", "Give one of the two")
     entry, choice = of_model.chosen(model)
-    plan = of_plan.of(entry.numbers, "none" if no_logit_processor else lp)
+    plan = of_plan.of(entry.numbers, NO_LP if no_logit_processor else lp)
     profiled.check(io, profile_run)
     molecules, skipped = read_molecules(io, smiles or [], file)
     # Imported here: torch takes seconds.
@@ -386,7 +386,7 @@ def run(
     from engine.store.references import reference_set
 
     models: Sequence[str | None] = model or [None]
-    lps = [*(lp or []), *(["none"] if no_logit_processor else [])] or ["exact"]
+    lps = [*(lp or []), *([NO_LP] if no_logit_processor else [])] or [DEFAULT_LP]
     per_reference = molecules.references and of_plan.generations == 1
     cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
     report = of_run.json_report

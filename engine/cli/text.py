@@ -9,7 +9,7 @@ from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
 from engine.folders import exporting
-from engine.lp_records import lp_of_text, split_cleanup
+from engine.lp_records import NO_LP, lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
 from engine.user_files import path_of
@@ -59,15 +59,15 @@ def template(
     """a molecule's template and its roles"""
     from engine.chem.enriched import skeleton_of
     from engine.chem.smiles import parse_smiles
-    from engine.text.annotate import annotate_template
+    from engine.text.generated import read_tokens
     from engine.text.template import build_template
     from engine.text.tokenizers import load_tokenizer
 
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
     rows = [
-        {"position": place, **cli.picked(one.token, "id piece start end"), **cli.picked(one, "role block")}
-        for place, one in enumerate(annotate_template(made, by).tokens)
+        {"position": place, **cli.picked(token, "id piece start end role block")}
+        for place, token in enumerate(read_tokens(made, by))
     ]
     counts = cli.picked(made, "tokens free copy boundary")
     return out.show({"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer, **counts, "rows": rows})
@@ -93,8 +93,7 @@ def drift(
     from engine.chem.molecule_sets import load_molecule_set
     from engine.chem.smiles import parse_smiles
     from engine.text.drift import drift_summary
-    from engine.text.placeholder import fit_placeholder
-    from engine.text.reference import reference_texts, texts_of_file
+    from engine.text.placeholder import fit_placeholder, reference_texts, texts_of_file
     from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")
@@ -124,7 +123,7 @@ def junk(
     out: cli.Output,
     text: str | None = cli.words(None, "TEXT", "generated text; - reads standard input"),
     file: str | None = cli.option(None, "a file with generated text"),
-    lp: str = cli.option("none", "the LP that made the text"),
+    lp: str = cli.option(NO_LP, "the LP that made the text"),
     bins: tuple[float, float] | None = BINS,
 ) -> int:
     """the coordinate blocks of a text, by kind"""
@@ -181,7 +180,7 @@ def decode_text(
     from engine.chem.enriched import as_decimals
     from engine.chem.stereo import judge_stereo
     from engine.chem.structure_files import to_sdf, to_xyz
-    from engine.text.readers import decode_with
+    from engine.text.check import decode_with
 
     decoded = decode_with(reader, as_decimals(cli.given_text(text), form_of(bins)))
     mol = decoded.mol

@@ -36,7 +36,7 @@ from engine.errors import AssetError, DriftscopeError, FileFormatError
 from engine.file_jobs import FileJob, FinishedJob, run_job
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
-from engine.text.readers import decode_with
+from engine.text.check import decode_with
 
 log = logging.getLogger(__name__)
 FOLDER, FILE = "rmsd", "rmsd.arrays"

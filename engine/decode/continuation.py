@@ -130,7 +130,7 @@ def _begun(cuts: Sequence[Cut], constraint: ExactConstraint, tokenizer: TextToke
         # What may stand before a block's numbers: the forced token, or two where a cell chooses between them.
         openings = [program.forced[free[0] - 1]] if len(free) == 1 else program.symbols[free[0]]
         if cut.written[place] in openings:
-            cells = Cells.empty()  # the block's free ones, and the end
+            cells = Cells()  # the block's free ones, and the end
             for cell in free:
                 first, second = program.symbols[cell].tolist()
                 cells.choose(int(program.entry[cell]), cut.block, (first, second))

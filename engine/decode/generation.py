@@ -26,14 +26,13 @@ from engine.decode.scoring import Stored, forced_closes
 from engine.decode.steps import Back, Counters, Diagnosis, Event, Step, StepObserver, Stop, StopReason, Tap, phase
 from engine.errors import ConstraintError, EnrichedError, ModelError, UnsupportedMoleculeError
 from engine.lp.constraint import Constraint, LpParameters, build_constraint
-from engine.lp_records import lp_record, split_cleanup
+from engine.lp_records import DEFAULT_LP, lp_record, split_cleanup
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.records import CHECK_COLUMNS, Molecule, ReaderName
 from engine.text.blocks import CloseMass
-from engine.text.placeholder import fit_placeholder
-from engine.text.readers import decode_with
-from engine.text.reference import reference_texts
+from engine.text.check import decode_with
+from engine.text.placeholder import fit_placeholder, reference_texts
 
 if TYPE_CHECKING:
     from engine.decode.fast import FastBackend
@@ -205,8 +204,8 @@ class Generation:
         return fit_placeholder(texts, self.loaded.tokenizer).placeholder
 
     def _equal_limits(self) -> list[int]:
-        """The tokens that the exact LP takes for each molecule, with the same sampling and seed."""
-        plan = replace(self.plan, lp="exact", placeholder="", backend="fast", generations=1, equal_work=False)
+        """The tokens that the default LP takes for each molecule, with the same sampling and seed."""
+        plan = replace(self.plan, lp=DEFAULT_LP, placeholder="", backend="fast", generations=1, equal_work=False)
         exact = Generation(self.loaded, self.molecules, replace(plan, diagnostics=False), self.numbers)
         return [sample.tokens for sample in exact.run()]
 

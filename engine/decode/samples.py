@@ -16,8 +16,7 @@ from engine.lp_records import usual_placeholder
 from engine.records import Block, Check, Molecule, NumberFormat
 from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass, find_blocks, read_block
-from engine.text.check import answer_of, check_sample
-from engine.text.cleanup import clean_up
+from engine.text.check import answer_of, check_sample, clean_up
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 
@@ -112,7 +111,7 @@ class Reader:
         aligned = self.aligned(molecule, token_ids[inside], flags[inside], masses or {})
         text, readings = aligned.text, aligned.readings
         if self.cleanup:
-            text = clean_up(text, self.form).text
+            text = clean_up(text, self.form)
             readings = tuple(
                 read_block(block.content, form=self.form, lp=self.lp, closed=block.closed)
                 for block in find_blocks(answer_of(text))

@@ -17,7 +17,7 @@ from engine.models.shipped import VOCAB_ROWS
 from engine.records import FIXED4, SHORTEST4, VerdictName
 from engine.text.check import answer_of
 from engine.text.drift import DriftSummary, drift_summary
-from engine.text.reference import reference_texts
+from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import load_tokenizer
 
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
@@ -110,7 +110,8 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
     if what == "vocab_size":
         measured, label = tokenizer.vocab_size, "Vocabulary size"
     elif what == "angle_tokens":  # that a position LP blocks; the reports round to the hundred, so a twentieth is free
-        measured, label, slack = len(tokenizer.ids_containing("<>")), "Tokens with < or >", 0.05
+        pieces = (raw for id_, raw in tokenizer.pieces.items() if id_ not in tokenizer.added)
+        measured, label, slack = sum(b"<" in raw or b">" in raw for raw in pieces), "Tokens with < or >", 0.05
     else:
         measured, label = len(tokenizer.encode(text)), f"{text}: tokens"
     least, most = (end or 0.0 for end in claim.ends)

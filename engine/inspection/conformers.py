@@ -25,8 +25,7 @@ from engine.folders import exporting
 from engine.records import Molecule, ReaderName
 from engine.store.generations import conformer_texts
 from engine.store.store import Store
-from engine.text.check import answer_of
-from engine.text.readers import decode_with
+from engine.text.check import answer_of, decode_with
 
 Row = Mapping[str, Any]
 PROPERTIES = (

@@ -19,7 +19,7 @@ from engine.decode.plan import Plan
 from engine.errors import RunError
 from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
 from engine.inspection.runs import run_facts
-from engine.lp_records import lp_record, split_cleanup
+from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry
 from engine.runner.plan import RunPlan
 from engine.store.entries import Entry, without_samples
@@ -158,14 +158,14 @@ def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
     if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
     lp, _ = split_cleanup(plan.lp)
-    if plan.equal_work and lp == "none":
+    if plan.equal_work and lp == NO_LP:
         raise RunError(
             f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined",
             "Generate one without --equal-work",
         )
     record = lp_record(lp)
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
-    lp = "exact" if record.is_guarded else record.name  # a guard changes no mask
+    lp = record.unguarded or record.name  # a guard changes no mask
     return replace(
         plan, lp=lp, placeholder=placeholder, generations=1, diagnostics=False, equal_work=False, backend="fast"
     ), model

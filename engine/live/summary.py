@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.figures.statistics import quotient
 from engine.live.lane_state import LaneWatch
-from engine.text.match import first_difference
+from engine.text.generated import first_difference
 from engine.text.tokenizers import load_tokenizer
 
 OF_RUN = (

@@ -41,7 +41,7 @@ class ExactConstraint:
 
     def compile(self, molecule: Molecule) -> Program:
         """The molecule's program, from ``[CONFORMER]`` to the end token."""
-        cells, entries = Cells.empty(), self._entries
+        cells, entries = Cells(), self._entries
         if changed_carbon(molecule):
             raise ConstraintError(
                 f"the descriptors of {shown(molecule.smiles)} with hydrogens are those of another molecule",

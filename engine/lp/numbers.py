@@ -8,8 +8,7 @@ narrower than that ends its run. Nodes from which no number can be finished are 
 from __future__ import annotations
 
 import functools
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,6 +51,9 @@ class At:
     after_branch: str = ""  # the cell before x, where the sign changes the token: "here"; else ""
 
 
+Edges = dict[At, dict[str, At | None]]
+
+
 @functools.lru_cache(maxsize=8)
 def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tuple[Automaton, dict[str, int]]:
     """The automaton of a tokenizer and a format, and by name the nodes at which a block begins."""
@@ -63,9 +65,9 @@ def number_automaton(ids: NumberIds, form: NumberFormat, vocab_rows: int) -> tup
         "x negative": At(negative=True),
         BRANCH: At(after_branch="here"),
     }
-    nodes, edges = _reachable(list(starts.values()), kinds, form, ids.width)
-    alive = _alive(nodes, edges)
-    numbered = {at: number for number, at in enumerate(at for at in nodes if at in alive)}
+    edges = _reachable(starts.values(), kinds, form, ids.width)
+    alive = _alive(edges)
+    numbered = {at: number for number, at in enumerate(at for at in edges if at in alive)}
     goto, move = _transitions(numbered, edges, names)
     rules = tuple(_rule(at, form) for at in numbered)
     automaton = Automaton(_classes(ids, names, vocab_rows), goto, move, rules)
@@ -84,7 +86,7 @@ def _classes(ids: NumberIds, names: Sequence[str], vocab_rows: int) -> NDArray[n
 
 
 def _transitions(
-    numbered: dict[At, int], edges: dict[At, dict[str, At | None]], names: Sequence[str]
+    numbered: dict[At, int], edges: Edges, names: Sequence[str]
 ) -> tuple[NDArray[np.int16], NDArray[np.int8]]:
     """The next node, and the move of the cell: [nodes, classes]. None as a target ends the block."""
     goto = np.full((len(numbered), len(names)), ILLEGAL, dtype=np.int16)
@@ -105,30 +107,23 @@ def _lead(value: int, width: int) -> str:
     return "zero" if value == 0 else "plain" if value >= 10 ** (width - 1) else "padded"
 
 
-def _reachable(
-    starts: list[At], kinds: list[Digits], form: NumberFormat, width: int
-) -> tuple[list[At], dict[At, dict[str, At | None]]]:
+def _reachable(starts: Iterable[At], kinds: list[Digits], form: NumberFormat, width: int) -> Edges:
     """All places, and by class where each leads; None is behind the block."""
-    nodes, queue = list(starts), deque(starts)
-    edges: dict[At, dict[str, At | None]] = {}
-    while queue:
-        at = queue.popleft()
+    edges: Edges = {}
+    queue = list(starts)
+    for at in queue:  # it grows
         edges[at] = dict(_steps(at, kinds, form, width))
-        for target in edges[at].values():
-            if target is not None and target not in edges and target not in nodes:
-                nodes.append(target)
-                queue.append(target)
-    return nodes, edges
+        queue += [target for target in dict.fromkeys(edges[at].values()) if target and target not in queue]
+    return edges
 
 
-def _alive(nodes: list[At], edges: dict[At, dict[str, At | None]]) -> set[At]:
+def _alive(edges: Edges) -> set[At | None]:
     """Places from which the block can be closed."""
-    alive: set[At] = set()
-    grew = True
-    while grew:
+    alive: set[At | None] = {None}
+    known = 0
+    while len(alive) > known:
         known = len(alive)
-        alive = {at for at in nodes if any(target is None or target in alive for target in edges[at].values())}
-        grew = len(alive) > known
+        alive |= {at for at, targets in edges.items() if not alive.isdisjoint(targets.values())}
     return alive
 
 

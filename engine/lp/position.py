@@ -58,7 +58,7 @@ def position_program(template: Template, end: int, look_ahead: int = 0) -> Progr
 def _automaton(tokenizer: TextTokenizer, vocab_rows: int, rule: PositionRule) -> Automaton:
     vocabulary = vocabulary_of(tokenizer)
     classes = np.where(vocabulary.is_kept_from_end(rule), MARKED, ANY)
-    classes[vocabulary.is_comma_only] = COMMAS
+    classes[vocabulary.where(lambda piece: bool(piece) and not piece.strip(b","))] = COMMAS
     classes[vocabulary.is_dead(rule)] = DEAD
     legal = {
         FIRST_NODE: (ANY, MARKED) if rule.no_first_comma else (ANY, MARKED, COMMAS),

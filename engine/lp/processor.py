@@ -21,11 +21,11 @@ from transformers import LogitsProcessor
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_written
 from engine.errors import ConstraintError
-from engine.lp.constraint import Constraint, LpParameters, build_constraint, end_of
+from engine.lp.constraint import LpParameters, build_constraint, end_of
 from engine.lp.driver import LOST, State, Tables
 from engine.lp.table import NO_ID, Automaton, Program
 from engine.lp_records import lp_record
-from engine.records import Descriptors, Molecule
+from engine.records import Descriptors
 from engine.text.tokenizers import load_tokenizer
 
 MOST_FEW = 4_096
@@ -131,13 +131,6 @@ class ProgramProcessor(LogitsProcessor):
             )
 
 
-class ConstraintProcessor(ProgramProcessor):
-    """One batch of molecules under one constraint."""
-
-    def __init__(self, constraint: Constraint, molecules: Sequence[Molecule], end_id: int) -> None:
-        super().__init__(constraint.automaton, [constraint.compile(molecule) for molecule in molecules], end_id)
-
-
 def logits_processor(
     lp: str,
     smiles: Sequence[str],
@@ -145,7 +138,7 @@ def logits_processor(
     vocab_rows: int,
     parameters: LpParameters | None = None,
     descriptors: Descriptors | None = None,
-) -> ConstraintProcessor:
+) -> ProgramProcessor:
     """An LP by its name, for prompts ``[SMILES]...[/SMILES]`` with these SMILES as they stand there.
 
     ``tokenizer`` is qwen3, llama3 or a folder; ``vocab_rows`` are the model's, its padding among them; ``descriptors``
@@ -160,4 +153,4 @@ def logits_processor(
     constraint = build_constraint(lp, loaded, vocab_rows, parameters)
     how = descriptors or record.descriptors or "plain"
     molecules = [described(parse_written(text), how) for text in smiles]
-    return ConstraintProcessor(constraint, molecules, end_of(loaded))
+    return ProgramProcessor(constraint.automaton, list(map(constraint.compile, molecules)), end_of(loaded))

@@ -105,39 +105,20 @@ class Program:
         )
 
 
-@dataclass(slots=True)
 class Cells:
     """A program that is being written."""
 
-    forced: list[int]
-    entry: list[int]
-    symbols: list[tuple[int, int]]
-    jump: list[int]
-    block: list[int]
-
-    @classmethod
-    def empty(cls) -> Cells:
-        return cls([], [], [], [], [])
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, ...]] = []
 
     def force(self, ids: Sequence[int], block: int = -1) -> None:
-        for id_ in ids:
-            self._add(id_, KEEP, (NO_ID, NO_ID), 0, block)
+        self._rows += [(id_, KEEP, NO_ID, NO_ID, block) for id_ in ids]
 
-    def choose(self, entry: int, block: int, symbols: tuple[int, int] = (NO_ID, NO_ID), jump: int = 0) -> None:
-        self._add(NO_ID, entry, symbols, jump, block)
+    def choose(self, entry: int, block: int, symbols: tuple[int, int] = (NO_ID, NO_ID)) -> None:
+        self._rows.append((NO_ID, entry, *symbols, block))
 
     def program(self) -> Program:
-        return Program(
-            np.array(self.forced, dtype=np.int32),
-            np.array(self.entry, dtype=np.int16),
-            np.array(self.symbols, dtype=np.int32).reshape(-1, SYMBOLS),
-            np.array(self.jump, dtype=np.int32),
-            np.array(self.block, dtype=np.int32),
-        )
-
-    def _add(self, forced: int, entry: int, symbols: tuple[int, int], jump: int, block: int) -> None:
-        self.forced.append(forced)
-        self.entry.append(entry)
-        self.symbols.append(symbols)
-        self.jump.append(jump)
-        self.block.append(block)
+        columns = np.array(self._rows, dtype=np.int32)
+        program = Program.blank(columns[:, 4])
+        program.forced[:], program.entry[:], program.symbols[:] = columns[:, 0], columns[:, 1], columns[:, 2:4]
+        return program

@@ -31,6 +31,6 @@ class Unconstrained:
         self.automaton = Automaton(classes, goto, np.full(goto.shape, STAY, dtype=np.int8), ("anything",))
 
     def compile(self, molecule: Molecule) -> Program:
-        cells = Cells.empty()
+        cells = Cells()
         cells.choose(0, -1)
         return cells.program()

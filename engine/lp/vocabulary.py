@@ -15,8 +15,6 @@ from engine.text.tokenizers import TextTokenizer
 
 NUMERIC = frozenset(b"0123456789.,-")
 _MARKS = (b".", b",", b",-", b"-")
-
-
 _LONE_MARKS = frozenset(b",-")
 _BAD_PAIRS = (b"..", b",,", b"--", b".,", b",.", b".-", b"-,")
 _TAGS = (OPEN_TAG, CLOSE_TAG, *SMILES_TAGS)
@@ -53,10 +51,6 @@ class Vocabulary:
             return self.where(lambda piece: b"," in piece or b"-" in piece)
         points = (b".,", b",.") if rule.ahead == "marks and points" else ()
         return self.where(lambda piece: bool(piece) and (_LONE_MARKS.issuperset(piece) or piece in points))
-
-    @property
-    def is_comma_only(self) -> NDArray[np.bool_]:
-        return self.where(lambda piece: bool(piece) and not piece.strip(b","))
 
 
 def is_of_numbers(piece: bytes) -> bool:

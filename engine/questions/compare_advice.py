@@ -32,7 +32,7 @@ from engine.figures import statistics
 from engine.figures.statistics import LEAST_MOLECULES, Array, Interval, Sums, interval, quotient
 from engine.figures.words import angstrom, counted, duration, listed, percent, seconds, times, with_interval
 from engine.inspection.lp_cost import known_cost
-from engine.lp_records import FORMER, LPS, full_name, guard_words, split_cleanup, stored_lp
+from engine.lp_records import FORMER, LPS, NO_LP, full_name, guard_words, split_cleanup, stored_lp
 from engine.models.registry import load_registry
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.records import RULE_HELP
@@ -41,7 +41,7 @@ from engine.store.store import Store
 
 TITLE = "Which LP should I use?"
 OF = Of("model", most=100_000)
-CANDIDATES = ("none", "group-v2.1", "group-v4.3", "truncating", "exact", "guarded")
+CANDIDATES = tuple(name for name, record in LPS.items() if record.is_candidate)
 ANY = "Setting with most LPs measured"
 SAME_TIME, NOTABLE = 1.1, 0.05
 
@@ -131,7 +131,7 @@ def runs_by_lp(entries: Sequence[Entry], lps: Sequence[str]) -> tuple[dict[str, 
         # The LP's own placeholder, descriptors and guard, as the advised one would run.
         name, placeholder = split_cleanup(lp)[0], row.get("placeholder") or ""
         record = stored_lp(name, is_former=not row.get("descriptors"))
-        is_placed = name == "adaptive-placeholder" or placeholder in ("", record.placeholder or placeholder)
+        is_placed = record.needs_coordinates or placeholder in ("", record.placeholder or placeholder)
         is_written = record.descriptors in (None, row.get("descriptors")) and not record.name.startswith(FORMER)
         if is_placed and is_written and not guard_words(row.get("guard")):
             own.setdefault(lp, []).append(entry)
@@ -159,7 +159,7 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
     """
     shared: list[str] = []
     known: dict[str, tuple[dict[str, int], dict[str, Array]]] = {}
-    for lp in sorted(runs, key=lambda lp: lp != "none"):
+    for lp in sorted(runs, key=lambda lp: lp != NO_LP):
         run, walls = samples_of(store, runs[lp][0]), [entry.row["wall_s"] for entry in runs[lp]]
         names, of = run.smiles.dictionary_encode(), run.columns
         by_block = {"blocks": "blocks", "letters": "junk_letters_share", "nonnumeric": "junk_nonnumeric_share",
@@ -233,13 +233,13 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
         row["unverified_share"] = quotient(of.get("unverified_blocks"), of.get("blocks"))
         row["rmsd_answers"] = round(float(of_lp["rmsd_known"].sum()))
         row["rmsd_to"] = rmsd_references(entry) if of.get("rmsd_samples") else ""
-        cost, why_not = (None, "") if lp == "none" else known_cost(store, entry)
+        cost, why_not = (None, "") if lp == NO_LP else known_cost(store, entry)
         row["lp_cost"] = why_not if cost is None else cost.short_words(lp)
         rows.append(row)
-    base = next((row for row in rows if row["lp"] == "none"), {})
+    base = next((row for row in rows if row["lp"] == NO_LP), {})
     for row in (row for row in rows if base and row is not base):
         row["time_ratio"] = ratio(row, base, "seconds_a_sample", len(smiles))
-        one, other = runs["none"][0], runs[row["lp"]][0]
+        one, other = runs[NO_LP][0], runs[row["lp"]][0]
         if rmsd_references(one) == rmsd_references(other):
             row["rmsd_ratio"] = compare_entries(store, one, other).measure("rmsd_ang").ratio
     atoms = [of_lp["heavy_atoms"] / of_lp["answers"] for of_lp in list(sums.values())[:1] if len(smiles)]
@@ -306,11 +306,11 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
     if not decision["named"]:
         return f"No LP gives a {want} answer."
     first = decision["named"][0]
-    name, *more = ["no LP" if row["lp"] == "none" else row["lp"] for row in decision["named"]]
+    name, *more = ["no LP" if row["lp"] == NO_LP else row["lp"] for row in decision["named"]]
     told = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
     told += f"{cost_words(first['cost'])} per {want} conformer"
-    without = next((row["cost"].value / first["cost"].value for row in rows if row["lp"] == "none"), math.inf)
-    told += f" (without an LP {times(without)} that)." if first["lp"] != "none" and math.isfinite(without) else "."
+    without = next((row["cost"].value / first["cost"].value for row in rows if row["lp"] == NO_LP), math.inf)
+    told += f" (without an LP {times(without)} that)." if first["lp"] != NO_LP and math.isfinite(without) else "."
     usable, word = (first["clean"], "clean") if first["usable"] is None else (first["usable"], "usable")
     told += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
     if not decision["lp"]:
@@ -326,7 +326,7 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
 
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
     """The reports give two cases and no threshold: the advice's own is used."""
-    rate = next((row["pass_rate"] for row in rows if row["lp"] == "none"), None)
+    rate = next((row["pass_rate"] for row in rows if row["lp"] == NO_LP), None)
     if rate is None:
         sentence = "It does not apply: nothing was measured without an LP."
         return {"says": "unknown", "agrees": None, "pass_rate": None, "detail": "", "sentence": sentence}
@@ -336,7 +336,7 @@ def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
     sentence += "It looks at this pass rate alone, not at time or at molecules."
     if decision["lp"] and says != "open":
         advised = {decision["lp"], *decision["ties"]}
-        agrees = "none" in advised if says == "no LP" else bool(advised - {"none"})
+        agrees = NO_LP in advised if says == "no LP" else bool(advised - {NO_LP})
         sentence += f" The measured costs {'agree' if agrees else 'do not agree'}."
     return {"says": says, "agrees": agrees, "pass_rate": rate, "detail": "", "sentence": sentence}
 

@@ -32,7 +32,7 @@ from engine.comparing.paired import Compared, PairedRuns, compare_entries, sampl
 from engine.figures.statistics import Interval, quotient
 from engine.figures.words import hundredths, listed, number, percent, span, times, whole
 from engine.inspection.lp_cost import known_cost
-from engine.lp_records import UNKNOWN_LP, guard_words, stored_lp
+from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
 from engine.models.summary import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled, rmsd_references
@@ -266,7 +266,7 @@ def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list
         cost, why_not = known_cost(store, entry)
         if why_not:
             found.append(f"What it costs is not known: {why_not}.")
-        elif cost is not None and entry.row.get("lp") not in (None, "", "none"):
+        elif cost is not None and entry.row.get("lp") not in (None, "", NO_LP):
             found.append(f"{cost.short_words(str(entry.row['lp']))}.")
     return list(dict.fromkeys(found))
 

@@ -12,6 +12,7 @@ from typing import Any
 from engine.comparing.measures import BY_NAME, lp_words, model_words
 from engine.comparing.paired import compare_entries
 from engine.figures.words import times
+from engine.lp_records import NO_LP
 from engine.questions.compare_figures import against, own
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
@@ -59,8 +60,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
     for model in models:
         for (origin, of_model, lp), entry in runs.items():
-            if of_model == model and lp != "none" and (origin, model, "none") in runs:
-                compare("LP on over off", model, f"{lp} over none", runs[origin, model, "none"], entry)
+            if of_model == model and lp != NO_LP and (origin, model, NO_LP) in runs:
+                compare("LP on over off", model, f"{lp} over {NO_LP}", runs[origin, model, NO_LP], entry)
     first: dict[tuple[str, str], tuple[str, Entry]] = {}
     for origin, model, lp in sorted(runs, key=lambda key: models.index(key[1])):
         of_first, control = first.setdefault((origin, lp), (model, runs[origin, model, lp]))

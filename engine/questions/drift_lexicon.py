@@ -22,7 +22,7 @@ from engine.inspection.sample import molecule_asked
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
-from engine.text.generated import mode_of, read_generated
+from engine.text.generated import read_generated
 from engine.text.template import Template, build_template
 from engine.text.tokenizers import TextTokenizer
 
@@ -125,7 +125,7 @@ def junk_tokens(
         if template is not None:
             ids = row["token_ids"]
             inside = ids[:-1] if ids and ids[-1] == tokenizer.end_id else ids
-            read = read_generated(template, inside, tokenizer, mode=mode_of(lp), lp=lp, masses={}, form=form)
+            read = read_generated(template, inside, tokenizer, lp=lp, form=form)
             yield from ((row["sample_id"], at, ids[at]) for at in read.is_junk.nonzero()[0].tolist())
 
 

@@ -15,6 +15,7 @@ from engine.errors import RunError
 from engine.evidence.claims import load_claims
 from engine.evidence.lost_third import load_usable
 from engine.figures.words import listed
+from engine.lp_records import DEFAULT_LP, NO_LP
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -77,16 +78,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     changes.sort(key=lambda row: not row["is_fall"])
     # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
     lanes, curves = [], []
-    shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])["lanes"]
-    size = min((lane["molecules"] for lane in shown), default=0)
-    for lane in shown:
+    shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])
+    size = min((lane["molecules"] for lane in shown["lanes"]), default=0)
+    drawn = {NO_LP, DEFAULT_LP, *(shown.get("cost") or ())}  # all lanes would be too many curves
+    for lane in shown["lanes"]:
         zero, name = lane["zero"], lane["words"]
         row = {"lane": name, "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}"}
         row |= {"parsed": lane["parsed"] / max(1, lane["samples"])}
         row |= {name: zero[name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")}
         unparsed = ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())
         lanes.append(row | {"skip": lane["skip"]["cov_r"], "does not parse": unparsed})
-        if lane["lane"] in ("none", "exact", "v4.3", "v4.3-fitted") and lane["molecules"] == size:
+        if lane["lane"] in drawn and lane["molecules"] == size:
             curves += [{"lane": name, "threshold": threshold, "covered": share}
                        for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)]  # fmt: skip
     return {

@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, times
-from engine.lp_records import LEGAL_ROWS
+from engine.lp_records import LEGAL_ROWS, NO_LP
 from engine.models.summary import sized
 from engine.profile.traces import (
     COMPUTE,
@@ -167,7 +167,7 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
     span, tokens = trace.known("span_us"), trace.known("tokens")
     here = quotient(tokens, trace.known("samples"))
-    is_ours = run.get("lp") == "exact" and run.get("backend") == "fast"
+    legal = LEGAL_ROWS.get((str(run.get("lp")), str(run.get("tokenizer"))))
     return {
         "name": trace.name, "work_side": trace.work_side, "base": base,
         "work_us": quotient(trace.work().us, base), "span_us": quotient(span, base),
@@ -175,7 +175,7 @@ def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
         "tokens_a_sample": quotient(run.get("tokens"), run.get("samples")) if here is None else here,
         "us_a_token": quotient(span, tokens), "device": trace.entry.row.get("device") or "a CPU",
         "model": sized(model_name(run)) if model_name(run) else "", "vocabulary": run.get("vocab_size"),
-        "legal": LEGAL_ROWS.get(str(run.get("tokenizer"))) if is_ours else None,
+        "legal": legal if run.get("backend") == "fast" else None,
     }  # fmt: skip
 
 
@@ -217,7 +217,7 @@ def answer(tables: Tables, options: Options) -> str:
             named.append(f"{family} {signed_microseconds(row['us_difference'])} ({how}{each})")
     if named:
         lines.append(f"Work changes by {signed_microseconds(whole)}{per}, most by {listed(named)}.")
-    is_pair = control["lp"] == "none" and test["lp"] not in (None, "none") and control["model"] == test["model"]
+    is_pair = control["lp"] == NO_LP and test["lp"] not in (None, NO_LP) and control["model"] == test["model"]
     if is_pair and test["forced"]:
         cause = f"{test['lp']} forces {percent(test['forced'])} of its tokens, which need no pass of their own"
         if test["legal"] and test["legal"] < test["vocabulary"]:

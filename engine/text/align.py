@@ -10,18 +10,17 @@ which the template had no position: how far off a position LP's pointer would be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from engine.chem.smiles import element_of
 from engine.records import Block, NumberFormat, Role
 from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock
-from engine.text.generated import Generated, Mode, free_ranges, mode_of, needed_by_blocks, read_generated
-from engine.text.match import shared_ends
+from engine.text.generated import Mode, ReadText, free_ranges, mode_of, needed_by_blocks, read_generated, shared_ends
 from engine.text.template import FREE, ROLES, Template
 from engine.text.tokenizers import TextTokenizer
 
@@ -81,7 +80,7 @@ def align(
     mode = mode_of(lp)
     if forced is not None and len(forced) != len(ids):
         raise ValueError(f"{len(forced)} forced flags for {len(ids)} tokens")
-    generated = read_generated(template, ids, tokenizer, mode=mode, lp=lp, masses=masses or {}, form=form)
+    generated = read_generated(template, ids, tokenizer, lp=lp, masses=masses, form=form)
     if mode == "position":
         pairs: list[_Pair] = list(zip_longest(range(len(ids)), range(template.tokens)))
     else:
@@ -89,9 +88,14 @@ def align(
     if forced is None:  # a position LP forces all but FREE, and the end token behind the template
         by_position = (template.roles[: len(ids)] != FREE).tolist() if mode == "position" else []
         forced = [*by_position, *[mode == "position"] * (len(ids) - len(by_position))]
-    rows = _rows(template, generated, pairs, tokenizer, mode=mode, forced=forced)
-    blocks = _blocks(template, generated, tokenizer, form)
-    return Alignment(mode, generated.spanned.text, tuple(rows), tuple(blocks), tuple(generated.readings))
+    marks = _marks(template, generated, pairs, mode)
+    rows = _rows(template, generated, pairs, marks, tokenizer, forced)
+    touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
+    junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
+    free = template.free_per_block.tolist()
+    blocks = blocks_of(generated.blocks, generated.readings, generated.template_block, free, tokenizer, form)
+    blocks = [replace(block, junk_tokens=count) for block, count in zip(blocks, junk_tokens, strict=True)]
+    return Alignment(mode, generated.text, tuple(rows), tuple(blocks), tuple(generated.readings))
 
 
 # --- pairing positions --------------------------------------------------------------------------------------------
@@ -99,7 +103,7 @@ def align(
 _Pair = tuple[int | None, int | None]  # generated position, template position
 
 
-def _structure_pairs(template: Template, generated: Generated) -> list[_Pair]:
+def _structure_pairs(template: Template, generated: ReadText) -> list[_Pair]:
     """Matched blocks are anchors: inside them tokens pair one to one from the left, between them by equal ids."""
     pairs: list[_Pair] = []
     here, there = 0, 0  # next generated and template position
@@ -114,7 +118,7 @@ def _structure_pairs(template: Template, generated: Generated) -> list[_Pair]:
     return pairs + _gap_pairs(template, generated, range(here, len(generated.ids)), range(there, template.tokens))
 
 
-def _gap_pairs(template: Template, generated: Generated, mine: range, theirs: range) -> list[_Pair]:
+def _gap_pairs(template: Template, generated: ReadText, mine: range, theirs: range) -> list[_Pair]:
     left = [int(id_) for id_ in generated.ids[mine.start : mine.stop]]
     right = template.ids[theirs.start : theirs.stop].tolist()
     head, tail = shared_ends(left, right)
@@ -139,24 +143,23 @@ def _gap_pairs(template: Template, generated: Generated, mine: range, theirs: ra
 
 def _rows(
     template: Template,
-    generated: Generated,
+    generated: ReadText,
     pairs: Sequence[_Pair],
+    marks: Sequence[Mark],
     tokenizer: TextTokenizer,
-    *,
-    mode: Mode,
     forced: Sequence[bool],
 ) -> list[AlignedToken]:
-    marks = _marks(template, generated, pairs, mode=mode)
-    # Columns of a row in the order of its fields. Lists: reading arrays one by one is slow.
-    ids, roles = [int(id_) for id_ in generated.ids], (ROLES[role] for role in generated.roles.tolist())
-    starts, ends = generated.spanned.starts.tolist(), generated.spanned.ends.tolist()
-    of_text: list[_TextColumns] = list(
-        zip(ids, map(tokenizer.piece, ids), starts, ends, roles, generated.block_of.tolist(), strict=True)
-    )
-    ids, roles = template.ids.tolist(), (ROLES[role] for role in template.roles.tolist())
-    of_template: list[_TemplateColumns] = list(
-        zip(ids, map(tokenizer.piece, ids), roles, template.block_of.tolist(), strict=True)
-    )
+    # Columns of a row in the order of its fields, the last for no token. Lists: reading arrays one by one is slow.
+    sides: list[list[tuple[Any, ...]]] = []
+    for of, offsets, missing in (
+        (generated, (generated.starts.tolist(), generated.ends.tolist()), (None, "", None, None, None, -1)),
+        (template, (), (None, "", None, -1)),
+    ):
+        ids, roles = [int(id_) for id_ in of.ids], (ROLES[role] for role in of.roles.tolist())
+        columns = zip(ids, map(tokenizer.piece, ids), *offsets, roles, of.block_of.tolist(), strict=True)
+        sides.append([*columns, missing])
+    of_text, of_template = sides
+    is_forced: list[bool | None] = [*map(bool, forced), None]
     rows = []
     running = 0
     for (pos, place), mark in zip(pairs, marks, strict=True):
@@ -164,96 +167,70 @@ def _rows(
             running -= 1
         elif mark == "left_over" or (mark == "junk" and place is not None):
             running += 1
-        generated_side = _NO_TOKEN if pos is None else of_text[pos]
-        template_side = _NO_POSITION if place is None else of_template[place]
-        is_forced = None if pos is None else bool(forced[pos])
-        rows.append(AlignedToken(pos, *generated_side, place, *template_side, is_forced, mark, running))
+        at, there = -1 if pos is None else pos, -1 if place is None else place
+        rows.append(AlignedToken(pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running))
     return rows
 
 
-_TextColumns = tuple[int | None, str, int | None, int | None, Role | None, int]
-_TemplateColumns = tuple[int | None, str, Role | None, int]
-_NO_TOKEN: _TextColumns = (None, "", None, None, None, -1)
-_NO_POSITION: _TemplateColumns = (None, "", None, -1)
-
-
-def _marks(template: Template, generated: Generated, pairs: Sequence[_Pair], *, mode: Mode) -> list[Mark]:
-    of_generated, beyond = _marks_of_generated(generated)
+def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode: Mode) -> list[Mark]:
+    own: list[Mark] = [""] * len(generated.ids)
+    ranges = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
+    for inside, reading in zip(ranges, generated.readings, strict=True):
+        if "cut" in reading.kinds and inside:
+            own[inside[-1]] = "cut"
+    for position in np.flatnonzero(generated.is_junk).tolist():
+        own[position] = "junk"
+    if mode == "position":
+        return ["" if pos is None else own[pos] for pos, _ in pairs]
+    # Tokens that are beyond the template where it has no position for them. The last is for no block.
+    is_matched = np.array([*(block >= 0 for block in generated.template_block), False])
+    beyond = ((generated.roles == FREE) & is_matched[generated.block_of] & ~generated.is_junk).tolist()
     # Of the template's blocks, those that the text has and has ended: only these can leave positions over.
-    is_closed = np.zeros(template.blocks + 1, dtype=np.bool_)  # the last for no block
+    is_closed = np.zeros(template.blocks + 1, dtype=np.bool_)
     for index, block in zip(generated.template_block, generated.blocks, strict=True):
-        is_closed[index] |= mode == "structure" and index >= 0 and block.closed
+        is_closed[index] |= index >= 0 and block.closed
     left_over = ((template.roles == FREE) & is_closed[template.block_of]).tolist()
     marks: list[Mark] = []
     for pos, there in pairs:
         if pos is None:
             marks.append("left_over" if there is not None and left_over[there] else "")
-        elif mode == "structure" and there is None and beyond[pos]:
-            marks.append("beyond")
         else:
-            marks.append(of_generated[pos])
+            marks.append("beyond" if there is None and beyond[pos] else own[pos])
     return marks
 
 
-def _marks_of_generated(generated: Generated) -> tuple[list[Mark], list[bool]]:
-    """Junk and cuts by generated token, and which tokens count as beyond the template where it has no position."""
-    marks: list[Mark] = [""] * len(generated.ids)
-    ranges = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
-    for inside, reading in zip(ranges, generated.readings, strict=True):
-        if "cut" in reading.kinds and inside:
-            marks[inside[-1]] = "cut"
-    for position in np.flatnonzero(generated.is_junk).tolist():
-        marks[position] = "junk"
-    is_matched = np.array([*(block >= 0 for block in generated.template_block), False])  # the last for no block
-    beyond = (generated.roles == FREE) & is_matched[generated.block_of] & ~generated.is_junk
-    return marks, beyond.tolist()
-
-
-def _blocks(template: Template, generated: Generated, tokenizer: TextTokenizer, form: NumberFormat) -> list[Block]:
-    needs = needed_by_blocks(generated.blocks, generated.readings, tokenizer)
-    free = template.free_per_block.tolist()
-    touching = generated.block_of[generated.is_junk & (generated.block_of >= 0)]
-    junk_tokens = np.bincount(touching, minlength=len(generated.blocks)).tolist()
+def blocks_of(
+    places: Sequence[FoundBlock],
+    readings: Sequence[BlockReading],
+    atoms: Sequence[int],
+    free: Sequence[int] | None,
+    tokenizer: TextTokenizer | None,
+    form: NumberFormat = READ_FORMAT,
+) -> list[Block]:
+    """Blocks as they were found and read, beside the FREE positions that a template has for their atoms."""
+    needs = needed_by_blocks(places, readings, tokenizer) if free and tokenizer else []
     blocks = []
-    for index, reading in enumerate(generated.readings):
-        atom = generated.template_block[index]
-        template_free = free[atom] if atom >= 0 else 0
-        needed = needs[index] if is_need_known(reading) and atom >= 0 else None
+    for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
+        x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
+        template_free = free[atom] if free and atom >= 0 else 0
+        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
+        is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
+        needed = needs[index] if needs and is_ended and atom >= 0 else None
         blocks.append(
-            block_of(index, atom, generated.blocks[index], reading, template_free, needed, junk_tokens[index], form)
+            Block(
+                block=index,
+                atom=atom,
+                element=element_of(block.descriptor),
+                text=block.content,
+                x=x,
+                y=y,
+                z=z,
+                template_free=template_free,
+                needed=needed,
+                drift=None if needed is None else template_free - needed,
+                kinds=reading.kinds,
+                junk_text=reading.junk_text,
+                junk_tokens=0,
+            )
         )
     return blocks
-
-
-def is_need_known(reading: BlockReading) -> bool:
-    """Three complete numbers that the model itself ended: cleanly, or by going on with junk."""
-    return len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
-
-
-def block_of(
-    index: int,
-    atom: int,
-    block: FoundBlock,
-    reading: BlockReading,
-    template_free: int,
-    needed: int | None,
-    junk_tokens: int = 0,
-    form: NumberFormat = READ_FORMAT,
-) -> Block:
-    """A block as it was found and read, beside what its template has for it."""
-    x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
-    return Block(
-        block=index,
-        atom=atom,
-        element=element_of(block.descriptor),
-        text=block.content,
-        x=x,
-        y=y,
-        z=z,
-        template_free=template_free,
-        needed=needed,
-        drift=None if needed is None else template_free - needed,
-        kinds=reading.kinds,
-        junk_text=reading.junk_text,
-        junk_tokens=junk_tokens,
-    )

@@ -10,7 +10,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import get_args
@@ -34,7 +34,7 @@ SPECIAL_TOKEN = re.compile(r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>")
 _TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 
 # A number as it may be damaged: (whole)(points)(decimals), with the points or what stands before them missing.
-_NUMBER = re.compile(r"-?(\d+)(?:(\.+)(\d*))?|-?()(?<!\.)(\.++)(\d+)", re.ASCII)
+_NUMBER = re.compile(r"-?(?=\d|(?<!\.)\.++\d)(\d*+)(\.*+)(\d*)", re.ASCII)
 _DECIMAL = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
 # An integer that nothing follows may be the beginning of a longer number.
 _ANY_NUMBER = re.compile(rf"{_DECIMAL.pattern}|-?\d{{1,{MOST_INTEGER_DIGITS}}}(?=,)", re.ASCII)
@@ -101,7 +101,7 @@ def find_blocks(text: str) -> list[FoundBlock]:
         elif prompt and prompt[0] < start:
             behind = prompt[1]
         else:
-            close = _find_from(text, ">", close, start)
+            close = text.find(">", start) if 0 <= close <= start else close
             block = _block_at(text, start, close, behind)
             behind = start + 1 if block is None else block.end
             if block is not None:
@@ -121,15 +121,15 @@ def read_block(
     """The kinds of one block's content, under the LP that made it and, where known, with the model's own mass."""
     start, end = _junk_span(content, form)
     forced_close = lp_of_text(lp).closed_by != "model"
-    clean = _clean_triple(form)
-    is_clean = clean.fullmatch(content) is not None
+    clean, without_junk = _patterns(form)[0], content[:start] + content[end:]
+    is_clean, is_whole = clean.fullmatch(content) is not None, clean.fullmatch(without_junk) is not None
     if is_clean:
         kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
     else:
-        is_whole_without_junk = clean.fullmatch(content[:start] + content[end:]) is not None
-        kinds = _kinds_of_damaged(content, form, is_whole_without_junk, may_be_cut=forced_close or not closed)
-    ordered = tuple(sorted(kinds, key=KINDS.index))
-    return BlockReading(content, ordered, is_clean, start, end, _complete_numbers(content, start, end, form))
+        kinds = _kinds_of_damaged(content, form, is_whole, may_be_cut=forced_close or not closed)
+    numbers = without_junk if is_whole and not _joins_digits(content, start, end) else ""
+    numbers = tuple(numbers.split(",")) if numbers else _first_numbers(content, form)
+    return BlockReading(content, tuple(sorted(kinds, key=KINDS.index)), is_clean, start, end, numbers)
 
 
 def displacement_ang(cut: str, whole: str) -> float | None:
@@ -168,11 +168,6 @@ def _next_prompt(text: str, position: int) -> tuple[int, int] | None:
     return (start, end + len(_TAGS[1])) if end >= 0 else None
 
 
-def _find_from(text: str, char: str, known: int, start: int) -> int:
-    """The first ``char`` at or after ``start``; ``known`` is an earlier answer, -1 for none left."""
-    return known if known < 0 or known > start else text.find(char, start)
-
-
 def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | None:
     """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
     before = text[start - 1 : start] if start else ""
@@ -205,36 +200,22 @@ def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
 
 
 @functools.lru_cache(maxsize=64)
-def _clean_triple(form: NumberFormat) -> re.Pattern[str]:
-    number = _number_pattern(form)
-    return re.compile(f"{number},{number},{number}", re.ASCII)
-
-
-@functools.lru_cache(maxsize=64)
-def _start_of_triple(form: NumberFormat) -> re.Pattern[str]:
-    """Matches the longest beginning that could still become a clean triple."""
-    number = _number_pattern(form)
-    part = rf"-?(?:{_integer_pattern(form)}(?:\.\d{{0,{form.most_decimals}}})?)?"
+def _patterns(form: NumberFormat) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A clean triple, and the longest beginning that could still become one."""
     if isinstance(form, BinFormat):
-        part = rf"\d{{0,{form.digits}}}"
-    return re.compile(f"{number},{number},{part}|{number},{part}|{part}", re.ASCII)
-
-
-def _number_pattern(form: NumberFormat) -> str:
-    if isinstance(form, BinFormat):
-        return rf"\d{{{form.digits}}}"
-    decimals = rf"\.\d{{1,{form.most_decimals}}}"
-    return rf"-?{_integer_pattern(form)}" + (decimals if form.least_decimals else f"(?:{decimals})?")
-
-
-def _integer_pattern(form: NumberFormat) -> str:
-    return rf"(?:0|[1-9]\d{{0,{form.most_integer_digits - 1}}})"
+        number, part = rf"\d{{{form.digits}}}", rf"\d{{0,{form.digits}}}"
+    else:
+        integer = rf"-?(?:0|[1-9]\d{{0,{form.most_integer_digits - 1}}})"
+        number = rf"{integer}(?:\.\d{{1,{form.most_decimals}}}){'' if form.least_decimals else '?'}"
+        part = rf"(?:{integer}(?:\.\d{{0,{form.most_decimals}}})?|-?)"
+    start = f"{number},{number},{part}|{number},{part}|{part}"
+    return re.compile(f"{number},{number},{number}", re.ASCII), re.compile(start, re.ASCII)
 
 
 def _junk_span(content: str, form: NumberFormat) -> tuple[int, int]:
     """The characters that are no part of the triple; an empty span where the content only stops short."""
-    clean, length = _clean_triple(form), len(content)
-    match = _start_of_triple(form).match(content)
+    (clean, begun), length = _patterns(form), len(content)
+    match = begun.match(content)
     start = match.end() if match else 0
     if start == length:
         return length, length
@@ -268,11 +249,8 @@ def _first_foreign(content: str) -> int:
     return next((index for index, char in enumerate(content) if char not in NUMERIC), len(content))
 
 
-def _complete_numbers(content: str, junk_start: int, junk_end: int, form: NumberFormat) -> tuple[str, ...]:
-    without_junk = content[:junk_start] + content[junk_end:]
-    if _clean_triple(form).fullmatch(without_junk) and not _joins_digits(content, junk_start, junk_end):
-        return tuple(without_junk.split(","))
-    # From x on and no further than all is whole: the second number of a block whose x is damaged is not its x.
+def _first_numbers(content: str, form: NumberFormat) -> tuple[str, ...]:
+    """From x on and no further than all is whole: the second number of a block whose x is damaged is not its x."""
     numbers: list[str] = []
     position, number = 0, _DECIMAL if form.least_decimals else _ANY_NUMBER
     while len(numbers) < 3 and (match := number.match(content, position)):
@@ -305,91 +283,73 @@ def _kinds_of_damaged(content: str, form: NumberFormat, is_whole_without_junk: b
     return kinds
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """One number of a damaged block; any of its parts may be missing, but not all digits."""
-
-    start: int
-    end: int
-    whole: str
-    points: str
-    decimals: str
-
-    @classmethod
-    def of(cls, match: re.Match[str]) -> _Parts:
-        whole, points, decimals = match.groups()[:3] if match.group(1) else match.groups()[3:]
-        return cls(match.start(), match.end(), whole, points or "", decimals or "")
-
-    def is_begun(self, form: NumberFormat) -> bool:
-        """Whether it ends before what the format wants of every number: its point, or all digits of a bin."""
-        if isinstance(form, BinFormat):
-            return len(self.whole) < form.digits
-        return form.least_decimals > 0 and not self.points and not self.decimals
-
-    def has_extra_digit(self, form: NumberFormat) -> bool:
-        if isinstance(form, BinFormat):
-            return self.end - self.start > form.digits  # a sign and a point are too many as well
-        if len(self.decimals) > form.most_decimals or len(self.whole) > form.most_integer_digits:
-            return True
-        return len(self.whole) > 1 and self.whole.startswith("0")
-
-
 def _kinds_of_numbers(head: str, form: NumberFormat, *, is_whole: bool, may_be_cut: bool) -> set[Kind]:
-    """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it."""
-    numbers = [_Parts.of(match) for match in _NUMBER.finditer(head)]
-    gaps = [head[left.end : right.start] for left, right in pairwise(numbers)]
-    damaged = _DamagedHead(numbers, gaps, form, is_whole and head[-1:] in (".", ",", "-"), is_whole, may_be_cut)
-    return {kind for kind, _, applies in NUMBER_RULES if applies(damaged) and (may_be_cut or kind != "cut")}
+    """Kinds of the numeric beginning of a block; ``is_whole`` when nothing foreign follows it.
+
+    ``cut`` holds only where an LP or the end of the text closed the block. A number is *begun* that ends before what
+    the format wants of every number: its point, or all digits of a bin.
+    """
+    numbers = list(_NUMBER.finditer(head))
+    parts = [number.groups() for number in numbers]  # whole, points, decimals; any may be missing, but not all digits
+    gaps = [head[left.end() : right.start()] for left, right in pairwise(numbers)]
+    if isinstance(form, BinFormat):
+        begun = [len(whole) < form.digits for whole, _, _ in parts]
+        extra = [len(number.group()) > form.digits for number in numbers]  # a sign and a point are too many as well
+    else:
+        begun = [form.least_decimals > 0 and not points for _, points, _ in parts]
+        extra = [
+            len(decimals) > form.most_decimals or len(whole) > form.most_integer_digits or whole[:1] == "0" != whole
+            for whole, _, decimals in parts
+        ]
+    ends_in_mark = is_whole and head[-1:] in (".", ",", "-")
+    short = (is_whole and begun[2:] == [True]) or (ends_in_mark and [part[2] for part in parts[2:]] == [""])
+    applies: dict[Kind, bool] = {
+        "extra_digit": any(extra),
+        "integer": any((begun if is_whole and not may_be_cut else begun[:-1])[:3]),
+        "fourth_number": len(numbers) > 3,
+        "missing_comma": any("," not in gap for gap in gaps),
+        # A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5`` or ``1.,``.
+        "punctuation": any("," in gap and gap != "," for gap in gaps)
+        or any(number.start() > 0 for number in numbers[:1])
+        or any(points and not decimals for _, points, decimals in parts[:-1])
+        or any(len(points) > 1 or not whole for whole, points, _ in parts),
+        "trailing_mark": ends_in_mark,
+        "missing_z": len(numbers) < 3,
+        "cut": may_be_cut and (len(numbers) < 3 or short),
+    }
+    return {kind for kind, is_so in applies.items() if is_so}
 
 
-@dataclass(frozen=True, slots=True)
-class _DamagedHead:
-    """The numbers of a damaged block up to its first foreign character, and what stands between them."""
+# --- the format of all numbers ------------------------------------------------------------------------------------
 
-    numbers: Sequence[_Parts]
-    gaps: Sequence[str]
-    form: NumberFormat
-    ends_in_mark: bool
-    is_whole: bool  # nothing foreign follows
-    may_be_cut: bool
+ENOUGH = 200
+"""Numbers. Of so many, a writer that drops trailing zeros has shown it: one number in ten ends with one."""
 
-    @property
-    def has_extra_digit(self) -> bool:
-        return any(number.has_extra_digit(self.form) for number in self.numbers)
-
-    @property
-    def has_stray_mark(self) -> bool:
-        """A mark where none belongs, such as ``,,`` or ``--1`` or ``1..0`` or ``.5`` or ``1.,``."""
-        if any("," in gap and gap != "," for gap in self.gaps) or (self.numbers and self.numbers[0].start > 0):
-            return True
-        if any(number.points and not number.decimals for number in self.numbers[:-1]):
-            return True
-        return any(len(number.points) > 1 or not number.whole for number in self.numbers)
-
-    @property
-    def has_integer(self) -> bool:
-        """A number that the model ended before its point, or before the last digit of a bin."""
-        is_last_ended = self.is_whole and not self.may_be_cut
-        ended = (self.numbers if is_last_ended else self.numbers[:-1])[:3]
-        return any(number.is_begun(self.form) for number in ended)
-
-    @property
-    def stops_short(self) -> bool:
-        """A number is missing or only begun."""
-        if len(self.numbers) != 3:
-            return len(self.numbers) < 3
-        is_begun = self.is_whole and self.numbers[2].is_begun(self.form)
-        return is_begun or (self.ends_in_mark and not self.numbers[2].decimals)
+# Below 100, as all coordinates of the field: what an LP made of 2.67 may be 267.
+_USUAL = rf"-?(?:0|[1-9]\d?)(?:\.(\d{{1,{MOST_DECIMALS}}}))?"
+_NUMBERS = re.compile(rf"<{_USUAL},(?:{_USUAL}(,)(?:{_USUAL}(>))?)?", re.ASCII)
 
 
-NUMBER_RULES: tuple[tuple[Kind, str, Callable[[_DamagedHead], bool]], ...] = (
-    ("extra_digit", "1.0,2.0,3.00000", lambda head: head.has_extra_digit),
-    ("integer", "1.0,2,3.0", lambda head: head.has_integer),
-    ("fourth_number", "1.0,2.0,3.0,4.0", lambda head: len(head.numbers) > 3),
-    ("missing_comma", "1.0-2.0,3.0", lambda head: any("," not in gap for gap in head.gaps)),
-    ("punctuation", "1.0,,2.0,3.0", lambda head: head.has_stray_mark),
-    ("trailing_mark", "1.0,2.0,3.0,", lambda head: head.ends_in_mark),
-    ("missing_z", "1.0,2.0", lambda head: len(head.numbers) < 3),
-    ("cut", "1.0,2.0,3", lambda head: head.stops_short),
-)
-"""Kind, an example of it, and its rule. ``cut`` holds only where an LP or the end of the text closed the block."""
+def found_form(texts: Iterable[str], *, forced_close: bool) -> tuple[NumberFormat | None, int]:
+    """The format that a model's texts show, None where there are too few numbers or mostly integers; and how many
+    numbers there are.
+
+    Only numbers that the model ended itself count: x and y, behind which it wrote the comma, and z where it closed the
+    block too. Every writer truncates to as many decimals as most numbers have; the known ones always write them all, or
+    drop zeros down to one decimal, or all and the point. Which it is, the fewest numbers contradict; of two alike it is
+    the one with more decimals, so that an integer is a number where integers were seen.
+    """
+    seen: Counter[tuple[int, bool]] = Counter()  # by decimals, and whether the last is a zero
+    for text in texts:
+        for x, y, comma, z, close in _NUMBERS.findall(text):
+            ended = [x, *([y] if comma else ()), *([z] if close and not forced_close else ())]
+            seen.update((len(decimals), decimals.endswith("0")) for decimals in ended)
+    most = max(range(MOST_DECIMALS + 1), key=lambda length: seen[length, False] + seen[length, True])
+    if seen.total() < ENOUGH or most == 0:
+        return None, seen.total()
+
+    def contradicting(least: int) -> int:
+        """Numbers with fewer decimals, and longer ones whose last zero would have been dropped."""
+        return sum(count for (length, is_zero), count in seen.items() if length < least or (is_zero and length > least))
+
+    return NumberFormat(min((most, 1, 0), key=contradicting), most), seen.total()

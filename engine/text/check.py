@@ -1,10 +1,16 @@
-"""The check of a sample: the issues, ``passed`` by the reports' rule, ``decodes`` by their runner's, ``clean`` by ours.
+"""An answer: its check, the molecule that either reader makes of it, and its cleanup.
+
+The check of a sample has the issues, ``passed`` by the reports' rule, ``decodes`` by their runner's, ``clean`` by ours.
 
 The reports strip the blocks, read the SMILES that is left and compare it with the prompt's; a block full of junk
 passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.group_reader``): that
 stops at what holds no number, and takes most junk. It does not ask for coordinates that are not all zero, which is
 ours, so that an answer may decode and not pass. ``clean`` looks into the blocks. Whether a conformer is good chemistry
 is not known here (see ``engine.chem.rmsd``).
+
+There are two readers: ours, which is strict, and the group's, which takes the last number of a part. Of text without
+damage both make the same molecule. Of damaged text ours makes none, and the group's often makes one with atoms where
+the text does not put them.
 """
 
 from __future__ import annotations
@@ -12,14 +18,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, prompt_smiles
-from engine.chem.group_reader import why_not_taken
+from engine.chem.enriched import (
+    CLOSE_TAG,
+    MOST_ATOMS,
+    MOST_CHARACTERS,
+    OPEN_TAG,
+    Decoded,
+    decode,
+    prompt_smiles,
+)
+from engine.chem.group_reader import decode_parts, why_not_taken
 from engine.chem.other_forms import OTHER_WORDS, other_form
-from engine.chem.smiles import MOST_CHARACTERS, bare_form, read_text_order, same_graph
-from engine.errors import MoleculeSizeError, SmilesError
-from engine.records import BinFormat, Check, Molecule, NumberFormat
+from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
+from engine.chem.smiles import bare_form, read_text_order, same_graph
+from engine.errors import EnrichedError, MoleculeSizeError, SmilesError
+from engine.records import BinFormat, Check, Molecule, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, SOUND, SPECIAL_TOKEN, BlockReading, find_blocks, read_block
 
 NO_CONFORMER = "no conformer in the answer"
@@ -43,12 +59,9 @@ def answer_of(text: str) -> str:
 
 def extract_smiles(answer: str) -> str:
     """The SMILES that an answer spells: its blocks removed, wrapped atoms bare again."""
-    parts = []
-    position = 0
-    for block in find_blocks(answer):
-        parts.append(answer[position : block.start])
-        position = block.end
-    without_blocks = "".join(parts) + answer[position:]
+    blocks = find_blocks(answer)
+    starts, ends = [0, *(block.end for block in blocks)], [*(block.start for block in blocks), len(answer)]
+    without_blocks = "".join(answer[start:end] for start, end in zip(starts, ends, strict=True))
     return _DESCRIPTOR.sub(lambda match: bare_form(match.group()), without_blocks)
 
 
@@ -72,7 +85,15 @@ def check_sample(
     mol, parse_error = _parse(extracted)
     is_same = mol is not None and same_graph(mol, prompt.mol)
     has_real = _has_real_coordinates(readings)
-    issues = _issues(text, blocks=len(blocks), parsed=mol is not None, is_same=is_same, has_real=has_real)
+    issues: tuple[str, ...] = (NO_CONFORMER,)
+    if blocks:
+        given = {
+            NOT_CLOSED: OPEN_TAG in text and CLOSE_TAG not in text.partition(OPEN_TAG)[2],
+            NOT_PARSED: mol is None,
+            MISMATCH: mol is not None and not is_same,
+            NO_COORDINATES: not has_real,
+        }
+        issues = tuple(issue for issue, is_so in given.items() if is_so)
     other = None if isinstance(form, BinFormat) else other_form(answer)
     if other is not None:
         issues = (OTHER_WORDS[other], *(issue for issue in issues if issue != NO_COORDINATES))
@@ -111,25 +132,10 @@ def asks_for_another(text: str, prompt: Molecule) -> bool:
     return mol is None or not same_graph(mol, prompt.mol)
 
 
-def _issues(text: str, *, blocks: int, parsed: bool, is_same: bool, has_real: bool) -> tuple[str, ...]:
-    if blocks == 0:
-        return (NO_CONFORMER,)
-    issues = []
-    if OPEN_TAG in text and CLOSE_TAG not in text.partition(OPEN_TAG)[2]:
-        issues.append(NOT_CLOSED)
-    if not parsed:
-        issues.append(NOT_PARSED)
-    elif not is_same:
-        issues.append(MISMATCH)
-    if not has_real:
-        issues.append(NO_COORDINATES)
-    return tuple(issues)
-
-
 def _parse(smiles: str) -> tuple[Chem.Mol | None, str | None]:
     if not smiles:
         return None, "no SMILES is left without the blocks"
-    if len(smiles) > MOST_CHARACTERS:
+    if len(smiles) > MOST_SMILES:
         return None, f"{len(smiles):,} characters are left without the blocks"
     try:
         return read_text_order(smiles), None
@@ -144,3 +150,54 @@ def _has_real_coordinates(readings: Sequence[BlockReading]) -> bool:
     if len(readings) == 1:
         return bool(triples)  # a lone atom belongs at the origin
     return any(float(number) != 0.0 for triple in triples for number in triple)
+
+
+# --- the two readers ----------------------------------------------------------------------------------------------
+
+
+def decode_with(reader: ReaderName, text: str) -> Decoded:
+    """The molecule and conformer that a reader makes of an answer; EnrichedError where it is none, or not finite."""
+    if reader == "strict":
+        return decode(text)
+    if (form := other_form(answer_of(text))) is not None:
+        raise EnrichedError(OTHER_WORDS[form])
+    decoded = decode_as_group(text)
+    block = next((index for index, xyz in enumerate(decoded.coordinates) if not np.isfinite(xyz).all()), None)
+    if block is not None:
+        raise EnrichedError("a coordinate is not finite", block=block, text=",".join(decoded.numbers[block]))
+    return decoded
+
+
+def decode_as_group(text: str) -> Decoded:
+    """The molecule and conformer that the group's decoder makes of an answer, with or without its tags; EnrichedError
+    also where it is longer than the strict reader takes: RDKit would need gigabytes."""
+    answer = answer_of(text)
+    blocks = find_blocks(answer)
+    for count, most, what in ((len(answer), MOST_CHARACTERS, "characters"), (len(blocks), MOST_ATOMS, "blocks")):
+        if count > most:
+            raise EnrichedError(f"{count:,} {what}, the limit is {most:,}")
+    never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
+    if never_closed is not None:
+        raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)
+    if not blocks:
+        raise EnrichedError("there is no block in it", text=answer)
+    return decode_parts(extract_smiles(answer), [block.content for block in blocks])
+
+
+# --- the reports' third solution ----------------------------------------------------------------------------------
+
+
+def clean_up(text: str, form: NumberFormat = READ_FORMAT) -> str:
+    """The text with trailing junk stripped from every block that has three complete numbers before it.
+
+    It never invents a number: digits on both sides of junk are not joined, and a missing number stays missing. What a
+    cut took away does not come back.
+    """
+    cleaned, position = "", 0
+    for block in find_blocks(text):
+        reading = read_block(block.content, form=form)
+        before_junk = block.content[: reading.junk_start]
+        if block.closed and not reading.is_clean_triple and read_block(before_junk, form=form).is_clean_triple:
+            cleaned += text[position : block.start] + f"<{before_junk}>"
+            position = block.end
+    return cleaned + text[position:]

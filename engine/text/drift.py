@@ -21,19 +21,6 @@ _CONTENT = re.compile(r"[^<>\[\]]*")
 _DESCRIPTOR = re.compile(r"\[[^<>\[\]\r\n]+\]")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockDrift:
-    """Drift of every block of one text."""
-
-    contents: tuple[str, ...]  # [blocks] the numbers as written
-    template_free: NDArray[np.int64]  # [blocks]
-    needed: NDArray[np.int64]  # [blocks]
-
-    @property
-    def drift(self) -> NDArray[np.int64]:  # [blocks]
-        return self.template_free - self.needed
-
-
 @dataclass(frozen=True, slots=True)
 class DriftSummary:
     """Blocks by the sign of their drift, and how many blocks have each drift."""
@@ -45,21 +32,12 @@ class DriftSummary:
     junk_prone: int
     cut: int
     histogram: dict[int, int]
-    tokens_per_atom: float = 0.0  # that the numbers need, whatever the placeholder
+    mean_drift: float
+    mean_distance: float  # mean number of tokens, of either sign, by which a block misses the template
+    tokens_per_atom: float  # that the numbers need, whatever the placeholder
 
     def share(self, count: int) -> float:
         return count / self.blocks if self.blocks else 0.0
-
-    @property
-    def mean_drift(self) -> float:
-        total = sum(drift * count for drift, count in self.histogram.items())
-        return total / self.blocks if self.blocks else 0.0
-
-    @property
-    def mean_distance(self) -> float:
-        """Mean number of tokens, of either sign, by which a block misses the template."""
-        total = sum(abs(drift) * count for drift, count in self.histogram.items())
-        return total / self.blocks if self.blocks else 0.0
 
 
 def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArray[np.int64]]:
@@ -70,16 +48,6 @@ def needed_tokens(texts: Sequence[str], tokenizer: TextTokenizer) -> list[NDArra
         roles, block_of = token_roles(*tokenizer.offsets(text, ids), spans, len(text))
         needs.append(np.bincount(block_of[roles == FREE], minlength=len(spans)).astype(np.int64))
     return needs
-
-
-def block_drifts(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> list[BlockDrift]:
-    """Drift of each block of each enriched text against the template of its own molecule."""
-    templates = build_templates(texts, tokenizer, placeholder)
-    needs = needed_tokens(texts, tokenizer)
-    return [
-        BlockDrift(block_contents(text), template.free_per_block, needed)
-        for text, template, needed in zip(texts, templates, needs, strict=True)
-    ]
 
 
 def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> list[int]:
@@ -95,26 +63,23 @@ def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenize
     return [by_block.get(index, 0) for index in range(len(blocks))]
 
 
-def block_contents(text: str) -> tuple[str, ...]:
-    """What stands between ``<`` and ``>`` of each block of well-formed enriched text."""
-    return tuple(text[start + 1 : end - 1] for start, end in block_spans(text).tolist())
-
-
-def summarise(drifts: Sequence[BlockDrift], tokenizer: str, placeholder: str) -> DriftSummary:
-    every = np.concatenate([np.zeros(0, dtype=np.int64), *(drift.drift for drift in drifts)])
+def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
+    """How the blocks of these texts would fare under a position LP with this placeholder."""
+    free = [template.free_per_block for template in build_templates(texts, tokenizer, placeholder)]
+    free, needed = (
+        np.concatenate([np.zeros(0, dtype=np.int64), *parts]) for parts in (free, needed_tokens(texts, tokenizer))
+    )
+    every, blocks = free - needed, len(free)
     values, counts = np.unique(every, return_counts=True)
     return DriftSummary(
-        tokenizer=tokenizer,
+        tokenizer=tokenizer.name,
         placeholder=placeholder,
-        blocks=len(every),
+        blocks=blocks,
         exact=int((every == 0).sum()),
         junk_prone=int((every > 0).sum()),
         cut=int((every < 0).sum()),
         histogram=dict(zip(values.tolist(), counts.tolist(), strict=True)),
-        tokens_per_atom=sum(int(drift.needed.sum()) for drift in drifts) / max(len(every), 1),
+        mean_drift=int(every.sum()) / max(blocks, 1),
+        mean_distance=int(np.abs(every).sum()) / max(blocks, 1),
+        tokens_per_atom=int(needed.sum()) / max(blocks, 1),
     )
-
-
-def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
-    """How the blocks of these texts would fare under a position LP with this placeholder."""
-    return summarise(block_drifts(texts, tokenizer, placeholder), tokenizer.name, placeholder)

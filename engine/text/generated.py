@@ -1,41 +1,65 @@
-"""The generated side of an alignment: tokens, text, blocks, their readings, and which atom each block belongs to.
+"""A text read as tokens and blocks: each token's role, block and junk, and which atom each block belongs to.
 
 Under a position LP the template's positions say where blocks are, whatever the text says; everywhere else the text
-says it, and its atoms are matched with the template's by what they are.
+says it, and its atoms are matched with the template's by what they are, in order, tolerant of missing and invented
+ones. An atom is its descriptor and the bonds, branches and ring digits before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.lp_records import lp_of_text
-from engine.records import NumberFormat
-from engine.text.blocks import BlockReading, CloseMass, FoundBlock, find_blocks, read_block
+from engine.chem.other_forms import OtherForm, other_form
+from engine.lp_records import NO_LP, lp_of_text
+from engine.records import NumberFormat, Role
+from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock, find_blocks, read_block
 from engine.text.drift import needed_by_content
-from engine.text.match import match_units
-from engine.text.template import FREE, Template, token_roles
-from engine.text.tokenizers import SpannedText, TextTokenizer
+from engine.text.template import FREE, ROLES, Template, check_placeholder, token_roles
+from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
+InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
+Unit = tuple[str, str]  # descriptor, what stands before it
+
+SAME, SAME_ATOM, OTHER, GAP = 4, 2, -3, -2
+MOST_CELLS = 4_000_000
+
+_COORDINATE = re.compile(r"<?\s*-?\d+(?:\.\d*)?\s*,[-\d.,\s]*>?", re.ASCII)
+_ATOM_AND_BLOCK = re.compile(r"\]<(?!-\[)")
 
 
 @dataclass(frozen=True, slots=True)
-class Generated:
-    """The generated side: its tokens, its text, and which block of the template each of its blocks is."""
+class ReadText:
+    """A text, its tokens and its blocks."""
 
+    text: str
     ids: Sequence[int]
-    spanned: SpannedText
-    blocks: list[FoundBlock]
-    block_of: NDArray[np.int32]  # [tokens]
+    starts: NDArray[np.integer]  # [tokens] first character
+    ends: NDArray[np.integer]  # [tokens]
     roles: NDArray[np.int8]  # [tokens]
-    template_block: list[int]  # [blocks] -1 for a block that the template has not
-    readings: list[BlockReading]  # [blocks]
+    block_of: NDArray[np.int32]  # [tokens] -1 for none
     is_junk: NDArray[np.bool_]  # [tokens] holds at least one character of junk
+    blocks: list[FoundBlock]
+    readings: list[BlockReading]  # [blocks]
+    template_block: list[int]  # [blocks] -1 for a block that the template has not
+
+
+@dataclass(frozen=True, slots=True)
+class ReadToken:
+    id: int
+    piece: str
+    start: int
+    end: int
+    role: Role
+    block: int | None
+    is_junk: bool
 
 
 def mode_of(lp: str) -> Mode:
@@ -48,56 +72,65 @@ def read_generated(
     ids: Sequence[int],
     tokenizer: TextTokenizer,
     *,
-    mode: Mode,
     lp: str,
-    masses: dict[int, CloseMass],
-    form: NumberFormat,
-) -> Generated:
+    masses: Mapping[int, CloseMass] | None = None,
+    form: NumberFormat = READ_FORMAT,
+) -> ReadText:
+    """What a model wrote under an LP, beside its template; ``masses`` by block, where they are known."""
     spanned = tokenizer.spans(ids)
-    if mode == "position":
-        blocks = _blocks_by_position(template, spanned)
+    if mode_of(lp) == "position":
+        blocks = _blocks_by_position(template, spanned.text, spanned.starts)
         template_block = list(range(len(blocks)))
     else:
         blocks = find_blocks(spanned.text)
         units = units_between(spanned.text, [(block.start, block.end) for block in blocks])
         template_block = match_units(units_between(template.text, template.block_spans.tolist()), units)
     readings = [
-        read_block(block.content, form=form, lp=lp, mass=masses.get(index), closed=block.closed)
+        read_block(block.content, form=form, lp=lp, mass=(masses or {}).get(index), closed=block.closed)
         for index, block in enumerate(blocks)
     ]
-    roles, block_of = roles_of(spanned.starts, spanned.ends, blocks, len(spanned.text))
-    is_junk = junk_mask(spanned.starts, spanned.ends, blocks, readings)
-    return Generated(ids, spanned, blocks, block_of, roles, template_block, readings, is_junk)
+    return _read(spanned.text, ids, spanned.starts, spanned.ends, blocks, readings, template_block)
 
 
-def roles_of(
-    starts: NDArray[np.integer], ends: NDArray[np.integer], blocks: Sequence[FoundBlock], length: int
-) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-    """Role and block of tokens of any text, by the blocks that were found in it."""
+def read_text(text: str, tokenizer: TextTokenizer) -> ReadText:
+    """A text of which neither the model nor an LP is known."""
+    ids, blocks = tokenizer.encode(text), find_blocks(text)
+    readings = [read_block(block.content, lp=NO_LP, closed=block.closed) for block in blocks]
+    return _read(text, ids, *tokenizer.offsets(text, ids), blocks, readings, [-1] * len(blocks))
+
+
+def _read(
+    text: str,
+    ids: Sequence[int],
+    starts: NDArray[np.integer],
+    ends: NDArray[np.integer],
+    blocks: list[FoundBlock],
+    readings: list[BlockReading],
+    template_block: list[int],
+) -> ReadText:
     # An unclosed block has no '>' of its own; its span is widened by one so that its last token still lies inside.
     spans = np.array([(block.start, block.end + (not block.closed)) for block in blocks], dtype=np.int64).reshape(-1, 2)
-    roles, block_of = token_roles(starts, ends, spans, length + 1)
-    for index, block in enumerate(blocks):
+    roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
+    is_junk = np.zeros(len(starts), dtype=np.bool_)
+    for index, (block, reading) in enumerate(zip(blocks, readings, strict=True)):
         if not block.closed:  # the widening must not take what follows the block
             behind = (block_of == index) & (starts >= block.end)
             is_next = index + 1 < len(blocks) and blocks[index + 1].start == block.end
             block_of[behind] = np.where(is_next, index + 1, -1)
-    return roles, block_of
-
-
-def junk_mask(
-    starts: NDArray[np.integer],
-    ends: NDArray[np.integer],
-    blocks: Sequence[FoundBlock],
-    readings: Sequence[BlockReading],
-) -> NDArray[np.bool_]:
-    """Which tokens hold at least one character of junk: [tokens]."""
-    mask = np.zeros(len(starts), dtype=np.bool_)
-    for block, reading in zip(blocks, readings, strict=True):
         if reading.junk_end > reading.junk_start:
             first, last = block.start + 1 + reading.junk_start, block.start + 1 + reading.junk_end
-            mask |= (starts < last) & (ends > first)
-    return mask
+            is_junk |= (starts < last) & (ends > first)
+    return ReadText(text, ids, starts, ends, roles, block_of, is_junk, blocks, readings, template_block)
+
+
+def read_tokens(of: ReadText | Template, tokenizer: TextTokenizer) -> list[ReadToken]:
+    """The tokens of a text or a template, one by one."""
+    junk: list[bool] = of.is_junk.tolist() if isinstance(of, ReadText) else [False] * of.tokens
+    columns: list[list[Any]] = [part.tolist() for part in (of.starts, of.ends, of.roles, of.block_of)]
+    return [
+        ReadToken(id_, tokenizer.piece(id_), start, end, ROLES[role], None if block < 0 else block, is_junk)
+        for id_, start, end, role, block, is_junk in zip(map(int, of.ids), *columns, junk, strict=True)
+    ]
 
 
 def needed_by_blocks(
@@ -108,11 +141,15 @@ def needed_by_blocks(
     return needed_by_content(contents, tokenizer)
 
 
-def _blocks_by_position(template: Template, spanned: SpannedText) -> list[FoundBlock]:
+def _blocks_by_position(template: Template, text: str, starts: NDArray[np.integer]) -> list[FoundBlock]:
     """The blocks that the template's positions cut out of the text, as far as the text goes."""
     blocks: list[FoundBlock] = []
-    tokens, length, behind = len(spanned.starts), len(spanned.text), 0
-    spans = template.block_spans
+    tokens, length, behind, spans = len(starts), len(text), 0, template.block_spans
+
+    def shifted(token: int, character: int) -> int:
+        """Where a character of the template stands in the text, given the token that holds it in both."""
+        return int(starts[token]) + character - int(template.starts[token])
+
     openings = np.searchsorted(template.ends, spans[:, 0], side="right").tolist()  # the tokens that hold '<'
     closings = np.searchsorted(template.ends, spans[:, 1] - 1, side="right").tolist()  # the tokens that hold '>'
     for index, (left, right) in enumerate(spans.tolist()):
@@ -120,20 +157,27 @@ def _blocks_by_position(template: Template, spanned: SpannedText) -> list[FoundB
         if opening >= tokens:
             break
         # Kept in order and inside the text, should the tokens not be those that the LP forces.
-        start = min(max(_shifted(template, spanned, opening, left), behind), length)
+        start = min(max(shifted(opening, left), behind), length)
         closed = closing < tokens
-        end = _shifted(template, spanned, closing, right) if closed else length
+        end = shifted(closing, right) if closed else length
         end = min(max(end, start + 1 + closed), length)
-        content = spanned.text[start + 1 : end - closed]
+        content = text[start + 1 : end - closed]
         descriptor = template.text[template.text.rfind("[", 0, left) : left]
         blocks.append(FoundBlock(start, end, content, closed, descriptor))
         behind = end
     return blocks
 
 
-def _shifted(template: Template, spanned: SpannedText, token: int, character: int) -> int:
-    """Where a character of the template stands in the generated text, given the token that holds it in both."""
-    return int(spanned.starts[token]) + character - int(template.starts[token])
+def free_ranges(roles: NDArray[np.int8], block_of: NDArray[np.int32], blocks: int) -> list[range]:
+    """The positions of each block's FREE tokens: [blocks]."""
+    first, last = np.zeros(blocks, dtype=np.int64), np.full(blocks, -1, dtype=np.int64)
+    positions = np.flatnonzero((roles == FREE) & (block_of >= 0))
+    first[block_of[positions][::-1]] = positions[::-1]
+    last[block_of[positions]] = positions
+    return [range(start, end + 1) for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+
+
+# --- matching atoms -----------------------------------------------------------------------------------------------
 
 
 def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
@@ -148,10 +192,104 @@ def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
     return units
 
 
-def free_ranges(roles: NDArray[np.int8], block_of: NDArray[np.int32], blocks: int) -> list[range]:
-    """The positions of each block's FREE tokens: [blocks]."""
-    first, last = np.zeros(blocks, dtype=np.int64), np.full(blocks, -1, dtype=np.int64)
-    positions = np.flatnonzero((roles == FREE) & (block_of >= 0))
-    first[block_of[positions][::-1]] = positions[::-1]
-    last[block_of[positions]] = positions
-    return [range(start, end + 1) for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
+    """For each generated atom the index of its template atom, rising; -1 where the template has none."""
+    head, tail = shared_ends(template, generated)  # no tail after a missing one: what is there stands at the beginning
+    middle = _align(template[head : len(template) - tail], generated[head : len(generated) - tail])
+    matched = [index if index < 0 else index + head for index in middle]
+    return [*range(head), *matched, *range(len(template) - tail, len(template))]
+
+
+def shared_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
+    """How many items both begin with, and how many of the rest both end with."""
+    shortest = min(len(left), len(right))
+    head = next((i for i in range(shortest) if left[i] != right[i]), shortest)
+    tail = next((i for i in range(shortest - head) if left[-1 - i] != right[-1 - i]), shortest - head)
+    return head, tail
+
+
+def first_difference(left: Sequence[int], right: Sequence[int]) -> int | None:
+    """The first place where they differ, which may be the end of one of them; None where they are equal."""
+    head, _ = shared_ends(left, right)
+    return None if head == len(left) == len(right) else head
+
+
+def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
+    """Global alignment by dynamic programming."""
+    rows, columns = len(generated), len(template)
+    if rows == 0 or columns == 0 or rows * columns > MOST_CELLS:
+        # Text thousands of blocks long follows no template; pair from the left as far as both go.
+        return [index if index < columns else -1 for index in range(rows)]
+    every = {*generated, *template}
+    atoms, units = ({key: rank for rank, key in enumerate(keys)} for keys in ({unit[0] for unit in every}, every))
+    mine, theirs = (np.array([(atoms[unit[0]], units[unit]) for unit in side]) for side in (generated, template))
+    same = mine[:, None, :] == theirs[None, :, :]
+    similarity = np.where(same[..., 1], SAME, np.where(same[..., 0], SAME_ATOM, OTHER)).astype(np.int32)
+    score = np.empty((rows + 1, columns + 1), dtype=np.int32)  # the best one of each pair of beginnings
+    score[0] = gaps = GAP * np.arange(columns + 1, dtype=np.int32)
+    for i in range(rows):
+        best = score[i] + GAP
+        np.maximum(best[1:], score[i, :-1] + similarity[i], out=best[1:])
+        # A gap may follow from any column to the left: the running maximum, each step to the right at the price of one.
+        score[i + 1] = np.maximum.accumulate(best - gaps) + gaps
+    matched = [-1] * rows
+    i, j = rows, columns
+    while i > 0 and j > 0:
+        if score[i, j] == score[i - 1, j - 1] + similarity[i - 1, j - 1]:
+            matched[i - 1] = j - 1
+            i, j = i - 1, j - 1
+        elif score[i, j] == score[i - 1, j] + GAP:
+            i -= 1
+        else:
+            j -= 1
+    return matched
+
+
+# --- pasted text: no model, no LP ---------------------------------------------------------------------------------
+
+
+def kind_of_input(text: str) -> InputKind:
+    """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
+    bare = text.strip()
+    if (form := other_form(bare)) is not None:
+        return form
+    if _ATOM_AND_BLOCK.search(bare):
+        return "enriched"
+    if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):
+        return "coordinate"
+    return "smiles" if bare and not any(char.isspace() for char in bare) and bare.isascii() else "text"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNeed:
+    """What one block needs under one tokenizer, beside what the placeholder's template gives it."""
+
+    template_free: int
+    needed: int | None  # None where the block has no three complete numbers
+
+    @property
+    def drift(self) -> int | None:
+        return None if self.needed is None else self.template_free - self.needed
+
+
+def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[BlockNeed]:
+    """Need and drift of each block of a text whose numbers are complete, whatever junk follows them."""
+    check_placeholder(placeholder)
+    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
+    needed = needed_by_blocks(text.blocks, text.readings, tokenizer)
+    return [
+        BlockNeed(positions, tokens if len(reading.numbers) == 3 else None)
+        for positions, tokens, reading in zip(free, needed, text.readings, strict=True)
+    ]
+
+
+def beyond_template(tokens: list[ReadToken], needs: list[BlockNeed]) -> set[int]:
+    """Indices of the tokens for which the template has no position left: what a position LP would cut off."""
+    seen: Counter[int] = Counter()
+    beyond = set()
+    for index, item in enumerate(tokens):
+        if item.block is not None and item.role == "FREE" and not item.is_junk:
+            seen[item.block] += 1
+            if seen[item.block] > needs[item.block].template_free:
+                beyond.add(index)
+    return beyond

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.errors import TokenizerError
 
@@ -30,16 +30,6 @@ class NumberIds:
     comma_minus: int
     minus: int
 
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> NumberIds:
-        digits = tuple(tuple(map(int, row)) for row in document["digits"])
-        if not digits or [len(row) for row in digits] != [10**width for width in range(1, len(digits) + 1)]:
-            raise ValueError("the digit tokens are not complete")
-        return cls(digits, *(int(document[name]) for name in MARKS))
-
-    def as_json(self) -> dict[str, Any]:
-        return {"digits": [list(row) for row in self.digits], **{name: getattr(self, name) for name in MARKS}}
-
     @property
     def width(self) -> int:
         """Digits of the widest token."""
@@ -48,11 +38,6 @@ class NumberIds:
     def run(self, digits: str) -> list[int]:
         parts = [digits[start : start + self.width] for start in range(0, len(digits), self.width)]
         return [self.digits[len(part) - 1][int(part)] for part in parts]
-
-    @property
-    def all(self) -> list[int]:
-        marks = {getattr(self, name) for name in MARKS}
-        return sorted({*(id_ for row in self.digits for id_ in row), *marks})
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,4 +1,7 @@
-"""The fitted placeholder: over given coordinates, the one that costs least in junk and cut.
+"""Coordinates that are known, as text, and the placeholder that fits them best.
+
+Reference conformers are ETKDGv3's, placed in their principal-axis frame: the frame decides how often x is negative, and
+it is the one that the embedded models are trained in.
 
 A placeholder acts through one number only, the FREE positions k that it makes. With ``needed`` tokens a block, the
 cost of k is the mean over blocks of
@@ -11,6 +14,7 @@ of the given blocks have wins. No placeholder makes both signs vanish unless all
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections import Counter
@@ -18,16 +22,60 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.errors import PlaceholderError
-from engine.text.drift import block_contents, needed_tokens
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import as_decimals, decode, encode
+from engine.chem.file_forms import form_by_name
+from engine.chem.frame import place_in_frame
+from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import read_molecules
+from engine.errors import EnrichedError, FileFormatError, PlaceholderError, shown, unquoted
+from engine.records import FIXED4, Molecule, NumberFormat
+from engine.text.check import answer_of
+from engine.text.drift import needed_tokens
+from engine.text.template import block_spans
 from engine.text.tokenizers import TextTokenizer
+from engine.user_files import path_of, read_text
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?", re.ASCII)
 _TRIPLE = re.compile(rf"{_NUMBER.pattern},{_NUMBER.pattern},{_NUMBER.pattern}", re.ASCII)
-_PROBE = "[C]<>[C]<>"
 MOST_WEIGHT = 1e6
+
+
+def reference_texts(
+    molecule: Molecule | str, form: NumberFormat = FIXED4, *, conformers: int = 1, seed: int = 0
+) -> list[str]:
+    """Enriched text of each reference conformer of a molecule."""
+    if isinstance(molecule, str):
+        molecule = parse_smiles(molecule)
+    mol = place_in_frame(reference_conformers(molecule, conformers, seed=seed))
+    return [encode(mol, form, conformer=conformer.GetId()).text for conformer in mol.GetConformers()]
+
+
+@functools.lru_cache(maxsize=5_000)
+def reference_text(smiles: str, form: NumberFormat) -> str:
+    """Of the first conformer, remembered: to embed it takes ten times as long as to count its tokens."""
+    return reference_texts(smiles, form)[0]
+
+
+def texts_of_file(path: str, form: NumberFormat) -> list[str]:
+    """Of an SDF file's conformers, else of a file with a molecule's enriched text in each line (``-``: of standard
+    input)."""
+    if path != "-" and form_by_name(path_of(path)) == "sdf":
+        return [encode(mol, form).text for mol in read_molecules(path_of(path))]
+    texts: list[str] = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        texts.append(answer_of(line))
+        try:
+            decode(as_decimals(texts[-1], form))
+        except EnrichedError as error:
+            why = str(error) if path == "-" else unquoted(error)  # perhaps another kind of file
+            raise FileFormatError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
+    if not texts:
+        raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +104,15 @@ def fit_placeholder(
     needed = np.concatenate([np.zeros(0, dtype=np.int64), *needed_tokens(texts, tokenizer)])
     if len(needed) == 0:
         raise PlaceholderError("there are no blocks to fit a placeholder to", "Give enriched text with coordinates")
-    contents = (content for text in texts for content in block_contents(text))
+    contents = (text[start + 1 : end - 1] for text in texts for start, end in block_spans(text).tolist())
     shapes = Counter(_NUMBER.sub(_level, content) for content in contents if _TRIPLE.fullmatch(content))
     by_free = _by_free_count(shapes, tokenizer)
-    costs = {free: placeholder_cost(needed, free, junk_weight, cut_weight) for free in sorted(by_free)}
+    costs: dict[int, float] = {}
+    for free in sorted(by_free):
+        surplus, missing = np.maximum(free - needed, 0).mean(), np.maximum(needed - free, 0).mean()
+        costs[free] = float(junk_weight * surplus + cut_weight * missing)
     best = min(costs, key=lambda free: (costs[free], free))
     return FittedPlaceholder(by_free[best], best, costs[best], junk_weight, cut_weight, costs, len(needed))
-
-
-def placeholder_cost(needed: NDArray[np.int64], free: int, junk_weight: float, cut_weight: float) -> float:
-    """Mean weighted surplus and missing tokens a block, for a placeholder of ``free`` FREE positions."""
-    surplus = np.maximum(free - needed, 0).mean()
-    missing = np.maximum(needed - free, 0).mean()
-    return float(junk_weight * surplus + cut_weight * missing)
 
 
 def _level(number: re.Match[str]) -> str:
@@ -80,15 +124,12 @@ def _level(number: re.Match[str]) -> str:
 
 def _by_free_count(shapes: Counter[str], tokenizer: TextTokenizer) -> dict[int, str]:
     """For each FREE count that a placeholder can reach, the commonest shape that reaches it."""
-    candidates = sorted({*shapes, *_regular_shapes()}, key=lambda shape: (-shapes[shape], len(shape), shape))
-    skeletons = [_PROBE.replace("<>", f"<{shape}>") for shape in candidates]
+    # Up to four decimals on each axis and either sign of x: all counts in between.
+    axes = itertools.product(("", "-"), *[("0", "0.0", "0.00", "0.000", "0.0000")] * 3)
+    regular = (f"{sign}{x},{y},{z}" for sign, x, y, z in axes)
+    candidates = sorted({*shapes, *regular}, key=lambda shape: (-shapes[shape], len(shape), shape))
+    skeletons = [f"[C]<{shape}>[C]<{shape}>" for shape in candidates]
     best: dict[int, str] = {}
     for shape, needs in zip(candidates, needed_tokens(skeletons, tokenizer), strict=True):
         best.setdefault(int(needs[0]), shape)
     return best
-
-
-def _regular_shapes() -> list[str]:
-    """Placeholders with up to four decimals on each axis and either sign of x: all counts in between."""
-    axes = itertools.product(("", "-"), *[("0", "0.0", "0.00", "0.000", "0.0000")] * 3)
-    return [f"{sign}{x},{y},{z}" for sign, x, y, z in axes]

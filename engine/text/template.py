@@ -7,7 +7,6 @@ here. Templates are made of text alone: canonicalise a SMILES first (``engine.ch
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +35,6 @@ class Template:
     """A skeleton's tokens: what a position LP believes will be written, position by position."""
 
     text: str
-    placeholder: str
-    tokenizer: str
     ids: NDArray[np.int32]  # [tokens]
     roles: NDArray[np.int8]  # [tokens] index into ROLES
     block_of: NDArray[np.int32]  # [tokens] the block that a token touches, -1 for none
@@ -70,34 +67,18 @@ class Template:
     def free_per_block(self) -> NDArray[np.int64]:  # [blocks]
         return np.bincount(self.block_of[self.roles == FREE], minlength=self.blocks)
 
-    def role(self, position: int) -> Role:
-        return ROLES[int(self.roles[position])]
-
 
 def check_placeholder(placeholder: str) -> str:
     """The placeholder, if it can stand inside a block."""
     check_text(placeholder)
-    if not placeholder:
-        raise PlaceholderError("the placeholder is empty", f"Use for example {DEFAULT_PLACEHOLDER}")
-    if len(placeholder) > MOST_PLACEHOLDER_CHARACTERS:
-        raise PlaceholderError(
-            f"the placeholder has {len(placeholder)} characters, the limit is {MOST_PLACEHOLDER_CHARACTERS}",
-            "Shorten it",
-        )
+    fix = f"Use for example {DEFAULT_PLACEHOLDER}"
+    if not 0 < len(placeholder) <= MOST_PLACEHOLDER_CHARACTERS:
+        what = f"the placeholder has {len(placeholder)} characters, the limit is {MOST_PLACEHOLDER_CHARACTERS}"
+        raise PlaceholderError(what if placeholder else "the placeholder is empty", fix)
     for char in placeholder:
         if char in "<>[]" or not char.isprintable():
             raise PlaceholderError(f"the placeholder {shown(placeholder)} contains {shown(char)}", "Leave it out")
     return placeholder
-
-
-@functools.lru_cache(maxsize=256)
-def _check_ordinary(placeholder: str, tokenizer: TextTokenizer) -> None:
-    ids = tokenizer.encode(f"<{placeholder}>")
-    if len(ids) == 1 and ids[0] in tokenizer.added:
-        raise PlaceholderError(
-            f"the placeholder {shown(placeholder)} makes every block the special token {shown(f'<{placeholder}>')}",
-            f"Use for example {DEFAULT_PLACEHOLDER}",
-        )
 
 
 def skeleton(enriched: str, placeholder: str = DEFAULT_PLACEHOLDER) -> str:
@@ -122,12 +103,19 @@ def build_templates(
 ) -> list[Template]:
     """Templates of many molecules, tokenised in one batch."""
     check_placeholder(placeholder)
-    _check_ordinary(placeholder, tokenizer)
     texts = [skeleton(text, placeholder) for text in enriched]
     if tags:
         texts = [f"{OPEN_TAG}{text}{CLOSE_TAG}" for text in texts]
-    id_lists = tokenizer.encode_batch(texts)
-    return [_template(text, ids, tokenizer, placeholder) for text, ids in zip(texts, id_lists, strict=True)]
+    templates = []
+    for text, ids in zip(texts, tokenizer.encode_batch(texts), strict=True):
+        spans = block_spans(text)
+        if len(spans) == 0:
+            raise EnrichedError("there is no block to put a placeholder into", text=text)
+        starts, ends = tokenizer.offsets(text, ids)
+        roles, block_of = token_roles(starts, ends, spans, len(text))
+        columns = (np.array(ids, dtype=np.int32), roles, block_of, starts.astype(np.int32), ends.astype(np.int32))
+        templates.append(Template(text, *columns, spans))
+    return templates
 
 
 def token_roles(
@@ -146,22 +134,3 @@ def token_roles(
     block = np.minimum(nearest, len(spans) - 1)
     touches = (starts < spans[block, 1]) & (ends > spans[block, 0])
     return roles, np.where(touches, block, -1).astype(np.int32)
-
-
-def _template(text: str, ids: list[int], tokenizer: TextTokenizer, placeholder: str) -> Template:
-    spans = block_spans(text)
-    if len(spans) == 0:
-        raise EnrichedError("there is no block to put a placeholder into", text=text)
-    starts, ends = tokenizer.offsets(text, ids)
-    roles, block_of = token_roles(starts, ends, spans, len(text))
-    return Template(
-        text=text,
-        placeholder=placeholder,
-        tokenizer=tokenizer.name,
-        ids=np.array(ids, dtype=np.int32),
-        roles=roles,
-        block_of=block_of,
-        starts=starts.astype(np.int32),
-        ends=ends.astype(np.int32),
-        block_spans=spans,
-    )

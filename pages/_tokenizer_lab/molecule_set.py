@@ -21,8 +21,7 @@ from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.questions.question import Chart, Column, rows_table
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
 from engine.text.drift import drift_summary
-from engine.text.placeholder import fit_placeholder
-from engine.text.reference import reference_text
+from engine.text.placeholder import fit_placeholder, reference_text
 from engine.text.template import GUESSED_PLACEHOLDER
 from engine.text.tokenizers import load_tokenizer
 from pages._kit.card import show_table

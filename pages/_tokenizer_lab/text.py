@@ -16,19 +16,19 @@ from engine.figures.words import counted
 from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
 from engine.records import FIXED4, Molecule
-from engine.text.annotate import (
-    MOST_CHARACTERS,
-    AnnotatedText,
+from engine.text.blocks import count_junk
+from engine.text.generated import (
     BlockNeed,
     InputKind,
-    annotate,
-    annotate_template,
+    ReadText,
+    ReadToken,
     beyond_template,
     block_needs,
     kind_of_input,
+    read_text,
+    read_tokens,
 )
-from engine.text.blocks import count_junk
-from engine.text.reference import reference_text
+from engine.text.placeholder import reference_text
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
@@ -60,6 +60,7 @@ TEMPLATE_COLUMNS = {
     "copy": Column("COPY", help="Positions that the LP forces"),
     "forced": Column("forced", "%", "COPY of all"),
 }
+MOST_CHARACTERS = 20_000
 JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"
@@ -147,7 +148,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         ]  # fmt: skip
         show_table("template", rows_table(counts), TEMPLATE_COLUMNS)
     of_templates = zip(chosen, templates, strict=True)
-    _show_strips([(by, _chips(annotate_template(template, by), set()), "") for by, template in of_templates], "")
+    _show_strips([(by, _chips(read_tokens(template, by), set()), "") for by, template in of_templates], "")
     try:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles, FIXED4)
@@ -161,7 +162,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         show_conformer(decode(text).mol)
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
-    annotated = annotate(text, chosen[0])
+    annotated = read_text(text, chosen[0])
     needs = {label_of(tokenizer): block_needs(annotated, tokenizer, placeholder) for tokenizer in chosen}
     _blocks_table(annotated, needs)
 
@@ -173,15 +174,17 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     needs_by_tokenizer = {}
     strips = []
     for tokenizer in chosen:
-        annotated = annotate(text, tokenizer)
+        annotated = read_text(text, tokenizer)
+        tokens = read_tokens(annotated, tokenizer)
         needs = block_needs(annotated, tokenizer, placeholder)
         needs_by_tokenizer[label_of(tokenizer)] = needs
         caption = "no coordinate block"
         if annotated.blocks:
             drifts = ", ".join(drift_words(need.drift) for need in needs[:6]) + (" …" if len(needs) > 6 else "")
-            junk = " with junk" if any(item.is_junk for item in annotated.tokens) else ""
-            caption = f"{annotated.free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
-        strips.append((tokenizer, _chips(annotated, beyond_template(annotated, needs)), caption))
+            junk = " with junk" if any(token.is_junk for token in tokens) else ""
+            free = sum(token.role == "FREE" for token in tokens)
+            caption = f"{free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
+        strips.append((tokenizer, _chips(tokens, beyond_template(tokens, needs)), caption))
     is_other = kind_of_input(text) in OTHER_WORDS
     is_judged = bool(annotated.blocks) and not is_other
     verdict_place = st.container()
@@ -220,7 +223,7 @@ def template_words(needs: dict[str, list[BlockNeed]], placeholder: str) -> str:
     )
 
 
-def _verdict(text: str, annotated: AnnotatedText) -> None:
+def _verdict(text: str, annotated: ReadText) -> None:
     """Whether the text is sound, and the molecule right, too."""
     try:
         row = _judged(text)
@@ -240,23 +243,23 @@ def _judged(text: str) -> dict[str, Any]:
     return judge_text(text, limit_s=JUDGE_LIMIT_S)
 
 
-def _chips(annotated: AnnotatedText, beyond: set[int]) -> list[Chip]:
+def _chips(tokens: list[ReadToken], beyond: set[int]) -> list[Chip]:
     return [
         Chip(
-            piece=item.token.piece,
-            id=item.token.id,
+            piece=item.piece,
+            id=item.id,
             role=item.role,
             mark="junk" if item.is_junk else "cut" if index in beyond else "",
             block=item.block,
-            start=item.token.start,
-            end=item.token.end,
+            start=item.start,
+            end=item.end,
             note=JUNK_NOTE if item.is_junk else BEYOND_NOTE if index in beyond else "",
         )
-        for index, item in enumerate(annotated.tokens)
+        for index, item in enumerate(tokens)
     ]
 
 
-def _junk_metrics(annotated: AnnotatedText) -> None:
+def _junk_metrics(annotated: ReadText) -> None:
     count = count_junk(annotated.readings)
     row = st.container(horizontal=True, gap="medium")
     for label, number, about in (
@@ -268,7 +271,7 @@ def _junk_metrics(annotated: AnnotatedText) -> None:
         row.metric(label, number, help=about, width="content")
 
 
-def _blocks_table(annotated: AnnotatedText, needs: dict[str, list[BlockNeed]]) -> None:
+def _blocks_table(annotated: ReadText, needs: dict[str, list[BlockNeed]]) -> None:
     rows = []
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {

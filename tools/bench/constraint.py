@@ -23,13 +23,13 @@ from engine.decode.rows import MOST_RUN, forces_nothing_first, longest_run
 from engine.decode.sampling import sample
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import State, Tables
-from engine.lp.processor import ConstraintProcessor
-from engine.lp.rowloop import RowLoop
+from engine.lp.processor import ProgramProcessor
 from engine.lp.table import NO_ID
 from engine.lp_records import LPS
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
 from tools.bench._measure import machine, over, pin, show, spread
+from tools.bench.rowloop import RowLoop
 
 TOKENIZER, ROWS, ROWLOOP_LP = "qwen3", 151_936, "group-v2.1"
 WARM_STEPS, WARM_MOLECULES, COMPILED_ATOMS = 20, 200, 30
@@ -101,7 +101,7 @@ def mask_rows(molecules: Sequence[Molecule], steps: int, every: int = 5) -> list
     (digit,) = tokenizer.encode("1")
     forced = [program.forced[: steps - 1].tolist() for program in programs]
     written = np.array([[0, *(digit if id_ == NO_ID else id_ for id_ in row)] for row in forced])
-    processor = ConstraintProcessor(constraint, molecules, tokenizer.end_id or 0)
+    processor = ProgramProcessor(constraint.automaton, programs, tokenizer.end_id or 0)
     loop, tables = RowLoop(ROWLOOP_LP, tokenizer, ROWS, molecules), Tables.of(constraint.automaton, programs)
     head, hidden = LiveHead(torch.randn(ROWS, 1), constraint.automaton, programs), torch.randn(batch, 1)
     state, scores = tables.start(), torch.randn(batch, ROWS)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.text.match import first_difference
+from engine.text.generated import first_difference
 
 Rows = NDArray[np.float32]
 Real = NDArray[np.float64]

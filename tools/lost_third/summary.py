@@ -26,7 +26,7 @@ from engine.file_jobs import run_jobs
 from engine.inspection.lp_cost import against_rmsd
 from engine.store.entries import Entry
 from engine.store.store import Store
-from engine.text.readers import decode_as_group
+from engine.text.check import decode_as_group
 
 TEXTS_SQL = "SELECT smiles, text FROM samples WHERE run_id = $run ORDER BY sample_id"
 LEFT_OUT = ("each", "molecules", "scored")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.text.number_ids import NumberIds
+from engine.text.number_ids import MARKS, NumberIds
 
 KINDS = (
     "prompt",  # [SMILES] to [/SMILES]
@@ -47,6 +48,18 @@ class TokenTable:
             np.array([kind for _, kinds in entries for kind in kinds], dtype=np.uint8),
             np.array([len(ids) for ids, _ in entries], dtype=np.int64),
         )
+
+
+def numbers_of(document: dict[str, Any]) -> NumberIds:
+    """As a manifest has them: ``asdict`` of them."""
+    digits = tuple(tuple(map(int, row)) for row in document["digits"])
+    if not digits or [len(row) for row in digits] != [10**width for width in range(1, len(digits) + 1)]:
+        raise ValueError("the digit tokens are not complete")
+    return NumberIds(digits, *(int(document[name]) for name in MARKS))
+
+
+def all_ids(numbers: NumberIds) -> set[int]:
+    return {*(id_ for row in numbers.digits for id_ in row), *(getattr(numbers, name) for name in MARKS)}
 
 
 def integer_table(numbers: NumberIds, most: int) -> TokenTable:

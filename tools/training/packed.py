@@ -34,6 +34,7 @@ from tools.training.number_tokens import (
     decimal_table,
     integer_table,
     joined,
+    numbers_of,
 )
 from tools.training.text_frame import text_frame
 
@@ -180,7 +181,7 @@ class PackedCorpus:
         self.slot = str(about["slot"])
         self.end = int(about["end"])
         self.vocab_size = int(about["vocab_size"])
-        self.numbers = NumberIds.from_json(about["numbers"])
+        self.numbers = numbers_of(about["numbers"])
         self.live_ids = np.array([id_ for id_, _ in about["live"]], dtype=np.int32)  # sorted
         self.pieces: dict[int, str] = {int(id_): piece for id_, piece in about["live"]}
 

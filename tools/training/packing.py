@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,12 @@ from engine.chem.smiles import read_text_order
 from engine.chem.stereo import stereo_goals
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
-from engine.text.number_ids import NumberIds, number_ids
+from engine.text.number_ids import number_ids
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, answer_of
 from tools.training.corpus import corpus_manifest, read_corpus
-from tools.training.number_tokens import MOST_DECIMALS
+from tools.training.number_tokens import MOST_DECIMALS, all_ids, numbers_of
 from tools.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def pack_corpus(
         raise DriftscopeError(f"{out} is the corpus itself", "Give --out another folder")
     about = {tokenizer.name: _about(tokenizer, slot) for slot, tokenizer in enumerate(tokenizers)}
     live = {  # whether they occur or not: all number tokens, the tags, the end
-        name: {*NumberIds.from_json(entry["numbers"]).all, *entry["tags"].values(), entry["end"]}
+        name: {*all_ids(numbers_of(entry["numbers"])), *entry["tags"].values(), entry["end"]}
         for name, entry in about.items()
     }
     source = corpus_manifest(corpus)
@@ -161,7 +161,7 @@ def _about(tokenizer: TextTokenizer, slot: int) -> dict[str, Any]:
         "vocab_size": tokenizer.vocab_size,
         "end": tokenizer.end_id,
         "tags": tags,
-        "numbers": number_ids(tokenizer).as_json(),
+        "numbers": asdict(number_ids(tokenizer)),
     }
 
 
@@ -176,7 +176,7 @@ def _write_part(
     arrays, segments = part_arrays(part, tokenizers)
     for tokenizer in tokenizers:
         entry = about[tokenizer.name]
-        reader = PackedPart(arrays, entry["slot"], NumberIds.from_json(entry["numbers"]), entry["end"])
+        reader = PackedPart(arrays, entry["slot"], numbers_of(entry["numbers"]), entry["end"])
         # Compare texts spread over the part, token by token.
         places = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
         rows = np.unique(np.linspace(0, len(places) - 1, min(checked, len(places)), dtype=np.int64))

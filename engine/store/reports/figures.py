@@ -42,8 +42,7 @@ from engine.store.reports.format import (
     totals_of,
 )
 from engine.store.reports.texts import ReportItem, TextReader, malformed
-from engine.text.blocks import READ_FORMAT
-from engine.text.number_form import found_form
+from engine.text.blocks import READ_FORMAT, found_form
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 

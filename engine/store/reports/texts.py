@@ -41,11 +41,10 @@ from engine.store.reports.format import (
     otherwise,
 )
 from engine.store.sample_rows import StoredSample
-from engine.text.align import block_of, is_need_known
+from engine.text.align import blocks_of
 from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
-from engine.text.generated import needed_by_blocks, units_between
-from engine.text.match import Unit, match_units
+from engine.text.generated import Unit, match_units, units_between
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 
@@ -263,16 +262,7 @@ class TextReader:
         free: list[int] | None,
     ) -> list[Block]:
         atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
-        needs = [0] * len(places)
-        if free and self.tokenizer is not None:
-            needs = needed_by_blocks(places, readings, self.tokenizer)
-        blocks = []
-        for index, (block, reading) in enumerate(zip(places, readings, strict=True)):
-            atom = atoms[index]
-            template_free = free[atom] if free and atom >= 0 else 0
-            needed = needs[index] if free and atom >= 0 and is_need_known(reading) else None
-            blocks.append(block_of(index, atom, block, reading, template_free, needed))
-        return blocks
+        return blocks_of(places, readings, atoms, free, self.tokenizer)
 
 
 # --- what the file says otherwise ---------------------------------------------------------------------------------

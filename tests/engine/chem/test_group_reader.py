@@ -21,8 +21,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.records import TRIMMED4
 from engine.text.blocks import read_block
-from engine.text.check import check_sample
-from engine.text.readers import decode_as_group, decode_with
+from engine.text.check import check_sample, decode_as_group, decode_with
 from tests.strategies import Written, enriched_texts
 
 INF = math.inf

@@ -12,7 +12,7 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.records import TRIMMED4
 from engine.text.blocks import KINDS
-from engine.text.reference import reference_texts
+from engine.text.placeholder import reference_texts
 from tests.alignments import LP_NAMES
 from tests.cli import keys, run, run_json
 from tests.report_examples import QWEN_EXAMPLES

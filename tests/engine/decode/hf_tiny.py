@@ -45,7 +45,7 @@ class Letters:
 
     def program(self, close: int = CLOSE, entry: int = 0) -> Program:
         """``entry`` 2 begins where nothing but the close may come; NO_ID as the close is none."""
-        cells = Cells.empty()
+        cells = Cells()
         cells.force(OPEN)
         cells.choose(entry, 0, (close, NO_ID))
         cells.force([END])
@@ -71,7 +71,7 @@ def requests(count: int, constraint: HasAutomaton = LETTERS_ONLY, limit: int = 3
     if isinstance(constraint, Letters):
         program = constraint.program()
     else:
-        cells = Cells.empty()
+        cells = Cells()
         cells.choose(0, -1)
         program = cells.program()
     given = {"program": program, "limit": limit, **changes}

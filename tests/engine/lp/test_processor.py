@@ -13,7 +13,7 @@ from engine.chem.enriched import decode
 from engine.chem.smiles import in_text_order, parse_smiles, read_text_order, same_graph
 from engine.errors import ConstraintError
 from engine.lp.constraint import Constraint, build_constraint
-from engine.lp.processor import ConstraintProcessor, logits_processor
+from engine.lp.processor import ProgramProcessor, logits_processor
 from engine.models.loading import model_folder
 from engine.models.registry import load_registry
 from engine.records import Molecule
@@ -40,8 +40,9 @@ def constraint(name: str) -> Constraint:
     return build_constraint(name, TOKENIZER, ROWS)
 
 
-def processor(name: str = "exact", molecules: Sequence[Molecule] = MOLECULES) -> ConstraintProcessor:
-    return ConstraintProcessor(constraint(name), molecules, END)
+def processor(name: str = "exact", molecules: Sequence[Molecule] = MOLECULES) -> ProgramProcessor:
+    made = constraint(name)
+    return ProgramProcessor(made.automaton, list(map(made.compile, molecules)), END)
 
 
 def prompts(molecules: Sequence[Molecule] = MOLECULES) -> dict[str, torch.Tensor]:
@@ -53,7 +54,7 @@ def prompts(molecules: Sequence[Molecule] = MOLECULES) -> dict[str, torch.Tensor
     }
 
 
-def answers(model: Any, given: ConstraintProcessor, molecules: Sequence[Molecule] = MOLECULES, **how: Any) -> list[str]:
+def answers(model: Any, given: ProgramProcessor, molecules: Sequence[Molecule] = MOLECULES, **how: Any) -> list[str]:
     inputs = prompts(molecules)
     with torch.random.fork_rng():
         torch.manual_seed(1)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from engine.chem.enriched import enriched_text
 from engine.chem.smiles import element_of
-from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import TRIMMED4, Kind, Molecule
 from engine.text.align import Alignment, align
 from engine.text.blocks import KINDS, find_blocks
-from engine.text.drift import block_drifts
+from engine.text.drift import needed_tokens
 from engine.text.generated import mode_of
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
@@ -65,18 +64,19 @@ def test_text_without_an_lp_drifts_as_its_numbers_say(one: Written, placeholder:
     ids = tokenizer.encode(f"[CONFORMER]{one.text}[/CONFORMER]" if tags else one.text)
     alignment = align(template, ids, tokenizer)
     check_complete(alignment, template, ids)
-    (drift,) = block_drifts([one.text], tokenizer, placeholder)
-    assert [block.drift for block in alignment.blocks] == drift.drift.tolist()
-    assert [block.needed for block in alignment.blocks] == drift.needed.tolist()
+    (needed,) = needed_tokens([one.text], tokenizer)
+    drift = template.free_per_block - needed
+    assert [block.drift for block in alignment.blocks] == drift.tolist()
+    assert [block.needed for block in alignment.blocks] == needed.tolist()
     assert [block.atom for block in alignment.blocks] == list(range(one.molecule.atoms))
     assert [block.element for block in alignment.blocks] == list(one.molecule.elements)
     assert {kind for block in alignment.blocks for kind in block.kinds} == {"exact"}
     assert [(block.x, block.y, block.z) for block in alignment.blocks] == [tuple(map(float, t)) for t in one.numbers]
     marks = [row.mark for row in alignment.rows]
-    assert marks.count("left_over") == sum(value for value in drift.drift.tolist() if value > 0)
-    assert marks.count("beyond") == -sum(value for value in drift.drift.tolist() if value < 0)
+    assert marks.count("left_over") == sum(value for value in drift.tolist() if value > 0)
+    assert marks.count("beyond") == -sum(value for value in drift.tolist() if value < 0)
     assert set(marks) <= {"left_over", "beyond", ""}
-    assert alignment.rows[-1].running_drift == drift.drift.sum()
+    assert alignment.rows[-1].running_drift == drift.sum()
     for row in alignment.rows:  # all that is not a number stands opposite itself
         if row.role not in (None, "FREE"):
             assert row.token_id == row.template_id
@@ -275,8 +275,9 @@ def test_other_tokenizers_align_too(kind: str, tmp_path: Path) -> None:
     check_complete(alignment, template, ids)
     assert [block.text for block in alignment.blocks] == ["1.5,-2.25,3.0", "0.1234,1.0,-1.0"]
     assert [block.atom for block in alignment.blocks] == [0, 1]
-    (drift,) = block_drifts([text], tokenizer, DEFAULT_PLACEHOLDER)
-    assert drift.needed.sum() == sum(role == "FREE" for role in (row.text_role for row in alignment.rows))
+    assert needed_tokens([text], tokenizer)[0].sum() == sum(
+        role == "FREE" for role in (row.text_role for row in alignment.rows)
+    )
 
 
 @pytest.mark.parametrize(

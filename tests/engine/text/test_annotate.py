@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.text.annotate import annotate, annotate_template, beyond_template, block_needs, kind_of_input
+from engine.text.generated import beyond_template, block_needs, kind_of_input, read_text, read_tokens
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 
@@ -36,55 +36,58 @@ def test_kind_of_input(text, kind) -> None:
 @pytest.mark.parametrize("name", ["qwen3", "llama3"])
 def test_roles_and_junk_of_a_block(name) -> None:
     tokenizer = load_tokenizer(name)
-    annotated = annotate("[C]<1.5,2.5,3.5amen>", tokenizer)
-    assert "".join(item.token.piece for item in annotated.tokens) == "[C]<1.5,2.5,3.5amen>"
-    assert [item.token.piece for item in annotated.tokens if item.role != "FREE"] == ["[C", "]<", ">"]
-    assert [item.token.piece for item in annotated.tokens if item.is_junk] == ["amen"]
+    annotated = read_text("[C]<1.5,2.5,3.5amen>", tokenizer)
+    tokens = read_tokens(annotated, tokenizer)
+    assert "".join(item.piece for item in tokens) == "[C]<1.5,2.5,3.5amen>"
+    assert [item.piece for item in tokens if item.role != "FREE"] == ["[C", "]<", ">"]
+    assert [item.piece for item in tokens if item.is_junk] == ["amen"]
     assert annotated.readings[0].kinds == ("letters",)
 
 
 def test_no_junk_is_marked_in_a_clean_block() -> None:
-    assert not any(item.is_junk for item in annotate("[C]<1.5,2.5,3.5>", load_tokenizer("qwen3")).tokens)
+    assert not read_text("[C]<1.5,2.5,3.5>", load_tokenizer("qwen3")).is_junk.any()
 
 
 def test_tokens_beyond_the_placeholder_are_the_ones_that_a_position_lp_cuts() -> None:
     tokenizer = load_tokenizer("qwen3")
-    annotated = annotate("[C]<-1.2034,-0.5100,0.0000>=[O]<1.1034,0.5100,0.0000>", tokenizer)
+    annotated = read_text("[C]<-1.2034,-0.5100,0.0000>=[O]<1.1034,0.5100,0.0000>", tokenizer)
     needs = block_needs(annotated, tokenizer, DEFAULT_PLACEHOLDER)
     assert [(need.template_free, need.needed, need.drift) for need in needs] == [(20, 21, -1), (20, 20, 0)]
-    beyond = beyond_template(annotated, needs)
-    assert [(annotated.tokens[index].token.piece, annotated.tokens[index].block) for index in beyond] == [("0", 0)]
+    tokens = read_tokens(annotated, tokenizer)
+    beyond = beyond_template(tokens, needs)
+    assert [(tokens[index].piece, tokens[index].block) for index in beyond] == [("0", 0)]
 
 
 def test_a_block_without_three_numbers_has_no_known_need() -> None:
     tokenizer = load_tokenizer("llama3")
-    need = block_needs(annotate("[C]<1.0,2.0>", tokenizer), tokenizer, DEFAULT_PLACEHOLDER)[0]
+    need = block_needs(read_text("[C]<1.0,2.0>", tokenizer), tokenizer, DEFAULT_PLACEHOLDER)[0]
     assert (need.needed, need.drift, need.template_free) == (None, None, 14)
 
 
 def test_a_placeholder_that_cannot_stand_in_a_block_is_refused() -> None:
     tokenizer = load_tokenizer("qwen3")
     with pytest.raises(PlaceholderError):
-        block_needs(annotate("[C]<1.0,2.0,3.0>", tokenizer), tokenizer, "0<0")
+        block_needs(read_text("[C]<1.0,2.0,3.0>", tokenizer), tokenizer, "0<0")
 
 
 def test_a_template_in_the_same_form() -> None:
     tokenizer = load_tokenizer("qwen3")
     template = build_template("[C]<>=[O]<>", tokenizer)
-    annotated = annotate_template(template, tokenizer)
-    assert annotated.free == template.free == 40
-    assert [item.token.id for item in annotated.tokens] == template.ids.tolist()
-    assert [item.block for item in annotated.tokens if item.role == "FREE"] == [0] * 20 + [1] * 20
+    tokens = read_tokens(template, tokenizer)
+    assert sum(item.role == "FREE" for item in tokens) == template.free == 40
+    assert [item.id for item in tokens] == template.ids.tolist()
+    assert [item.block for item in tokens if item.role == "FREE"] == [0] * 20 + [1] * 20
 
 
 def test_text_without_blocks_is_copy_from_end_to_end() -> None:
-    annotated = annotate("hello 😀 world", load_tokenizer("llama3"))
-    assert {item.role for item in annotated.tokens} == {"COPY"}
-    assert annotated.blocks == ()
+    annotated = read_text("hello 😀 world", load_tokenizer("llama3"))
+    assert {item.role for item in read_tokens(annotated, load_tokenizer("llama3"))} == {"COPY"}
+    assert annotated.blocks == []
 
 
 def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
     """The bracket of the next atom was once shown as part of the block before it."""
-    tokens = annotate("[C]<1.0,2.0[O]<3.0,4.0,5.0>", load_tokenizer("qwen3")).tokens
-    assert "".join(token.token.piece for token in tokens if token.block == 0) == "]<1.0,2.0"
-    assert "".join(token.token.piece for token in tokens if token.block == 1) == "]<3.0,4.0,5.0>"
+    tokenizer = load_tokenizer("qwen3")
+    tokens = read_tokens(read_text("[C]<1.0,2.0[O]<3.0,4.0,5.0>", tokenizer), tokenizer)
+    assert "".join(token.piece for token in tokens if token.block == 0) == "]<1.0,2.0"
+    assert "".join(token.piece for token in tokens if token.block == 1) == "]<3.0,4.0,5.0>"

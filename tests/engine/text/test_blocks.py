@@ -12,7 +12,6 @@ from engine.records import FIXED4, SHORTEST4, TRIMMED4, WIDEST, Kind, NumberForm
 from engine.text.blocks import (
     JUNK_KINDS,
     KINDS,
-    NUMBER_RULES,
     NUMERIC,
     READ_FORMAT,
     BlockReading,
@@ -129,7 +128,19 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
         assert reading.numbers == tuple(numbers.split())
 
 
-@pytest.mark.parametrize(("kind", "example"), [(kind, example) for kind, example, _ in NUMBER_RULES])
+@pytest.mark.parametrize(
+    ("kind", "example"),
+    [
+        ("extra_digit", "1.0,2.0,3.00000"),
+        ("integer", "1.0,2,3.0"),
+        ("fourth_number", "1.0,2.0,3.0,4.0"),
+        ("missing_comma", "1.0-2.0,3.0"),
+        ("punctuation", "1.0,,2.0,3.0"),
+        ("trailing_mark", "1.0,2.0,3.0,"),
+        ("missing_z", "1.0,2.0"),
+        ("cut", "1.0,2.0,3"),
+    ],
+)
 def test_each_rule_has_an_example(kind: Kind, example: str) -> None:
     assert kind in read_block(example, lp=POSITION, form=TRIMMED4).kinds
     assert ("cut" in read_block(example, form=TRIMMED4).kinds) is False

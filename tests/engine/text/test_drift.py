@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 from engine.chem.molecule_sets import load_molecule_set
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, NumberFormat
-from engine.text.drift import (
-    BlockDrift,
-    block_contents,
-    block_drifts,
-    drift_summary,
-    needed_by_content,
-    needed_tokens,
-    summarise,
-)
-from engine.text.reference import reference_texts
-from engine.text.template import GUESSED_PLACEHOLDER, skeleton
+from engine.text.drift import drift_summary, needed_by_content, needed_tokens
+from engine.text.placeholder import reference_texts
+from engine.text.template import GUESSED_PLACEHOLDER, build_template, skeleton
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, formats, molecules, seeds, written
 from tests.support import sized
@@ -48,12 +40,11 @@ def counted(text: str, tokenizer: TextTokenizer) -> list[int]:
 def test_drift_is_what_counting_gives(one, seed: int, form: NumberFormat, placeholder: str, name: str) -> None:
     tokenizer = load_tokenizer(name)
     text = written(one, seed, form).text
-    (drift,) = block_drifts([text], tokenizer, placeholder)
     free, needed = counted(skeleton(text, placeholder), tokenizer), counted(text, tokenizer)
-    assert drift.template_free.tolist() == free
-    assert drift.needed.tolist() == needed
-    assert drift.drift.tolist() == [mine - theirs for mine, theirs in zip(free, needed, strict=True)]
-    assert drift.contents == tuple(",".join(triple) for triple in written(one, seed, form).numbers)
+    assert build_template(text, tokenizer, placeholder).free_per_block.tolist() == free
+    assert needed_tokens([text], tokenizer)[0].tolist() == needed
+    histogram = Counter(mine - theirs for mine, theirs in zip(free, needed, strict=True))
+    assert drift_summary([text], tokenizer, placeholder).histogram == dict(sorted(histogram.items()))
 
 
 @pytest.mark.parametrize(
@@ -73,8 +64,8 @@ def test_drift_is_what_counting_gives(one, seed: int, form: NumberFormat, placeh
 )
 def test_known_drifts(content: str, qwen: int, llama: int) -> None:
     for name, expected in (("qwen3", qwen), ("llama3", llama)):
-        (drift,) = block_drifts([f"[C]<{content}>"], load_tokenizer(name), DEFAULT_PLACEHOLDER)
-        assert drift.drift.tolist() == [expected]
+        summary = drift_summary([f"[C]<{content}>"], load_tokenizer(name), DEFAULT_PLACEHOLDER)
+        assert summary.histogram == {expected: 1}
 
 
 @pytest.mark.soak
@@ -86,9 +77,10 @@ def test_known_drifts(content: str, qwen: int, llama: int) -> None:
 )
 def test_a_summary_counts_every_block_once(texts, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    drifts = block_drifts([text.text for text in texts], tokenizer, DEFAULT_PLACEHOLDER)
-    summary = summarise(drifts, name, DEFAULT_PLACEHOLDER)
-    every = [int(value) for drift in drifts for value in drift.drift]
+    summary = drift_summary([text.text for text in texts], tokenizer, DEFAULT_PLACEHOLDER)
+    templates = [build_template(text.text, tokenizer).free_per_block for text in texts]
+    needed = needed_tokens([text.text for text in texts], tokenizer)
+    every = [int(drift) for free, needs in zip(templates, needed, strict=True) for drift in free - needs]
     assert summary.blocks == len(every) == summary.exact + summary.junk_prone + summary.cut
     assert summary.exact == every.count(0)
     assert summary.junk_prone == sum(value > 0 for value in every)
@@ -97,15 +89,12 @@ def test_a_summary_counts_every_block_once(texts, name: str) -> None:
     assert summary.mean_drift == pytest.approx(np.mean(every))
     assert summary.mean_distance == pytest.approx(np.mean(np.abs(every)))
     assert summary.share(summary.cut) == summary.cut / len(every)
-    assert summary == drift_summary([text.text for text in texts], tokenizer, DEFAULT_PLACEHOLDER)
 
 
 def test_a_summary_of_nothing() -> None:
-    summary = summarise([], "qwen3", DEFAULT_PLACEHOLDER)
+    summary = drift_summary([], load_tokenizer("qwen3"), DEFAULT_PLACEHOLDER)
     assert (summary.blocks, summary.exact, summary.junk_prone, summary.cut, summary.histogram) == (0, 0, 0, 0, {})
     assert summary.mean_drift == summary.mean_distance == summary.share(0) == 0.0
-    none = BlockDrift((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    assert summarise([none], "qwen3", DEFAULT_PLACEHOLDER).blocks == 0
     assert needed_tokens([], load_tokenizer("qwen3")) == []
     assert needed_by_content([], load_tokenizer("qwen3")) == []
 
@@ -114,7 +103,7 @@ def test_a_summary_of_nothing() -> None:
 @given(enriched_texts(), st.sampled_from(NAMES))
 def test_single_contents_need_what_they_need_in_their_text(one, name: str) -> None:
     tokenizer = load_tokenizer(name)
-    contents = list(zip(one.molecule.descriptors, block_contents(one.text), strict=True))
+    contents = list(zip(one.molecule.descriptors, map(",".join, one.numbers), strict=True))
     (needed,) = needed_tokens([one.text], tokenizer)
     assert needed_by_content(contents, tokenizer) == needed.tolist()
 

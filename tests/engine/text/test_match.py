@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.text import match
-from engine.text.match import GAP, OTHER, SAME, SAME_ATOM, Unit, match_units
+from engine.text import generated
+from engine.text.generated import GAP, OTHER, SAME, SAME_ATOM, Unit, first_difference, match_units
 from tests.strategies import seeds
 
 UNITS: tuple[Unit, ...] = (("[C]", ""), ("[C]", "="), ("[N]", ""), ("[O]", "("), ("[c]", "1"))
@@ -84,7 +84,7 @@ def test_atoms_match_by_what_they_are(template: list[Unit], generated: list[Unit
 
 
 def test_beyond_the_limit_atoms_pair_from_the_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(match, "MOST_CELLS", 5)
+    monkeypatch.setattr(generated, "MOST_CELLS", 5)
     assert match_units([C, N, OX], [N, OX, C, C]) == [0, 1, 2, -1]
     assert match_units([C, N, OX], [C, OX]) == [0, 2]  # what differs is small: the equal beginning does not count
 
@@ -102,5 +102,5 @@ def test_thousands_of_blocks_are_matched_in_bounded_time() -> None:
     [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [4], 0), ([], [], None)],
 )
 def test_where_two_texts_part(one: list[int], other: list[int], expected: int | None) -> None:
-    assert match.first_difference(one, other) == expected
-    assert match.first_difference(other, one) == expected
+    assert first_difference(one, other) == expected
+    assert first_difference(other, one) == expected

@@ -8,7 +8,7 @@ import pytest
 
 from engine.chem.enriched import format_number
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, NumberFormat
-from engine.text.number_form import ENOUGH, found_form
+from engine.text.blocks import ENOUGH, found_form
 
 
 def texts_of(form: NumberFormat, blocks: int = ENOUGH) -> list[str]:

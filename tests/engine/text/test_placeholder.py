@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import SHORTEST4, TRIMMED4
-from engine.text.drift import block_drifts
-from engine.text.placeholder import MOST_WEIGHT, fit_placeholder, placeholder_cost
+from engine.text.drift import drift_summary
+from engine.text.placeholder import MOST_WEIGHT, fit_placeholder
 from engine.text.template import build_templates, check_placeholder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, molecules
@@ -28,10 +27,9 @@ def free_count(placeholder: str, tokenizer: TextTokenizer) -> int:
 
 def cost_by_block(texts: list[str], name: str, placeholder: str, junk_weight: float, cut_weight: float) -> float:
     """The stated cost, block by block, against the templates that the placeholder really makes."""
-    drifts = [
-        int(d) for block_drift in block_drifts(texts, load_tokenizer(name), placeholder) for d in block_drift.drift
-    ]
-    return sum(junk_weight * max(d, 0) + cut_weight * max(-d, 0) for d in drifts) / len(drifts)
+    summary = drift_summary(texts, load_tokenizer(name), placeholder)
+    costs = ((junk_weight * max(d, 0) + cut_weight * max(-d, 0)) * n for d, n in summary.histogram.items())
+    return sum(costs) / summary.blocks
 
 
 def candidates() -> list[str]:
@@ -110,9 +108,6 @@ def test_blocks_that_are_no_triples_count_but_give_no_shape() -> None:
 
 
 def test_costs_are_the_stated_mean() -> None:
-    needed = np.array([18, 20, 20, 23])
-    assert placeholder_cost(needed, 20, 1.0, 1.0) == (2 + 3) / 4
-    assert placeholder_cost(needed, 20, 2.0, 0.5) == (2 * 2 + 3 * 0.5) / 4
     fitted = fit_placeholder(["[C]<-0.1234,0.1234,0.1234>[C]<0.1234,0.1234,0.1234>"], load_tokenizer("qwen3"))
     assert fitted.costs[20] == fitted.costs[21] == 0.5
     assert fitted.free == 20  # the shorter of two that cost the same

@@ -49,8 +49,8 @@ def test_the_vocabulary_equals_the_hugging_face_form(name: str) -> None:
     assert fast.vocab_size == slow.vocab_size
     assert fast.byte_lengths.tolist() == slow.byte_lengths.tolist()
     assert fast.added == slow.added
-    assert fast.ids_containing("<>") == slow.ids_containing("<>")
-    assert all(fast.raw(id_) == slow.raw(id_) for id_ in range(-1, fast.vocab_size + 300))
+    assert fast.pieces == slow.pieces
+    assert fast.raw(-1) == fast.raw(fast.vocab_size) == b""
     for token in ("[CONFORMER]", "<|endoftext|>", "<|end_of_text|>", "nothing of the kind", ">["):
         assert fast.id_of(token) == slow.id_of(token)
     assert fast.end_id == slow.end_id

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from engine.records import TRIMMED4
-from engine.text.reference import reference_texts
+from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import TextTokenizer
 from tools.training.recipes import GROWING
 from tools.training.shapes import ModelShape

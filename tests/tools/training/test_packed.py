@@ -28,7 +28,7 @@ from tools.training.conformer_texts import ConformerTexts, TextRecipe
 from tools.training.corpus import MoleculePlan, Settings, build_corpus, read_corpus
 from tools.training.evaluate import StructureJudge
 from tools.training.molecules import read_csv
-from tools.training.number_tokens import KINDS, SIGN
+from tools.training.number_tokens import KINDS, SIGN, all_ids
 from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
 from tools.training.packing import full_text, main, part_arrays, stereo_atoms
 
@@ -231,7 +231,7 @@ def test_live_ids_hold_all_that_occurs_and_every_number(
     tokenizer = load_tokenizer(name)
     live = set(read.live_ids.tolist())
     assert {id_ for ids in ids_of(read, 4) for id_ in ids} <= live
-    assert len(read.numbers.all) == numbers and set(read.numbers.all) <= live
+    assert len(all_ids(read.numbers)) == numbers and all_ids(read.numbers) <= live
     assert least < len(live) < most and read.live_ids.tolist() == sorted(live)
     assert all(piece == tokenizer.piece(id_) for id_, piece in read.manifest["tokenizers"][name]["live"])
     assert read.vocab_size == tokenizer.vocab_size and read.end == tokenizer.end_id
