@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import ensemble_metrics
+from engine.chem.rmsd import rmsd_matrix
 from engine.records import Molecule
 
 SEED = 1
@@ -34,7 +34,7 @@ def clustered_conformers(molecule: Molecule, count: int, *, max_seconds: float =
     pool = reference_conformers(molecule, embedded_for(count), seed=SEED, max_seconds=max_seconds)
     ids = np.array([conformer.GetId() for conformer in pool.GetConformers()])
     if len(ids) > count:
-        distances = ensemble_metrics(pool, pool, max_matches=MAX_MATCHES).rmsd_ang
+        distances, _ = rmsd_matrix(pool, pool, max_matches=MAX_MATCHES)
         for conformer in np.delete(ids, medoids(distances, count)).tolist():
             pool.RemoveConformer(conformer)
     return pool

@@ -1,15 +1,13 @@
 """Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
 
 Each conformer is embedded by a call of its own with a seed of its own, so conformer k depends neither on how many are
-asked for nor on threads. Plain ETKDGv3 comes first; once it fails for a molecule, random coordinates take over, and
-then, for closed cages, random coordinates without ETKDGv3's rule that rings are flat.
-RDKit embeds fragments on top of each other; here they stand side by side, a convention that says nothing of physics.
+asked for nor on threads. RDKit embeds fragments on top of each other; here they stand side by side, a convention that
+says nothing of physics.
 
 What this module does not know: the lowest energy (ETKDGv3 samples, it does not search); the geometry of metals and of
 hypervalent centres such as PF6- (distance bounds alone, square-planar and octahedral stereo is not kept); and the exact
-time a call takes. RDKit looks at its clock between minimisations only: molecules of 600 atoms, hydrogens included, ran
-up to a minute over a limit of five seconds. Where the limit is met, the machine's speed decides how many are found.
-Stereo that the SMILES leaves open is drawn by lot, conformer by conformer.
+time a call takes: RDKit looks at its clock between minimisations only. Where the limit is met, the machine's speed
+decides how many are found. Stereo that the SMILES leaves open is drawn by lot, conformer by conformer.
 
 RDKit takes Ctrl-C for itself while it embeds, and answers as if the seed had failed. So it embeds in a process that no
 Ctrl-C reaches, while this one waits and can be interrupted.
@@ -51,15 +49,13 @@ WAYS = (
 )
 HOPELESS_SEEDS = 3
 FRAGMENT_GAP_ANG = 3.0
-LEAST_DISTANCE_ANG = 0.3
-LEAST_CONTACT_ANG = 1.0
-RELAX_STEPS = 500
-RELAX_SLICE = 50
+LEAST_DISTANCE_ANG, LEAST_CONTACT_ANG = 0.3, 1.0
+RELAX_STEPS, RELAX_SLICE = 500, 50
 
-FORCE_FIELD = "force_field"
-"""Conformer property after relaxation: ``MMFF94``, ``UFF``, or ``none`` where the embedded geometry was kept."""
-ENERGY = "energy_kcal_mol"
-"""Conformer property after relaxation: the force field's energy; comparable within one molecule and field only."""
+FORCE_FIELD, ENERGY = "force_field", "energy_kcal_mol"
+"""Properties of a relaxed conformer: ``MMFF94``, ``UFF``, or ``none`` where the embedded geometry was kept; and the
+field's energy, comparable within one molecule and field only."""
+_IDLE: list[Sandbox] = []  # each serves one thread at a time
 
 
 def reference_conformers(
@@ -70,75 +66,56 @@ def reference_conformers(
     With ``mmff`` each one is relaxed with MMFF94, with UFF where MMFF94 has no parameters, and left as it is where
     neither has any or atoms would clash; its properties ``force_field`` and ``energy_kcal_mol`` say which it was.
     """
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
-    if seed < 0:
-        raise ValueError(f"seed must not be negative, got {seed}")
-    if not 0 < max_seconds < 1e6:
-        raise ValueError(f"max_seconds must be positive, got {max_seconds}")
-    if molecule.mol.GetNumAtoms() == 0:
-        raise EmbedError("the molecule has no atoms", "Give one that has")
+    if count < 1 or seed < 0 or not 0 < max_seconds < 1e6 or not molecule.atoms:
+        raise ValueError(f"count {count}, seed {seed}, max_seconds {max_seconds}, atoms {molecule.atoms}")
     conformers = Chem.Mol(molecule.mol)
     conformers.RemoveAllConformers()
-    found = (_found if is_inside() else _found_in_child)(conformers, count, seed, mmff, max_seconds)
-    for xyz, properties in found.conformers:
-        conformer = add_conformer(conformers, xyz)
+    content = conformers.ToBinary(int(Chem.PropertyPickleOptions.AllProps))
+    (found, is_late), xyz = (embed if is_inside() else _embed_in_child)(content, count, seed, mmff, max_seconds)
+    positions = np.frombuffer(xyz).reshape(len(found), molecule.atoms, 3)
+    for properties, places in zip(found, positions, strict=True):
+        conformer = add_conformer(conformers, places)
         for name, value in properties.items():
             (conformer.SetDoubleProp if isinstance(value, float) else conformer.SetProp)(name, value)
-    if not found.conformers:
-        raise _nothing_found(molecule, max_seconds, is_late=found.is_late)
+    if not found:
+        what = f"no conformer of {shown(molecule.smiles)} was found"
+        if is_late:
+            raise EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
+        what += f" in {sum(way.attempts for way in WAYS)} attempts per seed"
+        raise EmbedError(what, "Its rings or its stereo may be impossible in three dimensions; check them")
     return conformers
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    conformers: list[tuple[NDArray[np.float64], dict[str, str | float]]]  # [atoms of the text, 3], and its properties
-    is_late: bool  # time ran out
-
-
-def _found(mol: Chem.Mol, count: int, seed: int, mmff: bool, max_seconds: float) -> _Found:
-    deadline = time.monotonic() + max_seconds
-    conformers = []
-    with captured_log():
-        full = Chem.AddHs(mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
-        full.RemoveAllConformers()
-        for embedded in _embeddings(full, count, seed, deadline, max_seconds):
-            _set_apart(embedded)
-            properties = _relax(embedded, deadline) if mmff else {}
-            conformers.append((embedded.GetConformer().GetPositions()[: mol.GetNumAtoms()], properties))
-    return _Found(conformers, time.monotonic() >= deadline)
-
-
-_IDLE: list[Sandbox] = []  # each serves one thread at a time
-
-
-def _found_in_child(mol: Chem.Mol, *asked: Any) -> _Found:
+def _embed_in_child(*asked: Any) -> Answer:
+    child = _IDLE.pop() if _IDLE else Sandbox(_embedder)
     try:
-        child = _IDLE.pop()
-    except IndexError:
-        child = Sandbox(_embedder)
-    try:
-        (properties, is_late), content = child.ask(mol.ToBinary(int(Chem.PropertyPickleOptions.AllProps)), *asked)
+        answer = child.ask(*asked)
     except SandboxError as error:
         raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
     _IDLE.append(child)  # one that Ctrl-C interrupts is never taken again
-    xyz = np.frombuffer(content).reshape(len(properties), mol.GetNumAtoms(), 3)
-    return _Found(list(zip(xyz, properties, strict=True)), is_late)
+    return answer
 
 
 def _embedder() -> Callable[..., Answer]:
-    def embed(content: bytes, *asked: Any) -> Answer:
-        found = _found(Chem.Mol(content), *asked)
-        xyz = b"".join(np.ascontiguousarray(one, dtype=np.float64).tobytes() for one, _ in found.conformers)
-        return ([properties for _, properties in found.conformers], found.is_late), xyz
-
     return embed
+
+
+def embed(content: bytes, count: int, seed: int, mmff: bool, max_seconds: float) -> Answer:
+    """The properties of each conformer and whether time ran out; and positions [conformers, atoms of the text, 3]."""
+    mol, deadline = Chem.Mol(content), time.monotonic() + max_seconds
+    properties, positions = [], []
+    with captured_log():
+        full = Chem.AddHs(mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
+        for embedded in _embeddings(full, count, seed, deadline, max_seconds):
+            _set_apart(embedded)
+            properties.append(_relax(embedded, deadline) if mmff else {})
+            positions.append(embedded.GetConformer().GetPositions()[: mol.GetNumAtoms()].tobytes())
+    return (properties, time.monotonic() >= deadline), b"".join(positions)
 
 
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
     """One embedded copy a conformer; seeds that fail are left out. Time that runs out ends the search, and so do
     the first seeds when none of them finds anything."""
-    fragments = len(Chem.GetMolFrags(full))
     ways = [way for way in WAYS if way.basic_knowledge or _may_be_cage(full)]
     made = 0
     # RDKit takes 31 bits, draws its own seed for -1 and gives every conformer the same with 0.
@@ -147,13 +124,13 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
         if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not made):
             return
         embedded = None
-        while embedded is None and len(ways) > 1:  # a hopeless way must leave time for the next one
-            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS))
-            embedded = _embed(full, own_seed, ways[0], own_deadline, fragments)
-            if embedded is None:
-                del ways[0]  # what failed for one seed is not tried for the next
-        if embedded is None:
-            embedded = _embed(full, own_seed, ways[0], deadline, fragments)
+        while embedded is None:
+            # A hopeless way must leave time for the next one; what failed for one seed is not tried for the next.
+            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS)) if len(ways) > 1 else deadline
+            embedded = _embed(full, own_seed, ways[0], own_deadline)
+            if embedded is None and len(ways) == 1:
+                break
+            ways = ways if embedded is not None else ways[1:]
         if embedded is not None:
             made += 1
             yield embedded
@@ -165,8 +142,9 @@ def _may_be_cage(full: Chem.Mol) -> bool:
     return any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
 
 
-def _embed(full: Chem.Mol, seed: int, way: Way, deadline: float, fragments: int) -> Chem.Mol | None:
+def _embed(full: Chem.Mol, seed: int, way: Way, deadline: float) -> Chem.Mol | None:
     """A copy with one conformer, or None when this seed finds none before the deadline."""
+    fragments = len(Chem.GetMolFrags(full))
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         return None
@@ -193,13 +171,6 @@ def _usable(embedded: Chem.Mol) -> bool:
         return False
     fragments = map(list, Chem.GetMolFrags(embedded))
     return all(_distances(xyz[fragment]).min() > LEAST_DISTANCE_ANG for fragment in fragments)
-
-
-def _relaxed_well(relaxed: Chem.Mol) -> bool:
-    """No clash between atoms without a bond: UFF takes PF6- for tetrahedral and pushes fluorines into each other."""
-    distances = _distances(relaxed.GetConformer().GetPositions())
-    distances[Chem.GetAdjacencyMatrix(relaxed) > 0] = np.inf
-    return bool(distances.min() > LEAST_CONTACT_ANG)
 
 
 def _distances(xyz: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -238,7 +209,11 @@ def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
         energy = float(field.CalcEnergy())
     except (RuntimeError, ValueError):
         energy = float("nan")
-    if not (np.isfinite(energy) and _usable(embedded) and _relaxed_well(embedded)):
+    # No clash between atoms without a bond: UFF takes PF6- for tetrahedral and pushes fluorines into each other.
+    distances = _distances(embedded.GetConformer().GetPositions()) + 9 * LEAST_CONTACT_ANG * Chem.GetAdjacencyMatrix(
+        embedded
+    )
+    if not (np.isfinite(energy) and _usable(embedded) and distances.min() > LEAST_CONTACT_ANG):
         embedded.GetConformer().SetPositions(before)
         return {FORCE_FIELD: "none"}
     return {FORCE_FIELD: name, ENERGY: energy}
@@ -252,13 +227,3 @@ def force_field(embedded: Chem.Mol) -> tuple[str, Any]:
     if rdForceFieldHelpers.UFFHasAllMoleculeParams(embedded):
         return "UFF", rdForceFieldHelpers.UFFGetMoleculeForceField(embedded)
     return "none", None
-
-
-def _nothing_found(molecule: Molecule, max_seconds: float, *, is_late: bool) -> EmbedError:
-    what = f"no conformer of {shown(molecule.smiles)} was found"
-    if is_late:
-        return EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
-    return EmbedError(
-        f"{what} in {sum(way.attempts for way in WAYS)} attempts a seed",
-        "Its rings or its stereo may be impossible in three dimensions; check them",
-    )

@@ -1,4 +1,5 @@
-"""Molecules that a user lists in a file for a run: SMILES lines, CSV and TSV, SDF, JSON lines (each also gz), Parquet.
+"""Molecules that a user lists for a run: typed, or in a file of SMILES lines, CSV and TSV, SDF, JSON lines (each also
+gz) or Parquet.
 
 A row that cannot be used is a ``Skipped`` with its reason, since one of a million must not end a run. What this module
 does not know: which molecules are the same (all stay), and what else a file says of them.
@@ -7,23 +8,23 @@ does not know: which molecules are the same (all stay), and what else a file say
 from __future__ import annotations
 
 import csv
-import difflib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import pyarrow as pa
 from rdkit import Chem
 
-from engine.chem.enriched import skeleton_of
 from engine.chem.file_forms import (
     MOST_LINE_CHARACTERS,
     Form,
     content_lines,
+    first_line,
     form_by_name,
     form_of,
-    form_of_text,
     is_text,
     mol_of,
     parquet_rows,
@@ -34,19 +35,16 @@ from engine.chem.molecule_list import MoleculeList
 from engine.chem.smiles import parse_smiles, split_smiles
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
-from engine.user_files import parsed_json, unique_keys
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
 MOST_USELESS = 10_000
 """Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
-MOST_SKIPPED = 1_000
-"""Of what is skipped, so many are kept: a file of 75 MB can have 25 million."""
-_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}, each key once'
+_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
-"""The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or the error of a
-record."""
+"""The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or its error."""
+Parse: TypeAlias = Callable[[str], Molecule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,69 +56,52 @@ class Skipped:
     smiles: str = ""  # that was typed
 
 
-class SkippedRows(list[Skipped]):
-    """The first ``MOST_SKIPPED`` that were added; ``total`` counts all."""
-
-    total = 0
-
-    def add(self, row: Skipped) -> None:
-        self.total += 1
-        if self.total <= MOST_SKIPPED:
-            self.append(row)
-
-
 def read_molecule_file(
     path: Path,
     *,
     column: str | None = None,
     limit: int | None = None,
-    parse: Callable[[str], Molecule] = parse_smiles,
+    parse: Parse = parse_smiles,
     progress: Callable[[int], object] = lambda done: None,
-) -> tuple[MoleculeList, SkippedRows]:
+) -> tuple[MoleculeList, list[Skipped]]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far. Without ``column``, its name tells it."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
-    molecules, skipped = MoleculeList(parse), SkippedRows()
+    molecules, skipped = MoleculeList(parse), list[Skipped]()
     for line, cell in read_rows(path, column):
         try:
-            if isinstance(cell, DriftscopeError):
-                raise cell
-            if cell is not None and not isinstance(cell, str):
-                raise FileFormatError(f"its SMILES is of type {type(cell).__name__}, not text")
-            # JSON may hide lone surrogates, which nothing could write out again.
-            smiles = (cell or "").encode("utf-8", "replace").decode("utf-8").strip()
-            if not smiles:
-                raise FileFormatError("it has no SMILES")
-            molecule = parse(smiles)
-            skeleton_of(molecule)  # some molecules have no enriched form
-            molecules.append(smiles, molecule)
+            smiles = _smiles_in(cell)
+            molecules.append(smiles, parse(smiles))
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.add(Skipped(line, one_line(unquoted(error))))
-        if len(molecules) == limit:
-            return molecules, skipped
-        if skipped.total > MOST_USELESS and skipped.total > 9 * len(molecules):  # no use, however long it goes on
-            what = f"{skipped.total:,} of the first {skipped.total + len(molecules):,} molecules of {shown(path.name)}"
-            raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
-    if not molecules and not skipped:
-        raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
-    if not molecules:
-        what = f"none of {skipped.total:,} molecules of {shown(path.name)} can be used"
-        raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+            skipped.append(Skipped(line, one_line(unquoted(error))))
+        if len(molecules) == limit or len(skipped) > max(MOST_USELESS, 9 * len(molecules)):
+            break
+    if len(molecules) != limit and (not molecules or len(skipped) > max(MOST_USELESS, 9 * len(molecules))):
+        if not skipped:
+            raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
+        what = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules of {shown(path.name)}"
+        raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
-def read_typed(
-    texts: Sequence[str], parse: Callable[[str], Molecule] = parse_smiles
-) -> tuple[list[Molecule], SkippedRows]:
+def _smiles_in(cell: object) -> str:
+    if isinstance(cell, DriftscopeError):
+        raise cell
+    if cell is not None and not isinstance(cell, str):
+        raise FileFormatError(f"its SMILES is of type {type(cell).__name__}, not text")
+    # JSON may hide lone surrogates, which nothing could write out again.
+    smiles = (cell or "").encode("utf-8", "replace").decode("utf-8").strip()
+    if not smiles:
+        raise FileFormatError("it has no SMILES")
+    return smiles
+
+
+def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[list[Molecule], list[Skipped]]:
     """The molecules of SMILES, which an error quotes."""
-    molecules, skipped = list[Molecule](), SkippedRows()
+    molecules, skipped = list[Molecule](), list[Skipped]()
     for line, text in enumerate(texts, start=1):
         try:
-            molecule = parse(text)
-            skeleton_of(molecule)
-            molecules.append(molecule)
+            molecules.append(parse(text))
         except DriftscopeError as error:
             skipped.append(Skipped(line, str(error), text))
     if skipped and not molecules:
@@ -131,11 +112,11 @@ def read_typed(
 
 def read_rows(path: Path, column: str | None = None) -> Rows:
     """Streamed, not parsed."""
-    form = form_of(path) or form_of_text(path)
+    form = form_of(path)
     if form == "pickle":
         raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
     if form == "list":
-        _, first = next(content_lines(path), (0, ""))
+        first = first_line(path)
         cells = first.split(_delimiter(first))
         is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
@@ -150,9 +131,9 @@ def _list(path: Path, column: str | None) -> Rows:
 
 
 def _table(path: Path, column: str | None) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_LINE_CHARACTERS))  # a cell may hold a picture
-    _, first = next(content_lines(path), (0, ""))
-    rows = csv.reader((f"{line}\n" for _, line in text_lines(path)), delimiter=_delimiter(first), strict=True)
+    csv.field_size_limit(MOST_LINE_CHARACTERS)  # a cell may hold a picture
+    lines = (f"{line}\n" for _, line in text_lines(path))
+    rows = csv.reader(lines, delimiter=_delimiter(first_line(path)), strict=True)
     place, line = None, 1
     try:
         for cells in rows:
@@ -190,8 +171,8 @@ def _jsonl(path: Path, column: str | None) -> Rows:
         if not line.strip():
             continue
         try:
-            row = parsed_json(line, object_pairs_hook=unique_keys)
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             key = key or list(row)[_column(path, list(row), column)]
@@ -203,7 +184,7 @@ def _jsonl(path: Path, column: str | None) -> Rows:
 
 
 def _parquet(path: Path, column: str | None) -> Rows:
-    def columns_of(schema: Any) -> list[str]:
+    def columns_of(schema: pa.Schema) -> list[str]:
         chosen = schema.field(_column(path, schema.names, column))
         if not is_text(chosen.type):
             what = f"column {shown(chosen.name)} of {shown(path.name)} is {one_line(str(chosen.type))[:200]}, not text"
@@ -257,6 +238,4 @@ def _column(path: Path, names: Sequence[str], column: str | None) -> int:
         raise FileFormatError(f"{shown(path.name)} has {what}", "Name the one to read")
     listed = [shown(names[at], 30) for at in found or range(len(names))]
     some = ", ".join(listed[:12]) + (", …" if listed[12:] else "")
-    near = difflib.get_close_matches(_key(column or "smiles"), keys := [_key(name) for name in names[:1_000]], n=1)
-    fix = f"Did you mean {shown(names[keys.index(near[0])], 30)}?" if near and not found else "Name the one to read"
-    raise FileFormatError(f"{shown(path.name)} has {what}: there is {some}", fix)
+    raise FileFormatError(f"{shown(path.name)} has {what}: there is {some}", "Name the one to read")

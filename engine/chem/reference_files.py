@@ -1,5 +1,5 @@
-"""Reference conformers out of files: SDF and MOL, Parquet, pickles (``engine.chem.pickled_conformers`` reads those),
-and ETKDG made here. A folder is read file by file; all are of one form.
+"""Reference conformers out of files (SDF and MOL, Parquet, pickles), and ETKDG's made here. A folder is read file by
+file; all are of one form.
 
 SDF: each record is a conformer, its molecule the record's own graph. Parquet: a row is a conformer, with the columns
 ``smiles`` (any SMILES), ``xyz`` (x, y, z of each of its atoms in the order of the text, flat or in threes) and, where
@@ -13,22 +13,32 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.file_forms import ENDINGS, Form, form_by_name, form_of, is_text, mol_of, parquet_rows, sdf_records
+from engine.chem.file_forms import (
+    ENDINGS,
+    Form,
+    damaged,
+    form_by_name,
+    form_of,
+    is_text,
+    mol_of,
+    parquet_rows,
+    sdf_records,
+)
 from engine.chem.frame import add_conformer
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, heavy_conformers
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, check_coordinates, heavy_conformers
 from engine.chem.pickled_conformers import pickled_conformers
 from engine.chem.smiles import MOST_CHARACTERS, read_text_order
-from engine.errors import ConformerError, DriftscopeError, FileFormatError, one_line, shown
+from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
 from engine.records import Molecule
 
 FORMS: tuple[Form, ...] = ("sdf", "parquet", "pickle")
 _KNOWN = f"Known are {', '.join(ending for ending, form in ENDINGS.items() if form in FORMS)}"
-_COLUMNS = "Give smiles, and xyz with x, y, z of each atom of the SMILES, in its order"
 
 Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 
@@ -37,7 +47,7 @@ Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 class ReferenceSource:
     """Files of one form, not read yet."""
 
-    form: str  # sdf, parquet, pickle
+    form: Form
     name: str
     paths: tuple[Path, ...]
 
@@ -46,7 +56,11 @@ class ReferenceSource:
             yield from pickled_conformers(self.paths)
             return
         for path in self.paths:
-            yield from _of_sdf(path) if self.form == "sdf" else _of_parquet(path)
+            found = None
+            for found in _of_sdf(path) if self.form == "sdf" else _of_parquet(path):
+                yield found
+            if found is None:
+                raise FileFormatError(f"{shown(path.name)} has no conformer in it", "Give a file with at least one")
 
 
 def reference_source(path: Path) -> ReferenceSource:
@@ -64,61 +78,59 @@ def reference_source(path: Path) -> ReferenceSource:
     (form,) = forms
     if form not in FORMS:
         raise FileFormatError(f"{shown(path.name)} is of no known form", _KNOWN)
-    return ReferenceSource(form, path.resolve().name if path.is_dir() else path.name, tuple(found))
+    return ReferenceSource(form, path.resolve().name, tuple(found))
 
 
 def _of_sdf(path: Path) -> Conformers:
-    number = 0
     for number, record in enumerate(sdf_records(path), start=1):
-        place = f"record {number} of {path.name}"
         mol = mol_of(path.name, number, record)
         try:
-            xyz = mol.GetConformer().GetPositions() if mol.GetNumConformers() else np.zeros((mol.GetNumAtoms(), 3))
-            if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
-                raise ConformerError("it has no coordinates")
-            if len(xyz) > 1 and not mol.GetConformer().Is3D():  # a benzene in a plane is 3D where its record says so
-                raise ConformerError("it is a drawing: its coordinates are 2D")
+            if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
+                raise ConformerError("it has no coordinates in 3D")
             smiles, (xyz,) = heavy_conformers(mol)
+            check_coordinates(xyz)
         except ConformerError as error:
-            raise FileFormatError(f"{shown(place, 200)}: {error.what}", "Give records with 3D coordinates") from error
-        yield HeavyConformer(smiles, xyz, place)
-    if not number:
-        raise FileFormatError(f"{shown(path.name)} has no record in it", "Give a file with at least one")
+            raise damaged(path.name, number, error.what) from error
+        yield HeavyConformer(smiles, xyz, f"record {number} of {path.name}")
+
+
+def _columns_of(schema: pa.Schema) -> list[str]:
+    names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
+    if not set(names) <= set(schema.names) or not is_text(schema.field("smiles").type):
+        known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+        raise ConformerError(
+            f"its columns are {known}", "Give smiles (text), and xyz with x, y, z of each of its atoms"
+        )
+    return names
 
 
 def _of_parquet(path: Path) -> Conformers:
-    def columns_of(schema: Any) -> list[str]:
-        missing = [name for name in ("smiles", "xyz") if name not in schema.names]
-        if missing:
-            what = f"{shown(path.name)} has no column {' and no '.join(missing)}"
-            raise FileFormatError(f"{what}; it has {', '.join(map(shown, schema.names[:20]))}", _COLUMNS)
-        if not is_text(kind := schema.field(schema.names.index("smiles")).type):
-            raise FileFormatError(f"column smiles of {shown(path.name)} is {one_line(str(kind))[:60]}", _COLUMNS)
-        return ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
+    try:
+        rows = parquet_rows(path, _columns_of)
+        for row, (text, numbers, *more) in enumerate(rows, start=1):
+            yield _of_row(f"row {row} of {path.name}", text or "", numbers, more)
+    except ConformerError as error:
+        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
 
-    row = 0
-    for row, (text, numbers, *more) in enumerate(parquet_rows(path, columns_of), start=1):
-        smiles, place = text or "", f"row {row} of {path.name}"
+
+def _of_row(place: str, smiles: str, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+    try:
+        if not smiles or len(smiles) > MOST_CHARACTERS:
+            raise ConformerError(f"its SMILES has {len(smiles):,} characters")
         try:
-            if not smiles or len(smiles) > MOST_CHARACTERS:
-                raise ConformerError(f"its SMILES has {len(smiles):,} characters")
-            try:
-                xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
-            except (TypeError, ValueError) as error:
-                raise ConformerError("its xyz are no x, y, z of each atom") from error
-            mol = read_text_order(smiles)
-            if len(xyz) != mol.GetNumAtoms():
-                raise ConformerError(f"its SMILES has {mol.GetNumAtoms()} atoms, its xyz {len(xyz)}")
-            add_conformer(mol, xyz)
-            own, (positions,) = heavy_conformers(mol)
-        except DriftscopeError as error:
-            yield OmittedConformer(place, smiles[:MOST_CHARACTERS], error.what)
-            continue
-        positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
-        weight = next((float(one) for one in more if isinstance(one, int | float)), None)
-        yield HeavyConformer(own, positions, place, weight=weight)
-    if not row:
-        raise FileFormatError(f"{shown(path.name)} has no row in it", "Give a file with at least one")
+            xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
+        except (TypeError, ValueError) as error:
+            raise ConformerError("its xyz are no x, y, z of each atom") from error
+        mol = read_text_order(smiles)
+        if len(xyz) != mol.GetNumAtoms():
+            raise ConformerError(f"its SMILES has {mol.GetNumAtoms()} atoms, its xyz {len(xyz)}")
+        add_conformer(mol, xyz)
+        own, (positions,) = heavy_conformers(mol)
+    except DriftscopeError as error:
+        return OmittedConformer(place, smiles[:MOST_CHARACTERS], error.what)
+    positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
+    weight = next((float(one) for one in more if isinstance(one, int | float)), None)
+    return HeavyConformer(own, positions, place, weight=weight)
 
 
 def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0, mmff: bool = False) -> Conformers:
