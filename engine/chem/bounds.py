@@ -40,29 +40,27 @@ class PairBounds:
     lower: Floats
     upper: Floats
 
-    @property
-    def least(self) -> Floats:
+    def least(self, pair: int) -> float:
         """The shortest distance that passes, tolerance included."""
-        return np.asarray(self.lower * (1 + LEAST_OFF[self.apart]))
+        return float(self.lower[pair] * (1 + LEAST_OFF[self.apart[pair]]))
 
-    @property
-    def most(self) -> Floats:
-        """The longest; infinite for pairs that can only clash."""
-        return np.asarray(self.upper * (1 + MOST_OFF[self.apart]))
+    def most(self, pair: int) -> float:
+        """The longest; infinite for a pair that can only clash."""
+        return float(self.upper[pair] * (1 + MOST_OFF[self.apart[pair]]))
 
-    def distances(self, positions: Floats) -> Floats:
-        """[..., atoms, 3] to [..., pairs]."""
-        offsets = positions[..., self.first, :] - positions[..., self.second, :]
-        return np.asarray(np.linalg.norm(offsets, axis=-1))
-
-    def errors(self, distances: Floats) -> Floats:
-        """How far beyond a bound, relative to it: negative for too near, 0 within, positive for too far."""
+    def wrong(self, positions: Floats) -> tuple[Indices, Floats, Floats]:
+        """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
+        how far they are beyond, relative to the bound: negative for too near, 0 within, positive for too far."""
+        distances = np.linalg.norm(positions[self.first] - positions[self.second], axis=-1)
         below, above = distances < self.lower, distances > self.upper
         bound = np.where(below, self.lower, self.upper)
-        return np.where(below | above, (distances - bound) / bound, 0.0)
+        errors = np.where(below | above, (distances - bound) / bound, 0.0)
+        is_wrong = (errors < LEAST_OFF[self.apart]) | (errors > MOST_OFF[self.apart])
+        return np.flatnonzero(is_wrong), distances, errors
 
-    def wrong(self, errors: Floats) -> NDArray[np.bool_]:
-        return (errors < LEAST_OFF[self.apart]) | (errors > MOST_OFF[self.apart])
+    def only(self, kept: NDArray[np.bool_]) -> PairBounds:
+        columns = (self.first, self.second, self.apart, self.centre, self.lower, self.upper)
+        return PairBounds(*(column[kept] for column in columns))
 
 
 def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
@@ -75,29 +73,19 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
                 matrix = GetMoleculeBoundsMatrix(mol, set15bounds=True, scaleVDW=True, doTriangleSmoothing=True)
         except RuntimeError:
             return None
+    apart, centre = np.full((atoms, atoms), APART.index("other")), np.full((atoms, atoms), -1)
+    for atom in mol.GetAtoms():
+        for ends in combinations(sorted(neighbour.GetIdx() for neighbour in atom.GetNeighbors()), 2):
+            apart[ends], centre[ends] = APART.index("angle"), atom.GetIdx()
+    for bond in mol.GetBonds():
+        ends = min(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), max(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        apart[ends], centre[ends] = APART.index("bond"), -1
     second, first = np.tril_indices(atoms, k=-1)
-    apart, centre = _apart(mol)
     lower, upper = matrix[second, first], matrix[first, second]
     _share_bounds(mol, first, second, lower, upper)
     heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
-    kept = heavy[first] & heavy[second]
-    first, second, lower, upper = first[kept], second[kept], lower[kept], upper[kept]
-    return PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
-
-
-def _apart(mol: Chem.Mol) -> tuple[Indices, Indices]:
-    """For each pair of atoms its place in ``APART``, and the centre of its angle."""
-    atoms = mol.GetNumAtoms()
-    apart, centre = np.full((atoms, atoms), APART.index("other")), np.full((atoms, atoms), -1)
-    for atom in mol.GetAtoms():
-        for ends in combinations([neighbour.GetIdx() for neighbour in atom.GetNeighbors()], 2):
-            apart[min(ends), max(ends)] = APART.index("angle")
-            centre[min(ends), max(ends)] = atom.GetIdx()
-    for bond in mol.GetBonds():
-        ends = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
-        apart[min(ends), max(ends)] = APART.index("bond")
-        centre[min(ends), max(ends)] = -1
-    return apart, centre
+    pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
+    return pairs.only(heavy[first] & heavy[second])
 
 
 def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Floats, upper: Floats) -> None:

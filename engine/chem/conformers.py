@@ -17,35 +17,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
-from engine.chem.frame import add_conformer
+from engine.chem.frame import Array, add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.errors import EmbedError, shown
 from engine.records import Molecule
 from engine.sandbox import Answer, Sandbox, SandboxError, is_inside
 
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """One way to embed a molecule, with the attempts that it gets for a seed."""
-
-    attempts: int
-    random_coordinates: bool = False
-    basic_knowledge: bool = True  # flat rings and straight triple bonds
-
-
-WAYS = (
-    Way(attempts=10),
-    Way(attempts=60, random_coordinates=True),
+WAYS: tuple[dict[str, Any], ...] = (
+    {"maxIterations": 10},
+    {"maxIterations": 60, "useRandomCoords": True},
     # Closed cages such as C60 cannot have all their rings flat; tried for no other molecule.
-    Way(attempts=10, random_coordinates=True, basic_knowledge=False),
+    {"maxIterations": 10, "useRandomCoords": True, "useBasicKnowledge": False},
 )
 HOPELESS_SEEDS = 3
 FRAGMENT_GAP_ANG = 3.0
@@ -81,7 +69,7 @@ def reference_conformers(
         what = f"no conformer of {shown(molecule.smiles)} was found"
         if is_late:
             raise EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
-        what += f" in {sum(way.attempts for way in WAYS)} attempts per seed"
+        what += f" in {sum(way['maxIterations'] for way in WAYS)} attempts per seed"
         raise EmbedError(what, "Its rings or its stereo may be impossible in three dimensions; check them")
     return conformers
 
@@ -116,7 +104,10 @@ def embed(content: bytes, count: int, seed: int, mmff: bool, max_seconds: float)
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
     """One embedded copy a conformer; seeds that fail are left out. Time that runs out ends the search, and so do
     the first seeds when none of them finds anything."""
-    ways = [way for way in WAYS if way.basic_knowledge or _may_be_cage(full)]
+    rings = full.GetRingInfo()
+    # Aromatic rings may close to a ball. For other molecules, rings that cannot be flat are a mistake.
+    may_be_cage = any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
+    ways = list(WAYS if may_be_cage else WAYS[:2])
     made = 0
     # RDKit takes 31 bits, draws its own seed for -1 and gives every conformer the same with 0.
     seeds = [int(word) % (2**31 - 2) + 1 for word in np.random.SeedSequence(seed).generate_state(count)]
@@ -124,59 +115,48 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
         if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not made):
             return
         embedded = None
-        while embedded is None:
-            # A hopeless way must leave time for the next one; what failed for one seed is not tried for the next.
-            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS)) if len(ways) > 1 else deadline
+        while embedded is None and len(ways) > 1:  # a hopeless way must leave time for the next one
+            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS))
             embedded = _embed(full, own_seed, ways[0], own_deadline)
-            if embedded is None and len(ways) == 1:
-                break
-            ways = ways if embedded is not None else ways[1:]
+            if embedded is None:
+                del ways[0]  # what failed for one seed is not tried for the next
+        if embedded is None:
+            embedded = _embed(full, own_seed, ways[0], deadline)
         if embedded is not None:
             made += 1
             yield embedded
 
 
-def _may_be_cage(full: Chem.Mol) -> bool:
-    """Whether aromatic rings may close to a ball. For other molecules, rings that cannot be flat are a mistake."""
-    rings = full.GetRingInfo()
-    return any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
-
-
-def _embed(full: Chem.Mol, seed: int, way: Way, deadline: float) -> Chem.Mol | None:
+def _embed(full: Chem.Mol, seed: int, way: dict[str, Any], deadline: float) -> Chem.Mol | None:
     """A copy with one conformer, or None when this seed finds none before the deadline."""
-    fragments = len(Chem.GetMolFrags(full))
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         return None
-    parameters: Any = rdDistGeom.ETKDGv3()
-    parameters.randomSeed = seed
-    parameters.useRandomCoords = way.random_coordinates
-    parameters.useBasicKnowledge = way.basic_knowledge
-    parameters.maxIterations = way.attempts
-    parameters.numThreads = 1
-    parameters.timeout = max(1, int(left_s / fragments))  # whole seconds, per fragment; 0 would mean no limit
+    # RDKit's timeout is in whole seconds, per fragment; 0 would mean no limit.
+    timeout = max(1, int(left_s / len(Chem.GetMolFrags(full))))
+    parameters = rdDistGeom.ETKDGv3()
+    for name, value in {"randomSeed": seed, "numThreads": 1, "timeout": timeout, **way}.items():
+        setattr(parameters, name, value)
     embedded = Chem.Mol(full)
     try:
         ids = list(rdDistGeom.EmbedMultipleConfs(embedded, 1, parameters))
     except (RuntimeError, ValueError):
         return None
     # A run that timed out answers [-1], and leaves no conformer.
-    return embedded if ids == [0] and _usable(embedded) else None
+    return embedded if ids == [0] and _is_usable(embedded) else None
 
 
-def _usable(embedded: Chem.Mol) -> bool:
+def _is_usable(embedded: Chem.Mol) -> bool:
     """Finite, and no two atoms of one fragment in one place: RDKit promises neither for unparametrised elements."""
     xyz = embedded.GetConformer().GetPositions()
-    if not np.isfinite(xyz).all():
-        return False
     fragments = map(list, Chem.GetMolFrags(embedded))
-    return all(_distances(xyz[fragment]).min() > LEAST_DISTANCE_ANG for fragment in fragments)
+    return bool(np.isfinite(xyz).all()) and all(_distances(xyz[one]).min() > LEAST_DISTANCE_ANG for one in fragments)
 
 
-def _distances(xyz: NDArray[np.float64]) -> NDArray[np.float64]:
+def _distances(xyz: Array) -> Array:
     distances = np.linalg.norm(xyz[:, None, :] - xyz[None, :, :], axis=-1)  # [atoms, atoms]
     np.fill_diagonal(distances, np.inf)
-    return np.asarray(distances, dtype=np.float64)
+    return np.asarray(distances)
 
 
 def _set_apart(embedded: Chem.Mol) -> None:
@@ -213,7 +193,7 @@ def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
     distances = _distances(embedded.GetConformer().GetPositions()) + 9 * LEAST_CONTACT_ANG * Chem.GetAdjacencyMatrix(
         embedded
     )
-    if not (np.isfinite(energy) and _usable(embedded) and distances.min() > LEAST_CONTACT_ANG):
+    if not (np.isfinite(energy) and _is_usable(embedded) and distances.min() > LEAST_CONTACT_ANG):
         embedded.GetConformer().SetPositions(before)
         return {FORCE_FIELD: "none"}
     return {FORCE_FIELD: name, ENERGY: energy}

@@ -127,6 +127,16 @@ def mol_of(name: str, number: int, record: Sequence[str]) -> Chem.Mol:
     return Chem.Mol(content)
 
 
+def heavy_smiles(name: str, number: int, record: Sequence[str]) -> str:
+    """The SMILES of such a record."""
+    mol = mol_of(name, number, record)
+    with captured_log():
+        try:
+            return str(Chem.MolToSmiles(Chem.RemoveHs(mol)))
+        except (RuntimeError, ValueError) as error:
+            raise damaged(name, number, "without its hydrogens it is no molecule") from error
+
+
 def _block_reader() -> Callable[[str], Answer]:
     _of_block(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O")))  # nothing can be imported later
     return _of_block

@@ -42,6 +42,7 @@ SETTINGS: dict[SettingsName, tuple[str, ...]] = {
 
 MOST_OFF_PLANE_ANG = 0.25
 LEAST_OFF_PLANE_ANG = 0.05
+MOST_ENERGY_RATIO = 100.0
 _RING_ATOM = "[C,O,S,N;R1]"
 _PLANES = {
     AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
@@ -90,25 +91,26 @@ class GeometryChecks:
             return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
         placed = Chem.Mol(self.mol)
         add_conformer(placed, positions)
-        not_judged: list[str] = []
-        failed = list(self.of_graph)
-        if not (self.is_sane and _has_inchi(placed)):
-            failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
+        failed, not_judged = list(self.of_graph), set[str]()
+        with captured_log():  # InChI's stereo layer is read from the conformer, so this is asked of each
+            if not self.is_sane or MolFromInchi(MolToInchi(placed)) is None:
+                failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
         if self.bounds is None:
-            not_judged += _OF_PAIRS.values()
+            not_judged |= set(_OF_PAIRS.values())
         else:
             failed += _wrong_pairs(self.bounds, positions)
-        if self.is_sane:
-            failed += wrong_planes(self.planes, positions)
-        else:
-            not_judged += _PLANES
+        if not self.is_sane:
+            not_judged |= set(_PLANES)
+        failed += wrong_planes(self.planes, positions)
         if ENERGY in self.checks:
-            energy = _energy_ratio(placed)
-            not_judged += [] if energy is not None else [ENERGY]
-            failed += [energy] if isinstance(energy, FailedCheck) else []
+            ratio = _energy_ratio(placed)
+            not_judged |= {ENERGY} if np.isnan(ratio) else set()
+            if ratio > MOST_ENERGY_RATIO:
+                detail = f"{ratio:,.0f} times the mean of 50 conformers, at most {MOST_ENERGY_RATIO:.0f}"
+                failed.append(FailedCheck(ENERGY, (), detail))
         return GeometryVerdict(
             tuple(failure for failure in failed if failure.check in self.checks),
-            tuple(name for name in not_judged if name in self.checks),
+            tuple(name for name in self.checks if name in not_judged),
         )
 
 
@@ -119,14 +121,11 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
     with captured_log():
         problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(sane)]
         is_sane = Chem.SanitizeMol(sane, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
-    parts = len(Chem.GetMolFrags(sane))
     of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]
-    if parts > 1:
+    if (parts := len(Chem.GetMolFrags(sane))) > 1:
         of_graph.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
-    radicals = tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons())
-    if radicals:
+    if radicals := tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons()):
         of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
-    checks = SETTINGS[settings]
     with matching():
         planes = tuple(
             (check, match)
@@ -134,20 +133,13 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
             for pattern in (patterns if is_sane else ())
             for match in sane.GetSubstructMatches(pattern)
         )
-    return GeometryChecks(
-        sane,
-        checks if energy else tuple(name for name in checks if name != ENERGY),
-        tuple(of_graph),
-        pair_bounds(sane) if is_sane else None,
-        planes,
-        is_sane,
-    )
+    checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
+    return GeometryChecks(sane, checks, tuple(of_graph), pair_bounds(sane) if is_sane else None, planes, is_sane)
 
 
 def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
     """The first conformer of one molecule."""
-    positions = np.asarray(conformer_of(mol).GetPositions(), dtype=np.float64)
-    return geometry_checks(mol, settings, energy=energy).judge(positions)
+    return geometry_checks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
 
 
 def judged_with(settings: SettingsName) -> str:
@@ -155,22 +147,14 @@ def judged_with(settings: SettingsName) -> str:
     return f"posebusters {POSEBUSTERS}, {settings}, rdkit {rdBase.rdkitVersion}"
 
 
-def _has_inchi(mol: Chem.Mol) -> bool:
-    """Its stereo layer is read from the conformer, so this is asked of each."""
-    with captured_log():
-        return MolFromInchi(MolToInchi(mol)) is not None
-
-
 def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]:
-    distances = bounds.distances(positions)
-    errors = bounds.errors(distances)
-    wrong = np.flatnonzero(bounds.wrong(errors))
+    wrong, distances, errors = bounds.wrong(positions)
     wrong = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]  # worst first
     for place, apart in enumerate(APART):
-        of_kind = wrong[bounds.apart[wrong] == place]
-        for pair in of_kind[:MOST_FAILURES].tolist():
+        of_kind = wrong[bounds.apart[wrong] == place].tolist()
+        for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
-            allowed = f"at least {bounds.least[pair]:.2f}" if errors[pair] < 0 else f"at most {bounds.most[pair]:.2f}"
+            allowed = f"at least {bounds.least(pair):.2f}" if errors[pair] < 0 else f"at most {bounds.most(pair):.2f}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
@@ -180,7 +164,9 @@ def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]
 
 def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
     for check, atoms in planes:
-        off = _off_plane(positions[list(atoms)])
+        # As PoseBusters measures it: the largest distance on the side that the normal points to.
+        centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)
+        off = float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
         if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:
             detail = f"flat within {off:.2f} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
             yield FailedCheck(check, atoms, detail)
@@ -188,19 +174,12 @@ def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Flo
             yield FailedCheck(check, atoms, f"{off:.2f} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
 
 
-def _off_plane(points: Floats) -> float:
-    """As PoseBusters measures it: the largest distance on the side that the normal points to."""
-    centred = points - points.mean(axis=0)
-    return float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
-
-
-def _energy_ratio(mol: Chem.Mol) -> FailedCheck | bool | None:
-    """The library's: UFF energy with hydrogens, over the mean of 50 relaxed conformers."""
+def _energy_ratio(mol: Chem.Mol) -> float:
+    """The library's: UFF energy with hydrogens, over the mean of 50 relaxed conformers; NaN where it has none."""
     from posebusters.modules.energy_ratio import check_energy_ratio
 
     with captured_log():
-        results = check_energy_ratio(mol, threshold_energy_ratio=100.0, ensemble_number_conformations=50, num_threads=1)
-    ratio, passes = results["results"]["energy_ratio"], results["results"]["energy_ratio_passes"]
-    if passes != passes:  # NaN: not judged
-        return None
-    return True if passes else FailedCheck(ENERGY, (), f"{ratio:,.0f} times the mean of 50 conformers, at most 100")
+        results = check_energy_ratio(
+            mol, threshold_energy_ratio=MOST_ENERGY_RATIO, ensemble_number_conformations=50, num_threads=1
+        )["results"]
+    return float("nan") if np.isnan(results["energy_ratio_passes"]) else float(results["energy_ratio"])

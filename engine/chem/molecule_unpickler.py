@@ -140,16 +140,11 @@ def load(content: bytes) -> Any:
     source = io.BufferedReader(io.BytesIO(content))
     try:
         document = MoleculeUnpickler(source).load()
-    except (EOFError, pickle.UnpicklingError) as error:
+    except DAMAGED as error:
         if isinstance(error, EOFError) or "truncated" in str(error):
             raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
-        raise FileFormatError(
-            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
-        ) from error
-    except DAMAGED as error:
-        raise FileFormatError(
-            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
-        ) from error
+        what = f"it is no pickle that can be read: {str(error).rstrip('.')}"
+        raise FileFormatError(what, "Write it again") from error
     if source.read(1):
         raise FileFormatError("there is more behind the pickle's end", "Give a file with one pickle")
     return document

@@ -55,14 +55,12 @@ class SmilesPiece:
 
 def split_smiles(smiles: str) -> list[SmilesPiece]:
     """Cut a SMILES into atoms and links; together the pieces are the text."""
-    pieces = []
-    position = 0
+    pieces, position = [], 0
     while position < len(smiles):
         match = _PIECE.match(smiles, position)
         if match is None:
-            raise SmilesError(
-                smiles, f"character {shown(smiles[position])} starts no atom, bond or ring digit", position
-            )
+            what = f"character {shown(smiles[position])} starts no atom, bond or ring digit"
+            raise SmilesError(smiles, what, position)
         pieces.append(SmilesPiece(match.group(), position, match.lastgroup == "atom"))
         position = match.end()
     return pieces
@@ -162,10 +160,9 @@ def read_text_order(smiles: str) -> Chem.Mol:
 
 def _read(smiles: str, *, keeps_hydrogens: bool) -> Chem.Mol:
     # RDKit stops at a NUL, takes a space for the start of a name, and cannot be given a lone surrogate.
-    for position, char in enumerate(smiles):
-        if not "!" <= char <= "~":
-            fix = "Give one SMILES at a time, without a name" if char.isspace() else "SMILES are plain ASCII"
-            raise SmilesError(smiles, f"character {shown(char)} is not allowed", position, fix)
+    if wrong := re.search("[^!-~]", smiles):
+        fix = "Give one SMILES at a time, without a name, in plain ASCII"
+        raise SmilesError(smiles, f"character {shown(wrong.group())} is not allowed", wrong.start(), fix)
     parameters = Chem.SmilesParserParams()
     parameters.removeHs = not keeps_hydrogens
     parameters.allowCXSMILES = parameters.parseName = False
@@ -175,18 +172,20 @@ def _read(smiles: str, *, keeps_hydrogens: bool) -> Chem.Mol:
             if raw is None:
                 raise _unread(smiles, lines)
             _check_bracket_numbers(smiles)
-            _check_rings(smiles, rings_in(raw), MOST_RINGS)
-            mol = Chem.MolFromSmiles(smiles, parameters)
+            rings = rings_in(raw) > MOST_RINGS
+            mol = None if rings else Chem.MolFromSmiles(smiles, parameters)
             # Only of a molecule that is not sanitised do RDKit's chemistry problems name their atoms.
-            problems = Chem.DetectChemistryProblems(raw) if mol is None else ()
+            problems = Chem.DetectChemistryProblems(raw) if mol is None and not rings else ()
         except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
             raise SmilesError(smiles, _reason(str(error).splitlines())) from error
     for problem in problems:
         atoms = problem.GetAtomIndices() if hasattr(problem, "GetAtomIndices") else [problem.GetAtomIdx()]
         raise SmilesError(smiles, problem.Message().strip(), _atom_start(smiles, min(atoms)))
+    if rings or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
+        what = f"{shown(smiles)} has over {MOST_RINGS} rings, or {MOST_SMALLEST_RINGS} smallest ones"
+        raise MoleculeSizeError(what, "Give a smaller molecule")
     if mol is None:
         raise _unread(smiles, lines)
-    _check_rings(smiles, mol.GetRingInfo().NumRings(), MOST_SMALLEST_RINGS)
     return mol
 
 
@@ -244,12 +243,6 @@ def rings_in(mol: Chem.Mol) -> int:
     return int(mol.GetNumBonds() - mol.GetNumAtoms() + len(Chem.GetMolFrags(mol)))
 
 
-def _check_rings(smiles: str, rings: int, most: int) -> None:
-    if rings > most:
-        what = f"{shown(smiles)} has at least {rings:,} rings, the limit is {most}"
-        raise MoleculeSizeError(what, "Give a smaller molecule")
-
-
 def _reason(lines: list[str]) -> str:
     """RDKit's message without the input that it repeats, which may be long and hold any characters."""
     for line in lines:
@@ -266,23 +259,18 @@ def _unread(smiles: str, lines: list[str]) -> SmilesError:
     if match := next(filter(None, map(_POSITION.search, lines)), None):
         position = min(int(match.group(1)) - 1, max(len(smiles) - 1, 0))
     elif "unclosed ring" in reason:
-        position = _open_ring(smiles)
+        opened: dict[int, int] = {}
+        for piece in split_smiles(smiles):
+            if not piece.is_atom and piece.text.strip("%()").isdigit():
+                label = int(piece.text.strip("%()"))
+                if opened.pop(label, None) is None:
+                    opened[label] = piece.start
+        position = min(opened.values(), default=None)
     elif numbers := _ATOM_NUMBER.findall(reason):
         position = _atom_start(smiles, int(numbers[-1]))
     return SmilesError(smiles, reason, position)
 
 
 def _atom_start(smiles: str, index: int) -> int | None:
-    atoms = [piece for piece in split_smiles(smiles) if piece.is_atom]
-    return atoms[index].start if index < len(atoms) else None
-
-
-def _open_ring(smiles: str) -> int | None:
-    """Where the first ring that is never closed was opened."""
-    opened: dict[int, int] = {}
-    for piece in split_smiles(smiles):
-        if not piece.is_atom and piece.text.strip("%()").isdigit():
-            label = int(piece.text.strip("%()"))
-            if opened.pop(label, None) is None:
-                opened[label] = piece.start
-    return min(opened.values(), default=None)
+    starts = [piece.start for piece in split_smiles(smiles) if piece.is_atom]
+    return starts[index] if index < len(starts) else None

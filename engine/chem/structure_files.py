@@ -1,9 +1,7 @@
 """Molecules with coordinates in and out of files: SDF and XYZ out; SDF, MOL and pasted mol blocks in.
 
-Names and values come from outside: they are written on one line, and nothing in them ends a record or starts a
-property. SDF is written with four decimals (V2000; V3000 where a bond or the size needs it). What is read keeps its
-hydrogens and its conformer. What this module does not know: which stereo was left open: a 3D record has no open stereo,
-so it reads back as the configuration that it shows.
+Names and values come from outside: nothing in them ends a record or starts a property. What is read keeps its hydrogens
+and its conformer. What this module does not know: which stereo was left open, since a 3D record has none.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from typing import TypeAlias
 
 from rdkit import Chem
 
-from engine.chem.file_forms import damaged, form_by_name, mol_of, sdf_records
+from engine.chem.file_forms import form_by_name, heavy_smiles, mol_of, sdf_records
 from engine.chem.frame import check_finite, conformer_ids
 from engine.chem.rdkit_log import captured_log
 from engine.errors import FileFormatError, UnsupportedMoleculeError, shown
 
 MOST_MOLECULES = 10_000
-PASTED = "the pasted text"
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
@@ -90,10 +87,5 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
     for number, block in enumerate(blocks, start=1):
         lines = block.splitlines()
         counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
-        mol = mol_of(PASTED, number, [*[""] * 3, *lines[counts:], "M  END"])
-        try:
-            with captured_log():
-                found.append(str(Chem.MolToSmiles(Chem.RemoveHs(mol))))
-        except (RuntimeError, ValueError) as error:
-            raise damaged(PASTED, number, "without its hydrogens it is no molecule") from error
+        found.append(heavy_smiles("the pasted text", number, [*[""] * 3, *lines[counts:], "M  END"]))
     return found

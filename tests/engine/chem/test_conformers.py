@@ -193,7 +193,7 @@ def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("here")
 def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried: list[conformers.Way] = []
+    tried: list[dict[str, object]] = []
     monkeypatch.setattr(conformers, "_embed", lambda *args: tried.append(args[2]))
     with pytest.raises(EmbedError):
         reference_conformers(parse_smiles("CCO"), 100)
@@ -214,7 +214,7 @@ def test_a_closed_cage_has_a_conformer() -> None:
 
 @pytest.mark.parametrize("arguments", [{"count": 0}, {"seed": -1}, {"max_seconds": 0.0}, {"max_seconds": float("nan")}])
 def test_arguments_are_checked(arguments: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="count .*seed .*max_seconds"):
+    with pytest.raises(ValueError, match=r"count .*seed .*max_seconds"):
         reference_conformers(parse_smiles("CCO"), **arguments)  # type: ignore[arg-type]
 
 

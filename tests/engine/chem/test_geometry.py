@@ -196,13 +196,3 @@ def test_the_bounds_of_equal_ends_are_shared_and_hydrogens_do_not_count() -> Non
     water = pair_bounds(Chem.AddHs(Chem.MolFromSmiles("O")))
     assert water is not None
     assert len(water.first) == 0
-
-
-def test_what_passes_lies_between_least_and_most() -> None:
-    pairs = pair_bounds(Chem.MolFromSmiles("CCCC"))
-    assert pairs is not None
-    for distances, is_wrong in ((pairs.least, False), (pairs.least * 0.999, True)):
-        assert pairs.wrong(pairs.errors(distances + 1e-9)).all() == is_wrong
-    bonds = np.isfinite(pairs.most)
-    assert not pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) - 1e-9)).any()
-    assert pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) + 1e-6))[bonds].all()
