@@ -1,13 +1,9 @@
 """Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
 
-Each conformer is embedded by a call of its own with a seed of its own, so conformer k depends neither on how many are
-asked for nor on threads. RDKit embeds fragments on top of each other; here they stand side by side, a convention that
-says nothing of physics.
-
-What this module does not know: the lowest energy (ETKDGv3 samples, it does not search); the geometry of metals and of
-hypervalent centres such as PF6- (distance bounds alone, square-planar and octahedral stereo is not kept); and the exact
-time a call takes: RDKit looks at its clock between minimisations only. Where the limit is met, the machine's speed
-decides how many are found. Stereo that the SMILES leaves open is drawn by lot, conformer by conformer.
+Each has a seed of its own, so conformer k depends neither on how many are asked for nor on threads. Fragments stand
+side by side, a convention that says nothing of physics. Stereo that the SMILES leaves open is drawn by lot, conformer by
+conformer. What this module does not know: the lowest energy (ETKDGv3 samples, it does not search), the geometry of
+metals and of hypervalent centres, and the exact time a call takes: RDKit looks at its clock between minimisations only.
 
 RDKit takes Ctrl-C for itself while it embeds, and answers as if the seed had failed. So it embeds in a process that no
 Ctrl-C reaches, while this one waits and can be interrupted.
@@ -17,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -40,9 +37,6 @@ FRAGMENT_GAP_ANG = 3.0
 LEAST_DISTANCE_ANG, LEAST_CONTACT_ANG = 0.3, 1.0
 RELAX_STEPS, RELAX_SLICE = 500, 50
 
-FORCE_FIELD, ENERGY = "force_field", "energy_kcal_mol"
-"""Properties of a relaxed conformer: ``MMFF94``, ``UFF``, or ``none`` where the embedded geometry was kept; and the
-field's energy, comparable within one molecule and field only."""
 _IDLE: list[Sandbox] = []  # each serves one thread at a time
 
 
@@ -52,20 +46,17 @@ def reference_conformers(
     """A copy of ``molecule.mol``, atoms in the same order, with ``count`` conformers, or fewer if fewer were found.
 
     With ``mmff`` each one is relaxed with MMFF94, with UFF where MMFF94 has no parameters, and left as it is where
-    neither has any or atoms would clash; its properties ``force_field`` and ``energy_kcal_mol`` say which it was.
+    neither has any or atoms would clash.
     """
     if count < 1 or seed < 0 or not 0 < max_seconds < 1e6 or not molecule.atoms:
         raise ValueError(f"count {count}, seed {seed}, max_seconds {max_seconds}, atoms {molecule.atoms}")
     conformers = Chem.Mol(molecule.mol)
     conformers.RemoveAllConformers()
     content = conformers.ToBinary(int(Chem.PropertyPickleOptions.AllProps))
-    (found, is_late), xyz = (embed if is_inside() else _embed_in_child)(content, count, seed, mmff, max_seconds)
-    positions = np.frombuffer(xyz).reshape(len(found), molecule.atoms, 3)
-    for properties, places in zip(found, positions, strict=True):
-        conformer = add_conformer(conformers, places)
-        for name, value in properties.items():
-            (conformer.SetDoubleProp if isinstance(value, float) else conformer.SetProp)(name, value)
-    if not found:
+    is_late, xyz = (embed if is_inside() else _embed_in_child)(content, count, seed, mmff, max_seconds)
+    for places in np.frombuffer(xyz).reshape(-1, molecule.atoms, 3):
+        add_conformer(conformers, places)
+    if not xyz:
         what = f"no conformer of {shown(molecule.smiles)} was found"
         if is_late:
             raise EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
@@ -89,16 +80,16 @@ def _embedder() -> Callable[..., Answer]:
 
 
 def embed(content: bytes, count: int, seed: int, mmff: bool, max_seconds: float) -> Answer:
-    """The properties of each conformer and whether time ran out; and positions [conformers, atoms of the text, 3]."""
-    mol, deadline = Chem.Mol(content), time.monotonic() + max_seconds
-    properties, positions = [], []
+    """Whether time ran out; and positions [conformers, atoms of the text, 3]."""
+    mol, deadline, positions = Chem.Mol(content), time.monotonic() + max_seconds, b""
     with captured_log():
         full = Chem.AddHs(mol)  # RDKit appends hydrogens, so the first atoms stay those of the text
         for embedded in _embeddings(full, count, seed, deadline, max_seconds):
             _set_apart(embedded)
-            properties.append(_relax(embedded, deadline) if mmff else {})
-            positions.append(embedded.GetConformer().GetPositions()[: mol.GetNumAtoms()].tobytes())
-    return (properties, time.monotonic() >= deadline), b"".join(positions)
+            if mmff:
+                _relax(embedded, deadline)
+            positions += embedded.GetConformer().GetPositions()[: mol.GetNumAtoms()].tobytes()
+    return time.monotonic() >= deadline, positions
 
 
 def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seconds: float) -> Iterator[Chem.Mol]:
@@ -175,28 +166,23 @@ def _set_apart(embedded: Chem.Mol) -> None:
     embedded.GetConformer().SetPositions(xyz)
 
 
-def _relax(embedded: Chem.Mol, deadline: float) -> dict[str, str | float]:
-    """Minimise in place, in slices, so that the deadline is seen; the properties for the conformer."""
-    name, field = force_field(embedded)
+def _relax(embedded: Chem.Mol, deadline: float) -> None:
+    """Minimise in place, in slices, so that the deadline is seen."""
+    _, field = force_field(embedded)
     if field is None:
-        return {FORCE_FIELD: name}
-    before = embedded.GetConformer().GetPositions()
-    try:
+        return
+    before, energy = embedded.GetConformer().GetPositions(), float("nan")
+    with suppress(RuntimeError, ValueError):
         field.Initialize()
         for _ in range(0, RELAX_STEPS, RELAX_SLICE):
             if field.Minimize(maxIts=RELAX_SLICE) == 0 or time.monotonic() >= deadline:
                 break
         energy = float(field.CalcEnergy())
-    except (RuntimeError, ValueError):
-        energy = float("nan")
     # No clash between atoms without a bond: UFF takes PF6- for tetrahedral and pushes fluorines into each other.
-    distances = _distances(embedded.GetConformer().GetPositions()) + 9 * LEAST_CONTACT_ANG * Chem.GetAdjacencyMatrix(
-        embedded
-    )
+    distances = _distances(embedded.GetConformer().GetPositions())
+    distances[Chem.GetAdjacencyMatrix(embedded) > 0] = np.inf
     if not (np.isfinite(energy) and _is_usable(embedded) and distances.min() > LEAST_CONTACT_ANG):
         embedded.GetConformer().SetPositions(before)
-        return {FORCE_FIELD: "none"}
-    return {FORCE_FIELD: name, ENERGY: energy}
 
 
 def force_field(embedded: Chem.Mol) -> tuple[str, Any]:

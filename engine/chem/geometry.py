@@ -1,7 +1,8 @@
 """The geometry of a conformer, by the checks of PoseBusters: bonds, angles, clashes, what is flat and what is not.
 
 A faster path to what `posebusters.PoseBusters(config="mol_fast").bust` answers: what depends on the graph alone is made
-once per molecule, the rest is arithmetic. docs/benchmarks.md compares the two, check by check.
+once per molecule, the rest is arithmetic: RDKit's distance-geometry bounds of pairs of heavy atoms, with the tolerances
+of PoseBusters, and planes. docs/benchmarks.md compares the two, check by check.
 A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio comes from the library, on request.
 """
 
@@ -9,16 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 from rdkit.Chem.inchi import MolFromInchi, MolToInchi
+from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
-from engine.chem.bounds import APART, Floats, PairBounds, pair_bounds
-from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.frame import Array, add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log, matching
 from engine.records import FailedCheck
+
+Apart = Literal["bond", "angle", "other"]
+APART: tuple[Apart, ...] = get_args(Apart)
+LEAST_OFF = np.array([-0.25, -0.25, -0.3])
+"""Relative to the lower bound, by place in ``APART``: nearer than this is wrong."""
+MOST_OFF = np.array([0.25, 0.25, np.inf])
+"""Relative to the upper bound; atoms that neither a bond nor an angle joins may lie as far apart as they like."""
+
+CONJUGATED_ENDS = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
+Indices = NDArray[np.int64]
 
 POSEBUSTERS = "0.6.5"
 """The version that this agrees with."""
@@ -58,6 +71,79 @@ _PLANES = {
 _PATTERNS = {check: [Chem.MolFromSmarts(smarts) for smarts in all_smarts] for check, all_smarts in _PLANES.items()}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PairBounds:
+    """Pairs of heavy atoms, first < second, with what distance geometry allows them in angstrom; arrays of [pairs]."""
+
+    first: Indices
+    second: Indices
+    apart: Indices  # place in ``APART``
+    centre: Indices  # of an angle the atom in its middle, else -1
+    lower: Array
+    upper: Array
+
+    def least(self, pair: int) -> float:
+        """The shortest distance that passes, tolerance included."""
+        return float(self.lower[pair] * (1 + LEAST_OFF[self.apart[pair]]))
+
+    def most(self, pair: int) -> float:
+        """The longest; infinite for a pair that can only clash."""
+        return float(self.upper[pair] * (1 + MOST_OFF[self.apart[pair]]))
+
+    def wrong(self, positions: Array) -> tuple[Indices, Array, Array]:
+        """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
+        how far they are beyond, relative to the bound: negative for too near, 0 within, positive for too far."""
+        distances = np.linalg.norm(positions[self.first] - positions[self.second], axis=-1)
+        below, above = distances < self.lower, distances > self.upper
+        bound = np.where(below, self.lower, self.upper)
+        errors = np.where(below | above, (distances - bound) / bound, 0.0)
+        is_wrong = (errors < LEAST_OFF[self.apart]) | (errors > MOST_OFF[self.apart])
+        return np.flatnonzero(is_wrong), distances, errors
+
+    def only(self, kept: NDArray[np.bool_]) -> PairBounds:
+        columns = (self.first, self.second, self.apart, self.centre, self.lower, self.upper)
+        return PairBounds(*(column[kept] for column in columns))
+
+
+def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
+    """Bounds of a sanitised molecule; None where distance geometry has none for it."""
+    atoms = mol.GetNumAtoms()
+    matrix = np.zeros((atoms, atoms))
+    if atoms > 1:
+        try:
+            with captured_log():
+                matrix = GetMoleculeBoundsMatrix(mol, set15bounds=True, scaleVDW=True, doTriangleSmoothing=True)
+        except RuntimeError:
+            return None
+    apart, centre = np.full((atoms, atoms), APART.index("other")), np.full((atoms, atoms), -1)
+    for atom in mol.GetAtoms():
+        for ends in combinations(sorted(neighbour.GetIdx() for neighbour in atom.GetNeighbors()), 2):
+            apart[ends], centre[ends] = APART.index("angle"), atom.GetIdx()
+    for bond in mol.GetBonds():
+        ends = min(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), max(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        apart[ends], centre[ends] = APART.index("bond"), -1
+    second, first = np.tril_indices(atoms, k=-1)
+    lower, upper = matrix[second, first], matrix[first, second]
+    _share_bounds(mol, first, second, lower, upper)
+    heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
+    pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
+    return pairs.only(heavy[first] & heavy[second])
+
+
+def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Array, upper: Array) -> None:
+    """Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them, in place."""
+    symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
+    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    alike: dict[tuple[str, ...], set[int]] = {}
+    with matching():
+        ends = mol.GetSubstructMatches(CONJUGATED_ENDS)
+    for match in ends:
+        elements = tuple(sorted(symbols[atom] for atom in match))
+        alike.setdefault(elements, set()).add(place[min(match), max(match)])
+    for places in map(list, alike.values()):
+        lower[places], upper[places] = lower[places].min(), upper[places].max()
+
+
 @dataclass(frozen=True, slots=True)
 class GeometryVerdict:
     """What failed, and which checks could not be made."""
@@ -85,7 +171,7 @@ class GeometryChecks:
     planes: tuple[tuple[str, tuple[int, ...]], ...]  # check and atoms
     is_sane: bool
 
-    def judge(self, positions: Floats) -> GeometryVerdict:
+    def judge(self, positions: Array) -> GeometryVerdict:
         """Positions [atoms, 3] in angstrom."""
         if not np.isfinite(positions).all():
             return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
@@ -147,7 +233,7 @@ def judged_with(settings: SettingsName) -> str:
     return f"posebusters {POSEBUSTERS}, {settings}, rdkit {rdBase.rdkitVersion}"
 
 
-def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]:
+def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
     wrong, distances, errors = bounds.wrong(positions)
     wrong = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]  # worst first
     for place, apart in enumerate(APART):
@@ -162,7 +248,7 @@ def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
-def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
+def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Array) -> Iterator[FailedCheck]:
     for check, atoms in planes:
         # As PoseBusters measures it: the largest distance on the side that the normal points to.
         centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.bounds import APART, Floats
-from engine.chem.geometry import geometry_checks, wrong_planes
+from engine.chem.frame import Array
+from engine.chem.geometry import APART, geometry_checks, wrong_planes
 from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import heavy_of
 from engine.errors import UnsupportedMoleculeError
@@ -52,7 +52,7 @@ class MoleculeGuard:
             for atom, place in enumerate(self._places)
         }
 
-    def wrong_places(self, positions: Floats, atom: int) -> list[WrongPlace]:
+    def wrong_places(self, positions: Array, atom: int) -> list[WrongPlace]:
         """Of an atom of the text, given the places [atoms, 3] of all up to it; nothing is asked of a hydrogen."""
         if atom not in self._by_atom:
             return []

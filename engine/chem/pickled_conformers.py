@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,8 +39,6 @@ UNREADABLE = "RDKit cannot read it"
 """Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
 MOST_BYTES = 8 * 2**30  # of a file, which is held in memory
 _FIX = f"Known are {', '.join(WORDS.values())}"
-_Read = tuple[str, Sequence[Any], str]
-"""SMILES, positions, and why it cannot be used."""
 
 
 def limits_of(size: int) -> Limits:
@@ -81,8 +78,7 @@ def _conformers_of(reader: Sandbox, path: Path, shapes: Sequence[Shape]) -> Iter
     with open_file(path) as file:
         answers = reader.each(file.read(), tuple(shapes))
     for (key, number, weight, smiles, problem), body in answers:
-        named = f"conformer {number + 1} of {shown(key, 120)}" if key else f"conformer {number + 1}"
-        source = f"{named} in {path.name}" if key else f"{named} of {path.name}"
+        source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
         if problem:
             yield OmittedConformer(source, key, problem)
         else:
@@ -101,55 +97,41 @@ def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
 def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
     """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
     for key, listed, weights in molecules_of(load(content), shapes):
-        mols = map(_read_mol, listed)
-        if not key:  # a file of GEOM without its SMILES: the commonest of its conformers'
-            known = list(mols)
-            counts = Counter(smiles for smiles, _, problem in known if not problem)
-            key, mols = (counts.most_common(1)[0][0] if counts else ""), iter(known)  # type: ignore[assignment]
-        for number, (smiles, positions, problem) in enumerate(mols):
+        for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
+            smiles, positions, problem = _read_mol(pickled)
             if problem:
-                yield (key, number, weights[number], "", problem), b""
+                yield (key, number, weight, "", problem), b""
             for xyz in positions:
-                yield (key, number, weights[number], smiles, ""), np.ascontiguousarray(xyz, dtype="<f8").tobytes()
+                yield (key, number, weight, smiles, ""), np.ascontiguousarray(xyz, dtype="<f8").tobytes()
 
 
-def molecules_of(
-    document: Any, shapes: Sequence[Shape]
-) -> Iterator[tuple[str, Sequence[PickledMol | None], list[Any]]]:
+def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
     """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
-    if not isinstance(document, dict):
-        raise FileFormatError(f"it is the pickle of a {type(document).__name__}", _FIX)
-    if not document:
-        raise FileFormatError("it has no molecule in it", "Give a file with at least one")
-    if isinstance(records := document.get("conformers"), list):
-        found = {"geom": "conformers"}
-        known = [record if isinstance(record, Mapping) else {} for record in records]
-        weights = [_number(record.get("boltzmannweight")) for record in known]
-        of_key = [(document.get("smiles", ""), [record.get("rd_mol") for record in known], weights)]
+    if not isinstance(document, dict) or not document:
+        raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
+    entries: list[tuple[Shape, Any, Any]]
+    if is_geom := isinstance(records := document.get("conformers"), list):
+        records = [record if isinstance(record, dict) else {} for record in records]
+        entries = [("geom", document.get("smiles", ""), [record.get("rd_mol") for record in records])]
     else:
-        of_key = []
-        found = {}
-        for key, value in document.items():
-            if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
-                raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
-            is_set = isinstance(value, dict)
-            listed = value.get("confs") if is_set else [value] if isinstance(value, PickledMol) else value
-            if not isinstance(listed, list | tuple):
-                raise FileFormatError(f"at {shown(key)} it has a {type(listed).__name__} in place of molecules", _FIX)
-            found.setdefault("references" if is_set else "molecules", key)
-            of_key.append((key, listed, [None] * len(listed)))
-    if len(found) > 1:
-        mixed = " and ".join(f"{WORDS[shape]} at {shown(key)}" for shape, key in found.items())
-        raise FileFormatError(f"it mixes {mixed}", "Write each to a file of its own")
-    (shape,) = found
-    if shape not in shapes:
-        wanted = " or ".join(map(WORDS.__getitem__, shapes))
-        raise FileFormatError(f"it has {WORDS[shape]} in place of {wanted}", "`references add` takes it")
-    for key, listed, weights in of_key:
-        if wrong := [mol for mol in listed if not isinstance(mol, PickledMol | None)]:
-            raise FileFormatError(f"at {shown(key)} it has a {type(wrong[0]).__name__} in place of a molecule", _FIX)
-        text = key[:MOST_CHARACTERS] if isinstance(key, str) else ""
-        yield text.encode("utf-8", "replace").decode("utf-8"), listed, weights  # half a character is none
+        entries = [
+            ("references", key, value.get("confs")) if isinstance(value, dict) else ("molecules", key, value)
+            for key, value in document.items()
+        ]
+    found = {shape: f"{WORDS[shape]} at {shown(key)}" for shape, key, _ in entries}
+    if len(found) > 1 or not found.keys() <= set(shapes):
+        wanted = " or ".join(WORDS[shape] for shape in shapes)
+        raise FileFormatError(
+            f"it has {' and '.join(found.values())} in place of {wanted}", "`references add` takes it"
+        )
+    for _, key, listed in entries:
+        listed = [listed] if isinstance(listed, PickledMol) else listed
+        if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
+            raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
+        if not isinstance(listed, list | tuple) or not all(isinstance(one, PickledMol | None) for one in listed):
+            raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
+        weights = [_number(record.get("boltzmannweight")) for record in records] if is_geom else [None] * len(listed)
+        yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights  # half a character is none
 
 
 def _number(value: Any) -> float | None:
@@ -157,7 +139,8 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and math.isfinite(value) else None
 
 
-def _read_mol(pickled: PickledMol | None) -> _Read:
+def _read_mol(pickled: PickledMol | None) -> tuple[str, Sequence[Any], str]:
+    """SMILES, positions, and why it cannot be used."""
     if pickled is None or not pickled.content:
         return "", (), "there is no molecule"
     try:

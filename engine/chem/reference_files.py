@@ -1,5 +1,4 @@
-"""Reference conformers out of files (SDF and MOL, Parquet, pickles), and ETKDG's made here. A folder is read file by
-file; all are of one form.
+"""Reference conformers out of files (SDF and MOL, Parquet, pickles), and ETKDG's made here.
 
 SDF: each record is a conformer, its molecule the record's own graph. Parquet: a row is a conformer, with the columns
 ``smiles`` (any SMILES), ``xyz`` (x, y, z of each of its atoms in the order of the text, flat or in threes) and, where
@@ -11,25 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from engine.chem import file_forms as forms
 from engine.chem.conformers import reference_conformers
-from engine.chem.file_forms import (
-    ENDINGS,
-    Form,
-    damaged,
-    form_by_name,
-    form_of,
-    is_text,
-    mol_of,
-    parquet_rows,
-    sdf_records,
-)
 from engine.chem.frame import add_conformer
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, check_coordinates, heavy_conformers
 from engine.chem.pickled_conformers import pickled_conformers
@@ -37,17 +25,15 @@ from engine.chem.smiles import MOST_CHARACTERS, read_text_order
 from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
 from engine.records import Molecule
 
-FORMS: tuple[Form, ...] = ("sdf", "parquet", "pickle")
-_KNOWN = f"Known are {', '.join(ending for ending, form in ENDINGS.items() if form in FORMS)}"
+FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
 
 Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceSource:
+class ReferenceSource(NamedTuple):
     """Files of one form, not read yet."""
 
-    form: Form
+    form: forms.Form
     name: str
     paths: tuple[Path, ...]
 
@@ -68,49 +54,42 @@ def reference_source(path: Path) -> ReferenceSource:
     found = [path]
     if path.is_dir():
         files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
-        found = [file for file in files if form_by_name(file) in FORMS and not file.name.startswith(".")]
-    if not found:
-        raise FileFormatError(f"{shown(path, 200)} has no file of references in it", _KNOWN)
-    forms = {form_of(file): file for file in found}
-    if len(forms) > 1:
-        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in forms.items())
+        found = [file for file in files if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
+    by_form = {forms.form_of(file): file for file in found}
+    if len(by_form) > 1:
+        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
         raise FileFormatError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
-    (form,) = forms
+    form = next(iter(by_form), None)
     if form not in FORMS:
-        raise FileFormatError(f"{shown(path.name)} is of no known form", _KNOWN)
+        known = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
+        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {known}")
     return ReferenceSource(form, path.resolve().name, tuple(found))
 
 
 def _of_sdf(path: Path) -> Conformers:
-    for number, record in enumerate(sdf_records(path), start=1):
-        mol = mol_of(path.name, number, record)
+    for number, record in enumerate(forms.sdf_records(path), start=1):
+        mol = forms.mol_of(path.name, number, record)
         try:
             if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
                 raise ConformerError("it has no coordinates in 3D")
             smiles, (xyz,) = heavy_conformers(mol)
             check_coordinates(xyz)
         except ConformerError as error:
-            raise damaged(path.name, number, error.what) from error
+            raise forms.damaged(path.name, number, error.what) from error
         yield HeavyConformer(smiles, xyz, f"record {number} of {path.name}")
 
 
-def _columns_of(schema: pa.Schema) -> list[str]:
-    names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
-    if not set(names) <= set(schema.names) or not is_text(schema.field("smiles").type):
-        known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
-        raise ConformerError(
-            f"its columns are {known}", "Give smiles (text), and xyz with x, y, z of each of its atoms"
-        )
-    return names
-
-
 def _of_parquet(path: Path) -> Conformers:
-    try:
-        rows = parquet_rows(path, _columns_of)
-        for row, (text, numbers, *more) in enumerate(rows, start=1):
-            yield _of_row(f"row {row} of {path.name}", text or "", numbers, more)
-    except ConformerError as error:
-        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+    def columns_of(schema: pa.Schema) -> list[str]:
+        names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
+        if not set(names) <= set(schema.names) or not forms.is_text(schema.field("smiles").type):
+            known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+            fix = "Give smiles (text), and xyz with x, y, z of each of its atoms"
+            raise FileFormatError(f"the columns of {shown(path.name)} are {known}", fix)
+        return names
+
+    for row, (text, numbers, *more) in enumerate(forms.parquet_rows(path, columns_of), start=1):
+        yield _of_row(f"row {row} of {path.name}", text or "", numbers, more)
 
 
 def _of_row(place: str, smiles: str, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.bounds import CONJUGATED_ENDS
 from engine.chem.frame import Array, add_conformer, conformer_ids, conformer_of
+from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import ConformerError, GraphMismatchError, shown
 
@@ -41,7 +41,7 @@ def rmsd_matrix(
     ]
     if not stacks:
         raise ConformerError("there is no conformer", "Give at least one")
-    return _least(np.concatenate(stacks), _positions(first), matches), is_complete
+    return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), matches), is_complete
 
 
 def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:

@@ -69,18 +69,6 @@ class StereoVerdict:
         """None where the SMILES specifies nothing, or where an untried symmetry might have put it right."""
         return None if not self.sites or (self.wrong and not self.complete) else not self.wrong
 
-    def words(self) -> str:
-        """``stereo: 1 of 2 right; atom 3 mirrored``; centres that are right and nearly planar are named too."""
-        if not self.sites:
-            return "stereo: the SMILES specifies none"
-        words = [
-            f"{'bond' if site.atoms[1:] else 'atom'} {'='.join(map(str, site.atoms))} {site.word}"
-            for site in self.sites
-            if site.word != "right"
-        ]
-        words += ["not every symmetry was tried"] if self.right is None else []
-        return "; ".join([f"stereo: {len(self.sites) - len(self.wrong)} of {len(self.sites)} right", *words])
-
 
 @dataclass(frozen=True, slots=True)
 class StereoGoal:

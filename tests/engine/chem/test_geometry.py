@@ -9,8 +9,7 @@ import posebusters.modules.distance_geometry as library
 import pytest
 from rdkit import Chem
 
-from engine.chem import bounds
-from engine.chem.bounds import pair_bounds
+from engine.chem import geometry
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import add_conformer
 from engine.chem.geometry import (
@@ -28,6 +27,7 @@ from engine.chem.geometry import (
     geometry_checks,
     judge_geometry,
     judged_with,
+    pair_bounds,
 )
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
@@ -155,7 +155,7 @@ def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch
         raise RuntimeError
 
     mol = embedded("CCO")
-    monkeypatch.setattr(bounds, "GetMoleculeBoundsMatrix", refuse)
+    monkeypatch.setattr(geometry, "GetMoleculeBoundsMatrix", refuse)
     monkeypatch.setattr(library, "GetMoleculeBoundsMatrix", refuse)
     verdict = judge_geometry(mol)
     assert {verdict.of(check) for check in (BOND_LENGTHS, BOND_ANGLES, CLASH)} == {None}
