@@ -8,11 +8,11 @@ so that no conformer is on both sides; against such references they are of the s
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import ensemble_metrics
+from engine.chem.frame import Array
+from engine.chem.rmsd import rmsd_matrix
 from engine.records import Molecule
 
 SEED = 1
@@ -21,45 +21,37 @@ EMBEDDED_EACH, MOST_EMBEDDED = 5, 200
 MAX_SECONDS = 120.0
 MAX_MATCHES = 100
 """Symmetries per pair of conformers that are clustered: beyond, clusters are coarser than they could be."""
-_MOST_ROUNDS = 50
-
-
-def embedded_for(count: int) -> int:
-    """How many conformers are embedded, for so many medoids."""
-    return max(min(EMBEDDED_EACH * count, MOST_EMBEDDED), 2 * count)
 
 
 def clustered_conformers(molecule: Molecule, count: int, *, max_seconds: float = MAX_SECONDS) -> Chem.Mol:
     """A copy with ``count`` conformers, or fewer if fewer were found; ``EmbedError`` where none is."""
-    pool = reference_conformers(molecule, embedded_for(count), seed=SEED, max_seconds=max_seconds)
+    pool = reference_conformers(
+        molecule, max(min(EMBEDDED_EACH * count, MOST_EMBEDDED), 2 * count), seed=SEED, max_seconds=max_seconds
+    )
     ids = np.array([conformer.GetId() for conformer in pool.GetConformers()])
     if len(ids) > count:
-        distances = ensemble_metrics(pool, pool, max_matches=MAX_MATCHES).rmsd_ang
+        distances, _ = rmsd_matrix(pool, pool, max_matches=MAX_MATCHES)
         for conformer in np.delete(ids, medoids(distances, count)).tolist():
             pool.RemoveConformer(conformer)
     return pool
 
 
-def medoids(distances: NDArray[np.float64], count: int) -> list[int]:
+def medoids(distances: Array, count: int) -> list[int]:
     """The places of the ``count`` points that are the middle of their clusters; distances are [points, points].
 
     Greedy to begin with, each taking away most of the distance that is left; then the clusters and their middles in
     turn, until neither changes. Nothing is drawn: the same distances give the same medoids.
     """
     chosen = [int(distances.sum(axis=0).argmin())]
-    nearest = distances[:, chosen[0]]
     while len(chosen) < count:
-        gain = np.maximum(nearest[:, None] - distances, 0.0).sum(axis=0)
+        gain = np.maximum(distances[:, chosen].min(axis=1)[:, None] - distances, 0.0).sum(axis=0)
         gain[chosen] = -1.0
         chosen.append(int(gain.argmax()))
-        nearest = np.minimum(nearest, distances[:, chosen[-1]])
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(50):
         cluster = distances[:, chosen].argmin(axis=1)
         cluster[chosen] = np.arange(count)  # points in one place: each stays in its own
-        middles = []
-        for number in range(count):
-            members = np.flatnonzero(cluster == number)
-            middles.append(int(members[distances[np.ix_(members, members)].sum(axis=0).argmin()]))
+        clusters = [np.flatnonzero(cluster == number) for number in range(count)]
+        middles = [int(members[distances[np.ix_(members, members)].sum(axis=0).argmin()]) for members in clusters]
         if middles == chosen:
             break
         chosen = middles

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +25,6 @@ from engine.figures.words import shortened
 from engine.records import Molecule
 
 MOST_BOND_PX = 34.0  # small molecules are not blown up to the frame
-SIDE_RANGE = (40, 4_000)
 HIGHLIGHT_ALPHA = 0.55  # the atom's symbol and bonds stay readable on any colour, light or dark
 SELECTOR_RADIUS = 13.0
 NOTE_CHARS = 24
@@ -42,8 +40,6 @@ PALETTES: dict[bool, dict[int, str]] = {  # by dark; -1 is any other element. RD
 
 Spot = tuple[float, float]
 
-_COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
-
 
 def draw_svg(
     molecule: Molecule,
@@ -55,39 +51,36 @@ def draw_svg(
     dark: bool = False,
 ) -> str:
     """An SVG text of the molecule. ``highlights``: atom to ``#rrggbb``; ``notes``: atom to a short text beside it."""
-    for name, side in (("width", width), ("height", height)):
-        if not SIDE_RANGE[0] <= side <= SIDE_RANGE[1]:
-            raise ValueError(f"{name} must lie in {SIDE_RANGE[0]}..{SIDE_RANGE[1]} pixels, got {side}")
-    colours = {_atom(molecule, atom): (*_rgb(colour), HIGHLIGHT_ALPHA) for atom, colour in (highlights or {}).items()}
-    texts = {_atom(molecule, atom): _note(text) for atom, text in (notes or {}).items()}
+    colours = {atom: (*_rgb(colour), HIGHLIGHT_ALPHA) for atom, colour in (highlights or {}).items()}
+    texts = {atom: _note(text) for atom, text in sorted((notes or {}).items())}
     with captured_log():
-        flat = _flat(molecule)
+        flat = Chem.Mol(molecule.mol)  # no hydrogens are added, so atom indices stay those of the text
+        try:
+            rdDepictor.Compute2DCoords(flat)  # in place of any conformer
+            flat = rdMolDraw2D.PrepareMolForDrawing(flat, kekulize=True, addChiralHs=False, wedgeBonds=True)
+        except (RuntimeError, ValueError) as error:
+            raise UnsupportedMoleculeError(f"{shown(molecule.smiles)} cannot be drawn: {error}") from error
         drawer = _drawer(width, height, dark, bool(texts))
         drawer.DrawMolecule(
             flat, highlightAtoms=sorted(colours), highlightAtomColors=colours, highlightBonds=[], highlightBondColors={}
         )
         drawer.FinishDrawing()
     spots = [(point.x, point.y) for point in map(drawer.GetDrawCoords, range(molecule.atoms))]
+    # Without the XML header, which claims Latin-1; with a spoken name, and with notes and circles on top.
+    svg = str(drawer.GetDrawingText())
+    body = svg[svg.index("<svg") :].strip().removesuffix("</svg>").rstrip()
+    body = body.replace("<svg ", f"<svg role='img' aria-label='{html.escape(molecule.smiles)}' ", 1)
     extra = _note_elements(spots, {atom: text for atom, text in texts.items() if text}, (width, height), dark)
     extra += [  # large enough for a finger: RDKit's own circles are a few pixels wide
         f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{SELECTOR_RADIUS:g}' class='atom-selector atom-{atom}' "
         f"data-atom='{atom}' style='fill:#fff;fill-opacity:0;stroke:none' />"
         for atom, (x, y) in enumerate(spots)
     ]
-    return _finished(str(drawer.GetDrawingText()), molecule.smiles, extra)
+    return "\n".join([body, *extra, "</svg>"])
 
 
-def _atom(molecule: Molecule, atom: int) -> int:
-    if not 0 <= atom < molecule.atoms:
-        raise ValueError(f"atom {atom} is not in {shown(molecule.smiles)}, whose atoms are 0..{molecule.atoms - 1}")
-    return atom
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    if not _COLOUR.fullmatch(colour):
-        raise ValueError(f"colour {shown(colour)} is not of the form #rrggbb")
-    red, green, blue = (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    return red, green, blue
+def _rgb(colour: str) -> tuple[float, ...]:
+    return tuple(int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
 
 
 def _note(text: str) -> str:
@@ -95,16 +88,6 @@ def _note(text: str) -> str:
     hidden = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
     visible = "".join(" " if unicodedata.category(char) in hidden else char for char in text)
     return shortened(" ".join(visible.split()), NOTE_CHARS)
-
-
-def _flat(molecule: Molecule) -> Chem.Mol:
-    """A copy with 2D coordinates and wedges; no hydrogens are added, so atom indices stay those of the text."""
-    flat = Chem.Mol(molecule.mol)
-    try:
-        rdDepictor.Compute2DCoords(flat)  # in place of any conformer
-        return rdMolDraw2D.PrepareMolForDrawing(flat, kekulize=True, addChiralHs=False, wedgeBonds=True)
-    except (RuntimeError, ValueError) as error:
-        raise UnsupportedMoleculeError(f"{shown(molecule.smiles)} cannot be drawn: {error}") from error
 
 
 def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
@@ -127,7 +110,7 @@ def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
 def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
     taken = list(spots)
     elements = []
-    for atom, text in sorted(texts.items()):
+    for atom, text in texts.items():
         half = 0.3 * NOTE_SIZE * len(text)
         x, y = _note_spot(spots[atom], half, taken, size)
         taken += [(x - half, y), (x, y), (x + half, y)]
@@ -152,10 +135,3 @@ def _note_spot(atom: Spot, half: float, taken: list[Spot], size: tuple[int, int]
         if room > best_room + 0.01:
             best, best_room = (x, y), room
     return best
-
-
-def _finished(svg: str, smiles: str, extra: list[str]) -> str:
-    """Without the XML header, which claims Latin-1; with a spoken name, and with notes and circles on top."""
-    body = svg[svg.index("<svg") :].strip().removesuffix("</svg>")
-    body = body.replace("<svg ", f"<svg role='img' aria-label='{html.escape(smiles)}' ", 1)
-    return "\n".join([body.rstrip(), *extra, "</svg>"])

@@ -8,13 +8,13 @@ is strict: a block is three numbers or an error that names it. Junk is the busin
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache
+from itertools import accumulate
 
-import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.frame import add_conformer, conformer_of
@@ -28,14 +28,7 @@ from engine.chem.smiles import (
     read_text_order,
     split_smiles,
 )
-from engine.errors import (
-    ConformerError,
-    EnrichedError,
-    MoleculeSizeError,
-    SmilesError,
-    UnsupportedMoleculeError,
-    shown,
-)
+from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat
 
 OPEN_TAG, CLOSE_TAG = "[CONFORMER]", "[/CONFORMER]"
@@ -44,15 +37,13 @@ SMILES_TAGS = ("[SMILES]", "[/SMILES]")
 MOST_ATOMS, MOST_CHARACTERS = 5_000, 200_000
 """Explicit atoms of one text; RDKit's canonical ordering recurses along the molecule and ends the process at 50,000."""
 
-_NUMBER = re.compile(
-    rf"-?(?:0|[1-9]\d{{0,{WIDEST.most_integer_digits - 1}}})(?:\.\d{{1,{WIDEST.most_decimals}}})?", re.ASCII
-)
+_NUMBER = rf"-?(?:0|[1-9][0-9]{{0,{WIDEST.most_integer_digits - 1}}})(?:\.[0-9]{{1,{WIDEST.most_decimals}}})?"
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
+_ATOM = re.compile(rf"({_DESCRIPTOR.pattern})<({_NUMBER}),({_NUMBER}),({_NUMBER})>")
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
 _IS_LEGACY = "an atom without brackets of its own, as legacy text has it (another format)"
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
-_BIN_BLOCK = re.compile(r"<(\d+),(\d+),(\d+)>", re.ASCII)
 _MOST_SMILES_CHARACTERS = 50_000
 
 
@@ -93,13 +84,37 @@ def format_number(value: float, form: NumberFormat = FIXED4) -> str:
 
 def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -> Enriched:
     """Enriched text of a sanitised molecule with a conformer. Hydrogens that SMILES leaves implicit are dropped."""
-    heavy = _without_hydrogens(mol)
+    if mol.GetNumAtoms() == 0 or any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
+        raise UnsupportedMoleculeError("the molecule has no atoms or wildcard atoms", "Replace them by real ones")
+    with captured_log():
+        try:
+            heavy = Chem.RemoveHs(mol)
+        except Chem.MolSanitizeException as error:
+            raise UnsupportedMoleculeError(f"the molecule is not valid: {error}") from error
     _check_size(heavy.GetNumAtoms())
     smiles, order = canonical_order(heavy)
     descriptors = enriched_descriptors(smiles)
-    xyz = _positions(heavy, conformer)[order]  # [atoms, 3]
-    numbers = tuple(_triple(row, atom, form) for atom, row in enumerate(xyz))
+    chosen = conformer_of(heavy, conformer)
+    if not chosen.Is3D():
+        raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
+    numbers = tuple(_triple(row, atom, form) for atom, row in enumerate(chosen.GetPositions()[order].tolist()))
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
+
+
+def _triple(row: list[float], atom: int, form: NumberFormat) -> tuple[str, str, str]:
+    for axis, value in zip("xyz", row, strict=True):
+        if not abs(value) < form.most_ang:
+            raise ConformerError(
+                f"{axis} of atom {atom} is {value:g}, and the number format ends at {form.most_ang:g}",
+                "Centre the molecule, or allow more digits or a wider range in the number format",
+            )
+    x, y, z = (format_number(value, form) for value in row)
+    return x, y, z
+
+
+def _check_size(atoms: int) -> None:
+    if atoms > MOST_ATOMS:
+        raise MoleculeSizeError(f"the molecule has {atoms:,} atoms, the limit is {MOST_ATOMS:,}", "Give a smaller one")
 
 
 def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tuple[str, str, str], ...]) -> str:
@@ -107,17 +122,10 @@ def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tupl
     return fill_blocks(smiles, descriptors, [",".join(triple) for triple in numbers])
 
 
-def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: list[str]) -> str:
+def fill_blocks(smiles: str, descriptors: tuple[str, ...], contents: Sequence[str]) -> str:
     """The SMILES with each atom replaced by its descriptor and ``<content>``."""
-    parts = []
-    atom = 0
-    for piece in split_smiles(smiles):
-        if piece.is_atom:
-            parts.append(f"{descriptors[atom]}<{contents[atom]}>")
-            atom += 1
-        else:
-            parts.append(piece.text)
-    return "".join(parts)
+    atoms = iter(zip(descriptors, contents, strict=True))
+    return "".join("{}<{}>".format(*next(atoms)) if piece.is_atom else piece.text for piece in split_smiles(smiles))
 
 
 def prompt_of(smiles: str) -> str:
@@ -145,22 +153,22 @@ def described(molecule: Molecule, how: Descriptors) -> Molecule:
     """
     if how == "plain":
         return molecule
-    atoms = (piece.text for piece in split_smiles(molecule.smiles) if piece.is_atom)
-    counts = (atom.GetTotalNumHs() for atom in molecule.mol.GetAtoms())
-    return replace(molecule, descriptors=tuple(map(_with_hydrogens, atoms, counts)))
+    written = []
+    for descriptor, atom in zip(molecule.descriptors, molecule.mol.GetAtoms(), strict=True):
+        hydrogens = atom.GetTotalNumHs()
+        bare = bare_form(descriptor)
+        if bare == descriptor:
+            written.append(_CARBON_WITH_HYDROGENS.sub(r"[\1]", descriptor))
+        else:
+            count = "" if hydrogens == 0 or bare in "Cc" else f"H{hydrogens if hydrogens > 1 else ''}"
+            written.append(f"[{bare}{count}]")
+    return replace(molecule, descriptors=tuple(written))
 
 
 def changed_carbon(molecule: Molecule) -> bool:
     """Whether its descriptors with hydrogens are of another molecule: a ``[CH2]`` became ``[C]``."""
     plain = molecule.descriptors == enriched_descriptors(molecule.smiles)
     return not plain and _CARBON_WITH_HYDROGENS.search(molecule.smiles) is not None
-
-
-def _with_hydrogens(atom: str, hydrogens: int) -> str:
-    if atom.startswith("["):
-        return _CARBON_WITH_HYDROGENS.sub(r"[\1]", atom)
-    is_bare = hydrogens == 0 or atom in "Cc"
-    return f"[{atom}]" if is_bare else f"[{atom}H{hydrogens if hydrogens > 1 else ''}]"
 
 
 def segments_of(smiles: str, descriptors: Sequence[str] | None = None) -> Iterator[str]:
@@ -177,10 +185,27 @@ def segments_of(smiles: str, descriptors: Sequence[str] | None = None) -> Iterat
 
 def decode(text: str) -> Decoded:
     """The molecule and conformer of enriched text, tags and surrounding white space allowed."""
-    body = _body(text)
+    if len(text) > MOST_CHARACTERS:
+        raise EnrichedError(f"{len(text):,} characters, the limit is {MOST_CHARACTERS:,}")
+    body = text.strip().removesuffix(CLOSE_TAG).rstrip()
+    end = len(text) - len(text.lstrip()) + len(body)
+    position = end - len(body.removeprefix(OPEN_TAG).lstrip())
+    if position == end:
+        raise EnrichedError("there is nothing in it")
     if bin_digits(text):
         raise EnrichedError(OTHER_WORDS["binned"])
-    pieces, numbers = _scan(*body)
+    pieces: list[SmilesPiece] = []
+    numbers: list[tuple[str, str, str]] = []
+    while position < end:
+        if match := _ATOM.match(text, position, end):
+            atom, x, y, z = match.groups()
+            pieces.append(SmilesPiece(bare_form(atom), position, True))
+            numbers.append((x, y, z))
+        elif match := _LINK.match(text, position, end):
+            pieces.append(SmilesPiece(match.group(), position, False))
+        else:
+            raise _damage(text[:end], position, len(numbers))
+        position = match.end()
     _check_size(len(numbers))
     smiles = "".join(piece.text for piece in pieces)
     if len(smiles) > _MOST_SMILES_CHARACTERS:
@@ -198,6 +223,63 @@ def decode(text: str) -> Decoded:
     return Decoded(smiles, mol, tuple(numbers))
 
 
+_read_once = lru_cache(maxsize=256)(read_text_order)
+"""Many texts are of one molecule; give copies away."""
+
+
+def _unread(smiles: str, error: SmilesError, pieces: list[SmilesPiece]) -> EnrichedError:
+    """The error of a text whose SMILES does not parse, at the piece that RDKit's position falls into."""
+    reason = f"its SMILES is not a molecule: {error.reason}"
+    if error.position is None:
+        return EnrichedError(reason, text=smiles)
+    index = bisect_right(list(accumulate(len(piece.text) for piece in pieces)), error.position)
+    block = sum(piece.is_atom for piece in pieces[:index]) if pieces[index].is_atom else None
+    return EnrichedError(reason, block=block, position=pieces[index].start, text=smiles)
+
+
+def _damage(text: str, position: int, block: int) -> EnrichedError:
+    """What stands at a place where neither an atom with its block nor a link does."""
+    char = text[position]
+    if char != "[":
+        reason = f"{shown(char)} is no part of enriched text"
+        if char == "<":
+            reason = "a block that follows no atom descriptor"
+        elif _LEGACY.match(text, position):
+            reason = _IS_LEGACY
+        elif char.isalpha():
+            reason = f"{shown(char)} stands outside brackets, where only bonds, branches and ring digits may"
+        return EnrichedError(reason, position=position, text=text[position : position + 12])
+    match = _DESCRIPTOR.match(text, position)
+    if match is None:
+        is_closed = re.match(r"\[[^\[\]<>]*\]", text[position:]) is not None
+        reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
+        reason = _IS_LEGACY if _LEGACY.match(text, position) else reason
+        return EnrichedError(reason, block=block, position=position, text=text[position:])
+    opening = match.end()
+    content, closed, _ = text[opening + 1 :].partition(">")
+    reason, found = why_not_a_triple(content) or "", f"<{content}>"
+    if not text.startswith("<", opening):
+        reason, found = f"atom {shown(match.group())} has no block", text[position:]
+    elif not closed or "<" in content:
+        reason, found = "the block is not closed by '>'", content
+    return EnrichedError(reason, block=block, position=opening, text=found)
+
+
+def why_not_a_triple(content: str) -> str | None:
+    """Why a block's content is not three numbers; None when it is."""
+    if not content:
+        return "the block is empty"
+    if wrong := re.search(r"[^0-9.,-]", content):
+        return f"character {shown(wrong.group())} is no part of a number"
+    numbers = content.split(",")
+    if len(numbers) != 3:
+        return f"{len(numbers)} numbers instead of three"
+    for axis, number in zip("xyz", numbers, strict=True):
+        if not re.fullmatch(_NUMBER, number):
+            return f"{axis} is {shown(number)}, which is no number" if number else f"{axis} is missing"
+    return None
+
+
 def as_decimals(text: str, form: NumberFormat) -> str:
     """Binned text with the centres of its bins in their place, as every reader takes it; any other text as it is."""
 
@@ -207,142 +289,4 @@ def as_decimals(text: str, form: NumberFormat) -> str:
             raise EnrichedError(f"a number is not one of {form.words}", text=block.group())
         return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
 
-    return _BIN_BLOCK.sub(centres, text) if isinstance(form, BinFormat) else text
-
-
-@lru_cache(maxsize=256)
-def _read_once(smiles: str) -> Chem.Mol:
-    """Many texts are of one molecule; give copies away."""
-    return read_text_order(smiles)
-
-
-def why_not_a_triple(content: str) -> str | None:
-    """Why a block's content is not three numbers; None when it is."""
-    if not content:
-        return "the block is empty"
-    for char in content:
-        if char not in "0123456789.,-":
-            return f"character {shown(char)} is no part of a number"
-    numbers = content.split(",")
-    if len(numbers) != 3:
-        return f"{len(numbers)} numbers instead of three"
-    for axis, number in zip("xyz", numbers, strict=True):
-        if not _NUMBER.fullmatch(number):
-            return f"{axis} is {shown(number)}, which is no number" if number else f"{axis} is missing"
-    return None
-
-
-def _check_size(atoms: int) -> None:
-    if atoms > MOST_ATOMS:
-        raise MoleculeSizeError(f"the molecule has {atoms:,} atoms, the limit is {MOST_ATOMS:,}", "Give a smaller one")
-
-
-def _without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
-    if mol.GetNumAtoms() == 0:
-        raise UnsupportedMoleculeError("the molecule has no atoms", "Give one that has")
-    if any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
-        raise UnsupportedMoleculeError("the molecule has wildcard atoms", "Replace them by real ones")
-    with captured_log() as lines:
-        try:
-            return Chem.RemoveHs(mol)
-        except Chem.MolSanitizeException as error:
-            raise UnsupportedMoleculeError(f"the molecule is not valid: {error or lines}") from error
-
-
-def _positions(mol: Chem.Mol, conformer: int) -> NDArray[np.float64]:
-    chosen = conformer_of(mol, conformer)
-    if not chosen.Is3D():
-        raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    return np.asarray(chosen.GetPositions(), dtype=np.float64)
-
-
-def _triple(row: NDArray[np.float64], atom: int, form: NumberFormat) -> tuple[str, str, str]:
-    for axis, value in zip("xyz", row, strict=True):
-        if not np.isfinite(value):
-            raise ConformerError(f"{axis} of atom {atom} is {value}", "Coordinates must be finite")
-        if abs(value) >= form.most_ang:
-            raise ConformerError(
-                f"{axis} of atom {atom} is {value:g}, and the number format ends at {form.most_ang:g}",
-                "Centre the molecule, or allow more digits or a wider range in the number format",
-            )
-    x, y, z = (format_number(value, form) for value in row)
-    return x, y, z
-
-
-def _unread(smiles: str, error: SmilesError, pieces: list[SmilesPiece]) -> EnrichedError:
-    """The error of a text whose SMILES does not parse, at the piece that RDKit's position falls into."""
-    reason = f"its SMILES is not a molecule: {error.reason}"
-    length = blocks = 0
-    for piece in pieces if error.position is not None else []:
-        length += len(piece.text)
-        if error.position is not None and error.position < length:
-            return EnrichedError(reason, block=blocks if piece.is_atom else None, position=piece.start, text=smiles)
-        blocks += piece.is_atom
-    return EnrichedError(reason, text=smiles)
-
-
-def _body(text: str) -> tuple[str, int, int]:
-    """The text, and where in it the enriched text between tags and white space begins and ends."""
-    if len(text) > MOST_CHARACTERS:
-        raise EnrichedError(f"{len(text):,} characters, the limit is {MOST_CHARACTERS:,}")
-    body = text.strip().removesuffix(CLOSE_TAG).rstrip()
-    end = len(text) - len(text.lstrip()) + len(body)
-    body = body.removeprefix(OPEN_TAG).lstrip()
-    if not body:
-        raise EnrichedError("there is nothing in it")
-    return text, end - len(body), end
-
-
-def _scan(text: str, start: int, end: int) -> tuple[list[SmilesPiece], list[tuple[str, str, str]]]:
-    pieces: list[SmilesPiece] = []
-    numbers: list[tuple[str, str, str]] = []
-    position = start
-    while position < end:
-        if text[position] == "[":
-            atom, triple, after = _scan_atom(text, position, end, len(numbers))
-            pieces.append(SmilesPiece(bare_form(atom), position, True))
-            numbers.append(triple)
-            position = after
-            continue
-        link = _LINK.match(text, position, end)
-        if link is None:
-            raise _misplaced(text[:end], position)
-        pieces.append(SmilesPiece(link.group(), position, False))
-        position = link.end()
-    return pieces, numbers
-
-
-def _scan_atom(text: str, start: int, end: int, block: int) -> tuple[str, tuple[str, str, str], int]:
-    """The descriptor, the numbers of its block, and the position behind it."""
-    match = _DESCRIPTOR.match(text, start, end)
-    if match is None:
-        is_closed = re.match(r"\[[^\[\]<>]*\]", text[start:end]) is not None
-        reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
-        if _LEGACY.match(text, start, end):
-            reason = _IS_LEGACY
-        raise EnrichedError(reason, block=block, position=start, text=text[start:end])
-    atom, opening = match.group(), match.end()
-    if not text.startswith("<", opening, end):
-        raise EnrichedError(f"atom {shown(atom)} has no block", block=block, position=opening, text=text[start:end])
-    closing = text.find(">", opening, end)
-    content = text[opening + 1 : closing if closing >= 0 else end]
-    if closing < 0 or "<" in content:
-        raise EnrichedError("the block is not closed by '>'", block=block, position=opening, text=content)
-    problem = why_not_a_triple(content)
-    if problem is not None:
-        raise EnrichedError(problem, block=block, position=opening, text=f"<{content}>")
-    x, y, z = content.split(",")
-    return atom, (x, y, z), closing + 1
-
-
-def _misplaced(text: str, position: int) -> EnrichedError:
-    char = text[position]
-    if char == "<":
-        reason = "a block that follows no atom descriptor"
-    elif _LEGACY.match(text, position):
-        reason = _IS_LEGACY
-    elif char.isalpha():
-        reason = f"{shown(char)} stands outside brackets, where only bonds, branches and ring digits may"
-    else:
-        reason = f"{shown(char)} is no part of enriched text"
-    return EnrichedError(reason, position=position, text=text[position : position + 12])
+    return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text

@@ -1,13 +1,10 @@
-"""The principal-axis frame: coordinates that do not depend on how a molecule was turned or moved.
+"""A molecule's conformers, and the principal-axis frame: coordinates that do not depend on how it was turned or moved.
 
-Rules. The centre is the plain mean of all points (no masses). The axes are the eigenvectors of the covariance, the
-widest spread first. Signs: along each of the first two axes the third moment, the sum of cubed coordinates, is
-positive; where it vanishes (as many points on one side as on the other), the first point off the axis' zero plane
-lies on its positive side. The third axis completes a right-handed frame, so chirality is never mirrored.
-
-Where spreads are equal (symmetric tops, collinear points), the covariance fixes no axes: then the first points, in
-their order, that stand out of the axes found so far fix them. What this module does not know: which of two nearly equal
-spreads is meant. Below ``SAME`` (relative) they count as equal; just above it, noise of that size can swap axes.
+The centre is the plain mean of all points. The axes are the eigenvectors of the covariance, the widest spread first.
+Along each of the first two axes the sum of cubed coordinates is positive; where it vanishes, the first point off the
+axis' zero plane lies on its positive side. The third axis completes a right-handed frame, so chirality is never
+mirrored. Where spreads are equal (symmetric tops, collinear points), the first points that stand out of the axes found
+so far fix them. Spreads count as equal below ``SAME`` (relative); just above it, noise of that size can swap axes.
 """
 
 from __future__ import annotations
@@ -22,42 +19,69 @@ from engine.errors import ConformerError
 
 SAME = 1e-6
 """Relative to the widest spread (or the farthest point): smaller differences count as none."""
+MOST_ANG = 10_000.0
+"""From the origin: the columns of SDF end there."""
 
 Array = NDArray[np.float64]
 
 
 def principal_axis_frame(xyz: ArrayLike) -> Array:
     """The points [n, 3] in their principal-axis frame, in angstrom as given."""
-    points = _checked(xyz)
-    magnitude = float(np.abs(points).max())
-    if magnitude == 0.0:
-        return points
-    centred = points / magnitude  # no sum or square below can overflow
-    centred = centred - centred.mean(axis=0)
-    reach = float(np.abs(centred).max())
-    if reach < 1e-13:  # all points in one place, but for rounding
-        return np.zeros_like(points)
-    unit = centred / reach
-    return np.asarray(unit @ _axes(unit).T * (reach * magnitude), dtype=np.float64)
+    points = np.asarray(xyz, dtype=np.float64)
+    check_finite(points)
+    return np.asarray((points - points.mean(axis=0)) @ principal_axes(points).T)
 
 
 def principal_axes(xyz: ArrayLike) -> Array:
     """The frame's axes as rows [3, 3], a proper rotation; those of space where all points lie in one place."""
-    points = _checked(xyz)
-    unit = points / (np.abs(points).max() or 1.0)
-    unit = unit - unit.mean(axis=0)
-    reach = float(np.abs(unit).max())
-    return np.eye(3) if reach < 1e-13 else _axes(unit / reach)
+    points = np.asarray(xyz, dtype=np.float64)
+    centred = points - points.mean(axis=0)
+    reach = float(np.abs(centred).max())
+    if reach <= 1e-13 * float(np.abs(points).max()):
+        return np.eye(3)
+    unit = centred / reach
+    spread, vectors = np.linalg.eigh(unit.T @ unit)  # ascending
+    axes = np.zeros((3, 3))
+    for index in (0, 1):
+        same = np.abs(spread - spread[2 - index]) <= SAME * spread[2]
+        axes[index] = _signed(unit, _next_axis(unit, vectors.T[::-1][same[::-1]], axes[:index]))
+    axes[2] = np.cross(axes[0], axes[1])
+    return axes
 
 
 def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
-    conformer_ids(mol)
     placed = Chem.Mol(mol)
-    conformers: Any = placed.GetConformers()
-    for conformer in conformers:
+    for number in conformer_ids(mol):
+        conformer = placed.GetConformer(number)
         conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
     return placed
+
+
+def _next_axis(unit: Array, plane: Array, axes: Array) -> Array:
+    """The axis after those found: an eigenvector where its spread is unique, else chosen by the first point.
+    ``plane``: the eigenvectors [equal spreads, 3]."""
+    rest = plane - plane @ axes.T @ axes
+    axis = rest[int(np.argmax(np.linalg.norm(rest, axis=1)))]  # no point extends along the plane: any axis of it
+    if len(plane) > 1:
+        free = unit @ plane.T @ plane
+        free = free - free @ axes.T @ axes  # the points' parts that the axes so far do not cover
+        standing_out = np.flatnonzero(np.linalg.norm(free, axis=1) > SAME)
+        if len(standing_out):
+            axis = free[standing_out[0]]
+    axis = axis / np.linalg.norm(axis)
+    axis = axis - axes.T @ (axes @ axis)
+    return np.asarray(axis / np.linalg.norm(axis), dtype=np.float64)
+
+
+def _signed(unit: Array, axis: Array) -> Array:
+    along = unit @ axis
+    cubes = along**3
+    skew = float(cubes.sum())
+    if abs(skew) > SAME * float(np.abs(cubes).sum()):
+        return axis if skew > 0 else -axis
+    off = np.flatnonzero(np.abs(along) > SAME)
+    return -axis if len(off) and along[off[0]] < 0 else axis
 
 
 def conformer_ids(mol: Chem.Mol) -> list[int]:
@@ -84,55 +108,8 @@ def add_conformer(mol: Chem.Mol, xyz: ArrayLike) -> Any:
     return mol.GetConformer(mol.AddConformer(conformer, assignId=True))
 
 
-def _checked(xyz: ArrayLike) -> Array:
-    points = np.array(xyz, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] != 3 or points.shape[0] == 0:
-        raise ConformerError(f"coordinates have shape {points.shape}", "Give one row of three numbers per atom")
-    if not np.isfinite(points).all():
-        row = int(np.argwhere(~np.isfinite(points).all(axis=1))[0, 0])
-        raise ConformerError(f"atom {row} has a coordinate that is not finite", "Coordinates must be finite")
-    return points
-
-
-def _axes(unit: Array) -> Array:
-    """The frame's axes as rows [3, 3], a proper rotation."""
-    spread, vectors = np.linalg.eigh(unit.T @ unit)  # ascending
-    spread, candidates = spread[::-1], vectors.T[::-1]
-    axes = np.zeros((3, 3))
-    for index in (0, 1):
-        axes[index] = _signed(unit, _next_axis(unit, spread, candidates, axes[:index]))
-    axes[2] = np.cross(axes[0], axes[1])
-    return axes
-
-
-def _next_axis(unit: Array, spread: Array, candidates: Array, axes: Array) -> Array:
-    """The axis after those found: an eigenvector where its spread is unique, else chosen by the first point."""
-    index = len(axes)
-    same = np.abs(spread - spread[index]) <= SAME * spread[0]
-    plane = candidates[same]  # [degenerate axes, 3]
-    if len(plane) == 1:
-        return _perpendicular(plane[0], axes)
-    free = unit @ plane.T @ plane  # the points' parts in the degenerate space ...
-    free = free - free @ axes.T @ axes  # ... that the axes axes so far do not cover
-    off = np.linalg.norm(free, axis=1)
-    standing_out = np.flatnonzero(off > SAME)
-    if len(standing_out):
-        return _perpendicular(free[standing_out[0]] / off[standing_out[0]], axes)
-    rest = plane - plane @ axes.T @ axes  # no point extends along the plane: any axis of it
-    return _perpendicular(rest[int(np.argmax(np.linalg.norm(rest, axis=1)))], axes)
-
-
-def _perpendicular(axis: Array, axes: Array) -> Array:
-    """The axis without its parts along those axes, of length one."""
-    rest = axis - axes.T @ (axes @ axis)
-    return np.asarray(rest / np.linalg.norm(rest), dtype=np.float64)
-
-
-def _signed(unit: Array, axis: Array) -> Array:
-    along = unit @ axis
-    cubes = along**3
-    skew = float(cubes.sum())
-    if abs(skew) > SAME * float(np.abs(cubes).sum()):
-        return axis if skew > 0 else -axis
-    off = np.flatnonzero(np.abs(along) > SAME)
-    return -axis if len(off) and along[off[0]] < 0 else axis
+def check_finite(xyz: Array) -> None:
+    if not np.isfinite(xyz).all():
+        raise ConformerError("a coordinate is not finite")
+    if np.abs(xyz).max(initial=0.0) >= MOST_ANG:
+        raise ConformerError(f"a coordinate is {MOST_ANG:,.0f} angstrom or more", "Centre the molecule")

@@ -1,7 +1,8 @@
 """The geometry of a conformer, by the checks of PoseBusters: bonds, angles, clashes, what is flat and what is not.
 
 A faster path to what `posebusters.PoseBusters(config="mol_fast").bust` answers: what depends on the graph alone is made
-once per molecule, the rest is arithmetic. docs/benchmarks.md compares the two, check by check.
+once per molecule, the rest is arithmetic: RDKit's distance-geometry bounds of pairs of heavy atoms, with the tolerances
+of PoseBusters, and planes. docs/benchmarks.md compares the two, check by check.
 A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio comes from the library, on request.
 """
 
@@ -9,16 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import combinations
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem, rdBase
 from rdkit.Chem.inchi import MolFromInchi, MolToInchi
+from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
-from engine.chem.bounds import APART, Floats, PairBounds, pair_bounds
-from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.frame import Array, add_conformer, conformer_of
 from engine.chem.rdkit_log import captured_log, matching
 from engine.records import FailedCheck
+
+Apart = Literal["bond", "angle", "other"]
+APART: tuple[Apart, ...] = get_args(Apart)
+LEAST_OFF = np.array([-0.25, -0.25, -0.3])
+"""Relative to the lower bound, by place in ``APART``: nearer than this is wrong."""
+MOST_OFF = np.array([0.25, 0.25, np.inf])
+"""Relative to the upper bound; atoms that neither a bond nor an angle joins may lie as far apart as they like."""
+
+CONJUGATED_ENDS = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
+Indices = NDArray[np.int64]
 
 POSEBUSTERS = "0.6.5"
 """The version that this agrees with."""
@@ -42,6 +55,7 @@ SETTINGS: dict[SettingsName, tuple[str, ...]] = {
 
 MOST_OFF_PLANE_ANG = 0.25
 LEAST_OFF_PLANE_ANG = 0.05
+MOST_ENERGY_RATIO = 100.0
 _RING_ATOM = "[C,O,S,N;R1]"
 _PLANES = {
     AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
@@ -55,6 +69,79 @@ _PLANES = {
     DOUBLE_BONDS: ("[C;X3;^2](*)(*)=[C;X3;^2](*)(*)",),
 }
 _PATTERNS = {check: [Chem.MolFromSmarts(smarts) for smarts in all_smarts] for check, all_smarts in _PLANES.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairBounds:
+    """Pairs of heavy atoms, first < second, with what distance geometry allows them in angstrom; arrays of [pairs]."""
+
+    first: Indices
+    second: Indices
+    apart: Indices  # place in ``APART``
+    centre: Indices  # of an angle the atom in its middle, else -1
+    lower: Array
+    upper: Array
+
+    def least(self, pair: int) -> float:
+        """The shortest distance that passes, tolerance included."""
+        return float(self.lower[pair] * (1 + LEAST_OFF[self.apart[pair]]))
+
+    def most(self, pair: int) -> float:
+        """The longest; infinite for a pair that can only clash."""
+        return float(self.upper[pair] * (1 + MOST_OFF[self.apart[pair]]))
+
+    def wrong(self, positions: Array) -> tuple[Indices, Array, Array]:
+        """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
+        how far they are beyond, relative to the bound: negative for too near, 0 within, positive for too far."""
+        distances = np.linalg.norm(positions[self.first] - positions[self.second], axis=-1)
+        below, above = distances < self.lower, distances > self.upper
+        bound = np.where(below, self.lower, self.upper)
+        errors = np.where(below | above, (distances - bound) / bound, 0.0)
+        is_wrong = (errors < LEAST_OFF[self.apart]) | (errors > MOST_OFF[self.apart])
+        return np.flatnonzero(is_wrong), distances, errors
+
+    def only(self, kept: NDArray[np.bool_]) -> PairBounds:
+        columns = (self.first, self.second, self.apart, self.centre, self.lower, self.upper)
+        return PairBounds(*(column[kept] for column in columns))
+
+
+def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
+    """Bounds of a sanitised molecule; None where distance geometry has none for it."""
+    atoms = mol.GetNumAtoms()
+    matrix = np.zeros((atoms, atoms))
+    if atoms > 1:
+        try:
+            with captured_log():
+                matrix = GetMoleculeBoundsMatrix(mol, set15bounds=True, scaleVDW=True, doTriangleSmoothing=True)
+        except RuntimeError:
+            return None
+    apart, centre = np.full((atoms, atoms), APART.index("other")), np.full((atoms, atoms), -1)
+    for atom in mol.GetAtoms():
+        for ends in combinations(sorted(neighbour.GetIdx() for neighbour in atom.GetNeighbors()), 2):
+            apart[ends], centre[ends] = APART.index("angle"), atom.GetIdx()
+    for bond in mol.GetBonds():
+        ends = min(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), max(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+        apart[ends], centre[ends] = APART.index("bond"), -1
+    second, first = np.tril_indices(atoms, k=-1)
+    lower, upper = matrix[second, first], matrix[first, second]
+    _share_bounds(mol, first, second, lower, upper)
+    heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
+    pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
+    return pairs.only(heavy[first] & heavy[second])
+
+
+def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Array, upper: Array) -> None:
+    """Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them, in place."""
+    symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
+    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    alike: dict[tuple[str, ...], set[int]] = {}
+    with matching():
+        ends = mol.GetSubstructMatches(CONJUGATED_ENDS)
+    for match in ends:
+        elements = tuple(sorted(symbols[atom] for atom in match))
+        alike.setdefault(elements, set()).add(place[min(match), max(match)])
+    for places in map(list, alike.values()):
+        lower[places], upper[places] = lower[places].min(), upper[places].max()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +171,32 @@ class GeometryChecks:
     planes: tuple[tuple[str, tuple[int, ...]], ...]  # check and atoms
     is_sane: bool
 
-    def judge(self, positions: Floats) -> GeometryVerdict:
+    def judge(self, positions: Array) -> GeometryVerdict:
         """Positions [atoms, 3] in angstrom."""
         if not np.isfinite(positions).all():
             return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
         placed = Chem.Mol(self.mol)
         add_conformer(placed, positions)
-        not_judged: list[str] = []
-        failed = list(self.of_graph)
-        if not (self.is_sane and _has_inchi(placed)):
-            failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
+        failed, not_judged = list(self.of_graph), set[str]()
+        with captured_log():  # InChI's stereo layer is read from the conformer, so this is asked of each
+            if not self.is_sane or MolFromInchi(MolToInchi(placed)) is None:
+                failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
         if self.bounds is None:
-            not_judged += _OF_PAIRS.values()
+            not_judged |= set(_OF_PAIRS.values())
         else:
             failed += _wrong_pairs(self.bounds, positions)
-        if self.is_sane:
-            failed += wrong_planes(self.planes, positions)
-        else:
-            not_judged += _PLANES
+        if not self.is_sane:
+            not_judged |= set(_PLANES)
+        failed += wrong_planes(self.planes, positions)
         if ENERGY in self.checks:
-            energy = _energy_ratio(placed)
-            not_judged += [] if energy is not None else [ENERGY]
-            failed += [energy] if isinstance(energy, FailedCheck) else []
+            ratio = _energy_ratio(placed)
+            not_judged |= {ENERGY} if np.isnan(ratio) else set()
+            if ratio > MOST_ENERGY_RATIO:
+                detail = f"{ratio:,.0f} times the mean of 50 conformers, at most {MOST_ENERGY_RATIO:.0f}"
+                failed.append(FailedCheck(ENERGY, (), detail))
         return GeometryVerdict(
             tuple(failure for failure in failed if failure.check in self.checks),
-            tuple(name for name in not_judged if name in self.checks),
+            tuple(name for name in self.checks if name in not_judged),
         )
 
 
@@ -119,14 +207,11 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
     with captured_log():
         problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(sane)]
         is_sane = Chem.SanitizeMol(sane, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
-    parts = len(Chem.GetMolFrags(sane))
     of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]
-    if parts > 1:
+    if (parts := len(Chem.GetMolFrags(sane))) > 1:
         of_graph.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
-    radicals = tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons())
-    if radicals:
+    if radicals := tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons()):
         of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
-    checks = SETTINGS[settings]
     with matching():
         planes = tuple(
             (check, match)
@@ -134,20 +219,13 @@ def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energ
             for pattern in (patterns if is_sane else ())
             for match in sane.GetSubstructMatches(pattern)
         )
-    return GeometryChecks(
-        sane,
-        checks if energy else tuple(name for name in checks if name != ENERGY),
-        tuple(of_graph),
-        pair_bounds(sane) if is_sane else None,
-        planes,
-        is_sane,
-    )
+    checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
+    return GeometryChecks(sane, checks, tuple(of_graph), pair_bounds(sane) if is_sane else None, planes, is_sane)
 
 
 def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
     """The first conformer of one molecule."""
-    positions = np.asarray(conformer_of(mol).GetPositions(), dtype=np.float64)
-    return geometry_checks(mol, settings, energy=energy).judge(positions)
+    return geometry_checks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
 
 
 def judged_with(settings: SettingsName) -> str:
@@ -155,22 +233,14 @@ def judged_with(settings: SettingsName) -> str:
     return f"posebusters {POSEBUSTERS}, {settings}, rdkit {rdBase.rdkitVersion}"
 
 
-def _has_inchi(mol: Chem.Mol) -> bool:
-    """Its stereo layer is read from the conformer, so this is asked of each."""
-    with captured_log():
-        return MolFromInchi(MolToInchi(mol)) is not None
-
-
-def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]:
-    distances = bounds.distances(positions)
-    errors = bounds.errors(distances)
-    wrong = np.flatnonzero(bounds.wrong(errors))
+def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
+    wrong, distances, errors = bounds.wrong(positions)
     wrong = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]  # worst first
     for place, apart in enumerate(APART):
-        of_kind = wrong[bounds.apart[wrong] == place]
-        for pair in of_kind[:MOST_FAILURES].tolist():
+        of_kind = wrong[bounds.apart[wrong] == place].tolist()
+        for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
-            allowed = f"at least {bounds.least[pair]:.2f}" if errors[pair] < 0 else f"at most {bounds.most[pair]:.2f}"
+            allowed = f"at least {bounds.least(pair):.2f}" if errors[pair] < 0 else f"at most {bounds.most(pair):.2f}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
@@ -178,9 +248,11 @@ def _wrong_pairs(bounds: PairBounds, positions: Floats) -> Iterator[FailedCheck]
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
-def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Floats) -> Iterator[FailedCheck]:
+def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Array) -> Iterator[FailedCheck]:
     for check, atoms in planes:
-        off = _off_plane(positions[list(atoms)])
+        # As PoseBusters measures it: the largest distance on the side that the normal points to.
+        centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)
+        off = float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
         if check == RINGS and not off >= LEAST_OFF_PLANE_ANG:
             detail = f"flat within {off:.2f} Å, at least {LEAST_OFF_PLANE_ANG} is expected"
             yield FailedCheck(check, atoms, detail)
@@ -188,19 +260,12 @@ def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Flo
             yield FailedCheck(check, atoms, f"{off:.2f} Å off its plane, at most {MOST_OFF_PLANE_ANG} is allowed")
 
 
-def _off_plane(points: Floats) -> float:
-    """As PoseBusters measures it: the largest distance on the side that the normal points to."""
-    centred = points - points.mean(axis=0)
-    return float(np.dot(centred, np.linalg.svd(centred)[2][-1]).max())
-
-
-def _energy_ratio(mol: Chem.Mol) -> FailedCheck | bool | None:
-    """The library's: UFF energy with hydrogens, over the mean of 50 relaxed conformers."""
+def _energy_ratio(mol: Chem.Mol) -> float:
+    """The library's: UFF energy with hydrogens, over the mean of 50 relaxed conformers; NaN where it has none."""
     from posebusters.modules.energy_ratio import check_energy_ratio
 
     with captured_log():
-        results = check_energy_ratio(mol, threshold_energy_ratio=100.0, ensemble_number_conformations=50, num_threads=1)
-    ratio, passes = results["results"]["energy_ratio"], results["results"]["energy_ratio_passes"]
-    if passes != passes:  # NaN: not judged
-        return None
-    return True if passes else FailedCheck(ENERGY, (), f"{ratio:,.0f} times the mean of 50 conformers, at most 100")
+        results = check_energy_ratio(
+            mol, threshold_energy_ratio=MOST_ENERGY_RATIO, ensemble_number_conformations=50, num_threads=1
+        )["results"]
+    return float("nan") if np.isnan(results["energy_ratio_passes"]) else float(results["energy_ratio"])

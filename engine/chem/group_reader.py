@@ -26,7 +26,6 @@ _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASC
 _PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
 
 Numbers = tuple[str, str, str]
-Position = tuple[float, float, float]
 
 
 def why_not_taken(content: str) -> str | None:
@@ -46,12 +45,6 @@ def numbers_taken(content: str, block: int | None = None) -> Numbers:
     return x, y, z
 
 
-def position_of(numbers: Numbers) -> Position:
-    """The numbers as Python reads them, which makes an infinity of ``1e999``."""
-    x, y, z = map(float, numbers)
-    return x, y, z
-
-
 def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
     """How far the decoder puts the atom of this block from ``stated``, the numbers that it states; None if it does not.
 
@@ -62,7 +55,7 @@ def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
     known = [number for number in stated if number is not None]
     if len(known) < len(stated):
         return None if all(_PLAIN.fullmatch(part) for part in content.split(",")) else math.nan
-    ang = math.dist(position_of(numbers_taken(content)), known)
+    ang = math.dist(tuple(map(float, numbers_taken(content))), known)
     return ang if ang > MISREAD_ANG + _ROUNDING else None
 
 
@@ -75,5 +68,5 @@ def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
         raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", text=smiles) from error
     if mol.GetNumAtoms() != len(numbers):
         raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
-    add_conformer(mol, [position_of(triple) for triple in numbers])
+    add_conformer(mol, [list(map(float, triple)) for triple in numbers])
     return Decoded(smiles, mol, tuple(numbers))

@@ -8,15 +8,15 @@ symmetry of the graph alone is wrong here, and could have been written with its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.bounds import APART, Floats, PairBounds
-from engine.chem.geometry import geometry_checks, wrong_planes
-from engine.chem.stereo import StereoGoal, stereo_goals
+from engine.chem.frame import Array
+from engine.chem.geometry import APART, geometry_checks, wrong_planes
+from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import heavy_of
 from engine.errors import UnsupportedMoleculeError
 from engine.lp_records import GUARD_CHECKS, GuardCheck
@@ -32,15 +32,6 @@ class WrongPlace:
     atoms: tuple[int, ...]  # of the text
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _AtomChecks:
-    """What an atom has to meet among the atoms before it; atoms are those of the heavy molecule."""
-
-    bounds: PairBounds
-    planes: tuple[tuple[str, tuple[int, ...]], ...]
-    goals: tuple[StereoGoal, ...]
-
-
 class MoleculeGuard:
     """The checks of one molecule, by the atom with which each can be made."""
 
@@ -50,42 +41,27 @@ class MoleculeGuard:
         geometry = geometry_checks(heavy)
         if geometry.bounds is None:
             raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
-        self._atom_of = {place: atom for atom, place in enumerate(self._places)}
-        self._checks = frozenset(checks)
-        self._wanted = np.array([_OF_PAIRS[apart] in self._checks for apart in APART])
-        planes = geometry.planes if "flat" in self._checks else ()
-        goals = stereo_goals(heavy) if "stereo" in self._checks else []
-        self._by_atom = [
-            _AtomChecks(
-                self._pairs_of(geometry.bounds, atom),
-                tuple(plane for plane in planes if max(plane[1]) == atom),
-                tuple(goal for goal in goals if max(goal.spanned_by) == atom),
+        wanted = np.array([_OF_PAIRS[apart] in checks for apart in APART])[geometry.bounds.apart]
+        last = np.maximum(geometry.bounds.first, geometry.bounds.second)
+        self._by_atom = {
+            place: (
+                geometry.bounds.only((last == atom) & wanted),
+                tuple(plane for plane in geometry.planes if "flat" in checks and max(plane[1]) == atom),
+                [goal for goal in stereo_goals(heavy) if "stereo" in checks and max(goal.spanned_by) == atom],
             )
-            for atom in range(heavy.GetNumAtoms())
-        ]
+            for atom, place in enumerate(self._places)
+        }
 
-    def wrong_places(self, positions: Floats, atom: int) -> list[WrongPlace]:
+    def wrong_places(self, positions: Array, atom: int) -> list[WrongPlace]:
         """Of an atom of the text, given the places [atoms, 3] of all up to it; nothing is asked of a hydrogen."""
-        if atom not in self._atom_of:
+        if atom not in self._by_atom:
             return []
+        bounds, planes, goals = self._by_atom[atom]
         placed = positions[list(self._places)]
-        return [
-            WrongPlace(check, tuple(self._places[other] for other in atoms))
-            for check, atoms in self._wrong(self._by_atom[self._atom_of[atom]], placed)
+        wrong: list[tuple[GuardCheck, tuple[int, ...]]] = [
+            (_OF_PAIRS[APART[bounds.apart[pair]]], (int(bounds.first[pair]), int(bounds.second[pair])))
+            for pair in bounds.wrong(placed)[0]
         ]
-
-    def _wrong(self, checks: _AtomChecks, positions: Floats) -> Iterator[tuple[GuardCheck, tuple[int, ...]]]:
-        bounds = checks.bounds
-        for pair in np.flatnonzero(bounds.wrong(bounds.errors(bounds.distances(positions)))):
-            yield _OF_PAIRS[APART[bounds.apart[pair]]], (int(bounds.first[pair]), int(bounds.second[pair]))
-        for failed in wrong_planes(checks.planes, positions):
-            yield "flat", failed.atoms
-        for goal in checks.goals:
-            if not goal.is_met(positions):
-                yield "stereo", goal.spanned_by
-
-    def _pairs_of(self, bounds: PairBounds, atom: int) -> PairBounds:
-        """The pairs of an atom with those before it, as far as they are asked for."""
-        kept = (np.maximum(bounds.first, bounds.second) == atom) & self._wanted[bounds.apart]
-        columns = (bounds.first, bounds.second, bounds.apart, bounds.centre, bounds.lower, bounds.upper)
-        return PairBounds(*(column[kept] for column in columns))
+        wrong += [("flat", failed.atoms) for failed in wrong_planes(planes, placed)]
+        wrong += [("stereo", goal.spanned_by) for goal in goals if not goal.is_met(placed)]
+        return [WrongPlace(check, tuple(self._places[other] for other in atoms)) for check, atoms in wrong]

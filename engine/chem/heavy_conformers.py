@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import add_conformer
+from engine.chem.frame import Array, add_conformer, check_finite
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import (
     MOST_CHARACTERS,
@@ -26,12 +25,7 @@ from engine.chem.smiles import (
 )
 from engine.errors import ConformerError, DriftscopeError, GraphMismatchError, MoleculeSizeError, shown
 
-MOST_ANG = 10_000.0
-"""From the origin: the columns of SDF end there."""
 MOST_KEPT = 4_096
-_MOST_WRITINGS = 4
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
             heavy = Chem.RemoveHs(mol)
             smiles, order = canonical_order(heavy)
         except (RuntimeError, ValueError, KeyError) as error:
-            reason = (str(error).strip().splitlines() or ["RDKit gives no reason"])[0]
+            reason = str(error).strip().partition("\n")[0] or "RDKit gives no reason"
             raise ConformerError(f"its hydrogens cannot be removed: {reason}") from error
     if not order:
         raise ConformerError("it has no atoms")
@@ -69,10 +63,7 @@ def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
 
 
 def check_coordinates(xyz: Array) -> None:
-    if not np.isfinite(xyz).all():
-        raise ConformerError("a coordinate is not finite")
-    if np.abs(xyz).max(initial=0.0) >= MOST_ANG:
-        raise ConformerError(f"a coordinate is {MOST_ANG:,.0f} angstrom or more")
+    check_finite(xyz)
     if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
         raise ConformerError("it has no coordinates: all atoms lie in one place")
 
@@ -86,11 +77,10 @@ def settled_smiles(text: str) -> str:
     if mol.GetNumHeavyAtoms() > MOST_HEAVY_ATOMS:
         raise MoleculeSizeError(f"it has {mol.GetNumHeavyAtoms()} heavy atoms, the limit is {MOST_HEAVY_ATOMS}")
     smiles = graph_key(mol)
-    for _ in range(_MOST_WRITINGS):
-        again = graph_key(read_text_order(smiles))
-        if again == smiles:
+    for _ in range(4):
+        before, smiles = smiles, graph_key(read_text_order(smiles))
+        if smiles == before:
             break
-        smiles = again
     return smiles
 
 
@@ -129,7 +119,6 @@ def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConfo
 def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
     """The molecule of a SMILES, atoms in text order, with these conformers."""
     mol = read_text_order(smiles)
-    mol.RemoveAllConformers()
     for xyz in conformers:
         add_conformer(mol, xyz)
     return mol

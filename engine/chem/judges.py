@@ -1,18 +1,19 @@
 """Many answers judged, in processes beside this one, each with a limit.
 
 A library may take hours over one molecule, or crash: then its process is ended, the sample's verdict says so, and the
-next one goes on in a new process. Few samples are under way at a time, so memory does not grow with their number.
+next one goes on in a new process.
 """
 
 from __future__ import annotations
 
 import math
-import multiprocessing.connection
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from functools import lru_cache
+from queue import SimpleQueue
 
 import msgspec
 from rdkit import Chem
@@ -38,18 +39,21 @@ class JudgeTask:
 
 
 class JudgePool:
-    """Takes tasks at any time and hands verdicts back when asked; between, its processes work on what they have."""
+    """Takes tasks at any time and hands verdicts back when asked; a thread waits for each of its processes."""
 
     def __init__(
         self, settings: JudgeSettings = PLAIN, *, workers: int | None = None, limit_s: float = LIMIT_S
     ) -> None:
         if settings.strain == "gfn2-xtb":
             xtb_calculator()  # what is missing is said here: in a process it would count as a crash
-        self.settings, self.limit_s = settings, limit_s
-        self.workers = workers or usable_cores()
-        self.waiting: deque[JudgeTask] = deque()
-        self._pool: list[_Judge] = []
-        self._done: list[tuple[JudgeTask, MoleculeVerdict]] = []
+        self.workers, self.limit_s = workers or usable_cores(), limit_s
+        self._children = [Sandbox(_judging, settings, limits=Limits(limit_s)) for _ in range(self.workers)]
+        self._idle = SimpleQueue[Sandbox]()
+        for child in self._children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(self.workers)
+        self._tasks: dict[Future[MoleculeVerdict], JudgeTask] = {}  # without a verdict that was handed back
+        self._at: dict[JudgeTask, Sandbox] = {}
 
     def __enter__(self) -> JudgePool:
         return self
@@ -58,80 +62,57 @@ class JudgePool:
         self.close()
 
     def close(self) -> None:
-        """Ends its processes, of which the next task starts others; what was not handed back is dropped."""
-        self.waiting.clear()
-        self._done.clear()
-        for process in self._pool:
-            process.end()
-        self._pool.clear()
+        """Ends its processes; what was not handed back is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._at or not all(future.done() for future in self._tasks):
+            for child in self._children:
+                child.stop()
+            time.sleep(0.01)
+        for child in self._children:
+            child.end()
 
     @property
     def under_way(self) -> int:
-        """Tasks without a verdict yet."""
-        return len(self.waiting) + sum(process.task is not None for process in self._pool)
+        """Tasks whose verdict was not handed back."""
+        return len(self._tasks)
 
-    def start(self, processes: int | None = None) -> None:
-        """So many, or all, before there is work."""
-        while len(self._pool) < (self.workers if processes is None else processes):
-            self._pool.append(_Judge(_judging, self.settings, limits=Limits(self.limit_s)))
-            self._pool[-1].start()
+    def start(self) -> None:
+        """All processes, before there is work."""
+        for child in self._children:
+            child.start()
 
     def add(self, task: JudgeTask) -> None:
-        self.waiting.append(task)
-        self._advance(wait_s=0.0)
+        self._tasks[self._threads.submit(self._judged, task)] = task
 
     def verdicts(self, *, wait: bool, most_s: float = math.inf) -> list[tuple[JudgeTask, MoleculeVerdict]]:
         """What is done since the last call; with ``wait`` at least one, while any is under way and ``most_s`` last."""
         until = time.monotonic() + most_s
-        self._advance(wait_s=0.0)
-        while wait and not self._done and self.under_way and (left_s := until - time.monotonic()) > 0:
-            self._advance(wait_s=min(1.0, left_s))
-        done, self._done = self._done, []
-        return done
+        done = wait_for(self._tasks, 0).done
+        while wait and not done and self._tasks and (left_s := until - time.monotonic()) > 0:
+            done = wait_for(self._tasks, min(1.0, left_s), FIRST_COMPLETED).done
+        return [(self._tasks.pop(future), future.result()) for future in list(self._tasks) if future in done]
 
     def drop(self, keys: Collection[int]) -> None:
-        """Forgets tasks: a process that works on one of them is ended, and the next task starts another."""
-        self.waiting = deque(task for task in self.waiting if task.key not in keys)
-        self._done = [(task, verdict) for task, verdict in self._done if task.key not in keys]
-        for process in [process for process in self._pool if process.task is not None and process.task.key in keys]:
-            self._pool.remove(process)
-            process.end()
+        """Forgets tasks; a process that works on one of them is ended."""
+        for future, task in list(self._tasks.items()):
+            if task.key in keys:
+                del self._tasks[future]
+                if not future.cancel() and (child := self._at.get(task)):
+                    child.stop()
 
-    def _advance(self, wait_s: float) -> None:
-        """Hand out tasks and take answers."""
-        self.start(min(self.workers, self.under_way))
-        self._hand_out()
-        by_connection = {judge.connection: judge for judge in self._pool if judge.task is not None}
-        for connection in multiprocessing.connection.wait(list(by_connection), wait_s):
-            self._receive(by_connection[connection])  # type: ignore[index]
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        for judge in self._pool:
-            if self.waiting and judge.task is None:
-                judge.task = self.waiting.popleft()
-                judge.send(judge.task.text, judge.task.smiles)
-
-    def _receive(self, judge: _Judge) -> None:
-        task, judge.task = judge.task, None
-        assert task is not None
+    def _judged(self, task: JudgeTask) -> MoleculeVerdict:
+        child = self._at[task] = self._idle.get()
         try:
-            answer = judge.receive()
-            assert answer is not None
-            verdict = msgspec.convert(answer[0], MoleculeVerdict)
+            return msgspec.convert(child.ask(task.text, task.smiles)[0], MoleculeVerdict)
         except SandboxError as error:
             if error.why == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
             told = {"time": f"stopped after {self.limit_s:g} s"}.get(error.why, "the process that judged it ended")
             failure = FailedCheck(TIME if error.why == "time" else CRASH, (), told)
-            verdict = MoleculeVerdict(0, 0, None, None, (failure,))
-        self._done.append((task, verdict))
-
-
-class _Judge(Sandbox):
-    """Takes a task at a time."""
-
-    task: JudgeTask | None = None
+            return MoleculeVerdict(0, 0, None, None, (failure,))
+        finally:
+            del self._at[task]
+            self._idle.put(child)
 
 
 def judged(

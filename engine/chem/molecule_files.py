@@ -1,4 +1,5 @@
-"""Molecules that a user lists in a file for a run: SMILES lines, CSV and TSV, SDF, JSON lines (each also gz), Parquet.
+"""Molecules that a user lists for a run: typed, or in a file of SMILES lines, CSV and TSV, SDF, JSON lines (each also
+gz) or Parquet.
 
 A row that cannot be used is a ``Skipped`` with its reason, since one of a million must not end a run. What this module
 does not know: which molecules are the same (all stay), and what else a file says of them.
@@ -7,50 +8,32 @@ does not know: which molecules are the same (all stay), and what else a file say
 from __future__ import annotations
 
 import csv
-import difflib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from rdkit import Chem
+import pyarrow as pa
 
-from engine.chem.enriched import skeleton_of
-from engine.chem.file_forms import (
-    MOST_LINE_CHARACTERS,
-    Form,
-    content_lines,
-    form_by_name,
-    form_of,
-    form_of_text,
-    is_text,
-    mol_of,
-    parquet_rows,
-    sdf_records,
-    text_lines,
-)
+from engine.chem import file_forms as forms
 from engine.chem.molecule_list import MoleculeList
 from engine.chem.smiles import parse_smiles, split_smiles
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
-from engine.user_files import parsed_json, unique_keys
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
 MOST_USELESS = 10_000
 """Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
-MOST_SKIPPED = 1_000
-"""Of what is skipped, so many are kept: a file of 75 MB can have 25 million."""
-_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}, each key once'
+_NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
-"""The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or the error of a
-record."""
+"""The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or its error."""
+Parse: TypeAlias = Callable[[str], Molecule]
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(NamedTuple):
     """A row or record that cannot be used. ``error`` is one line, with nothing of a text that is no SMILES."""
 
     line: int
@@ -58,69 +41,45 @@ class Skipped:
     smiles: str = ""  # that was typed
 
 
-class SkippedRows(list[Skipped]):
-    """The first ``MOST_SKIPPED`` that were added; ``total`` counts all."""
-
-    total = 0
-
-    def add(self, row: Skipped) -> None:
-        self.total += 1
-        if self.total <= MOST_SKIPPED:
-            self.append(row)
-
-
 def read_molecule_file(
     path: Path,
     *,
     column: str | None = None,
     limit: int | None = None,
-    parse: Callable[[str], Molecule] = parse_smiles,
+    parse: Parse = parse_smiles,
     progress: Callable[[int], object] = lambda done: None,
-) -> tuple[MoleculeList, SkippedRows]:
+) -> tuple[MoleculeList, list[Skipped]]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far. Without ``column``, its name tells it."""
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}")
-    molecules, skipped = MoleculeList(parse), SkippedRows()
+    molecules, skipped, is_useless = MoleculeList(parse), list[Skipped](), False
     for line, cell in read_rows(path, column):
         try:
             if isinstance(cell, DriftscopeError):
                 raise cell
-            if cell is not None and not isinstance(cell, str):
-                raise FileFormatError(f"its SMILES is of type {type(cell).__name__}, not text")
-            # JSON may hide lone surrogates, which nothing could write out again.
-            smiles = (cell or "").encode("utf-8", "replace").decode("utf-8").strip()
-            if not smiles:
-                raise FileFormatError("it has no SMILES")
-            molecule = parse(smiles)
-            skeleton_of(molecule)  # some molecules have no enriched form
-            molecules.append(smiles, molecule)
+            if not isinstance(cell, str) or not cell.strip():
+                raise FileFormatError(f"its SMILES is of type {type(cell).__name__}" if cell else "it has no SMILES")
+            smiles = cell.strip().encode("utf-8", "replace").decode("utf-8")  # JSON may hide lone surrogates
+            molecules.append(smiles, parse(smiles))
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.add(Skipped(line, one_line(unquoted(error))))
-        if len(molecules) == limit:
-            return molecules, skipped
-        if skipped.total > MOST_USELESS and skipped.total > 9 * len(molecules):  # no use, however long it goes on
-            what = f"{skipped.total:,} of the first {skipped.total + len(molecules):,} molecules of {shown(path.name)}"
-            raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+            skipped.append(Skipped(line, one_line(unquoted(error))))
+        is_useless = len(skipped) > max(MOST_USELESS, 9 * len(molecules))
+        if len(molecules) == limit or is_useless:
+            break
     if not molecules and not skipped:
         raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
-    if not molecules:
-        what = f"none of {skipped.total:,} molecules of {shown(path.name)} can be used"
-        raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+    if is_useless or not molecules:
+        what = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules of {shown(path.name)}"
+        raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
-def read_typed(
-    texts: Sequence[str], parse: Callable[[str], Molecule] = parse_smiles
-) -> tuple[list[Molecule], SkippedRows]:
+def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[list[Molecule], list[Skipped]]:
     """The molecules of SMILES, which an error quotes."""
-    molecules, skipped = list[Molecule](), SkippedRows()
+    molecules, skipped = list[Molecule](), list[Skipped]()
     for line, text in enumerate(texts, start=1):
         try:
-            molecule = parse(text)
-            skeleton_of(molecule)
-            molecules.append(molecule)
+            molecules.append(parse(text))
         except DriftscopeError as error:
             skipped.append(Skipped(line, str(error), text))
     if skipped and not molecules:
@@ -131,28 +90,29 @@ def read_typed(
 
 def read_rows(path: Path, column: str | None = None) -> Rows:
     """Streamed, not parsed."""
-    form = form_of(path) or form_of_text(path)
+    form = forms.form_of(path)
     if form == "pickle":
         raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
     if form == "list":
-        _, first = next(content_lines(path), (0, ""))
+        first = forms.first_line(path)
         cells = first.split(_delimiter(first))
         is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
-    return _READERS[form](path, column)
+    readers = {"list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet}
+    return readers[form](path, column)
 
 
 def _list(path: Path, column: str | None) -> Rows:
-    for index, (number, line) in enumerate(content_lines(path)):
+    for index, (number, line) in enumerate(forms.content_lines(path)):
         smiles = line.split(maxsplit=1)[0]
         if index or not _smiles_columns([smiles]):
             yield number, smiles
 
 
 def _table(path: Path, column: str | None) -> Rows:
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_LINE_CHARACTERS))  # a cell may hold a picture
-    _, first = next(content_lines(path), (0, ""))
-    rows = csv.reader((f"{line}\n" for _, line in text_lines(path)), delimiter=_delimiter(first), strict=True)
+    csv.field_size_limit(forms.MOST_LINE_CHARACTERS)  # a cell may hold a picture
+    lines = (f"{line}\n" for _, line in forms.text_lines(path))
+    rows = csv.reader(lines, delimiter=_delimiter(forms.first_line(path)), strict=True)
     place, line = None, 1
     try:
         for cells in rows:
@@ -160,9 +120,9 @@ def _table(path: Path, column: str | None) -> Rows:
             if not any(map(str.strip, cells)) or (place is None and cells[0].lstrip().startswith("#")):
                 continue
             if place is None:
-                has_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
-                place = _column(path, cells, column) if has_header else 0
-                if has_header:
+                is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
+                place = _column(path, cells, column) if is_header else 0
+                if is_header:
                     continue
             yield begun, cells[place] if place < len(cells) else ""
     except csv.Error as error:
@@ -186,52 +146,39 @@ def _delimiter(first: str) -> str:
 
 def _jsonl(path: Path, column: str | None) -> Rows:
     key: str | None = None
-    for number, line in text_lines(path):
-        if not line.strip():
-            continue
+    for number, line in forms.text_lines(path):
         try:
-            row = parsed_json(line, object_pairs_hook=unique_keys)
-        except ValueError:
+            row = json.loads(line or "null")
+        except (ValueError, RecursionError):
             row = None
         if isinstance(row, dict):
             key = key or list(row)[_column(path, list(row), column)]
             yield number, row.get(key)
-        elif key is None:  # a document, or no JSON at all
-            raise FileFormatError(f"line {number:,} of {shown(path.name)} is {_NO_OBJECT}", "Write one a line")
-        else:
+        elif line.strip() and key is None:  # a document, or no JSON at all
+            raise FileFormatError(f"line {number:,} of {shown(path.name)} is {_NO_OBJECT}", "Write one per line")
+        elif line.strip():
             yield number, FileFormatError(f"it is {_NO_OBJECT}")
 
 
 def _parquet(path: Path, column: str | None) -> Rows:
-    def columns_of(schema: Any) -> list[str]:
+    def columns_of(schema: pa.Schema) -> list[str]:
         chosen = schema.field(_column(path, schema.names, column))
-        if not is_text(chosen.type):
+        if not forms.is_text(chosen.type):
             what = f"column {shown(chosen.name)} of {shown(path.name)} is {one_line(str(chosen.type))[:200]}, not text"
             raise FileFormatError(what, "Name the column that holds the SMILES")
         return [chosen.name]
 
-    return ((number, cell) for number, (cell,) in enumerate(parquet_rows(path, columns_of), start=1))
+    return ((number, cell) for number, (cell,) in enumerate(forms.parquet_rows(path, columns_of), start=1))
 
 
 def _sdf(path: Path, column: str | None) -> Rows:
     if column is not None:
         raise FileFormatError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
-    for number, record in enumerate(sdf_records(path), start=1):
+    for number, record in enumerate(forms.sdf_records(path), start=1):
         try:
-            yield number, Chem.MolToSmiles(Chem.RemoveHs(mol_of(path.name, number, record)))
+            yield number, forms.heavy_smiles(path.name, number, record)
         except FileFormatError as error:
             yield number, error
-        except (RuntimeError, ValueError) as error:
-            yield number, FileFormatError(str(error))
-
-
-_READERS: dict[Form, Callable[[Path, str | None], Rows]] = {
-    "list": _list,
-    "table": _table,
-    "jsonl": _jsonl,
-    "sdf": _sdf,
-    "parquet": _parquet,
-}
 
 
 def _key(name: str) -> str:
@@ -252,11 +199,6 @@ def _column(path: Path, names: Sequence[str], column: str | None) -> int:
     if len(found) == 1:
         return found[0]
     what = f"{'several columns' if found else 'no column'} {'of SMILES' if column is None else shown(column)}"
-    # Perhaps another kind of file: nothing of it is quoted.
-    if len(names) < 2 or (column is None and form_by_name(path) is None):
-        raise FileFormatError(f"{shown(path.name)} has {what}", "Name the one to read")
-    listed = [shown(names[at], 30) for at in found or range(len(names))]
-    some = ", ".join(listed[:12]) + (", …" if listed[12:] else "")
-    near = difflib.get_close_matches(_key(column or "smiles"), keys := [_key(name) for name in names[:1_000]], n=1)
-    fix = f"Did you mean {shown(names[keys.index(near[0])], 30)}?" if near and not found else "Name the one to read"
-    raise FileFormatError(f"{shown(path.name)} has {what}: there is {some}", fix)
+    if len(names) > 1 and (column or forms.form_by_name(path)):  # of what may be another kind of file nothing is quoted
+        what += f": there is {', '.join(shown(names[at], 30) for at in (found or range(len(names)))[:12])}"
+    raise FileFormatError(f"{shown(path.name)} has {what}", "Name the one to read")

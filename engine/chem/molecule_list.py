@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import overload
+from typing import Any
 
 from engine.chem.smiles import parse_smiles
 from engine.records import Molecule
@@ -42,16 +42,9 @@ class MoleculeList(Sequence[Molecule]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    @overload
-    def __getitem__(self, place: int) -> Molecule: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Molecule]: ...
-
-    def __getitem__(self, place: int | slice) -> Molecule | list[Molecule]:
-        if isinstance(place, slice):
-            return [self._parse(text) for text in self._texts[place]]
-        return self._parse(self._texts[place])
+    def __getitem__(self, place: Any) -> Any:
+        texts = self._texts[place]
+        return self._parse(texts) if isinstance(texts, str) else list(map(self._parse, texts))
 
 
 def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
@@ -61,6 +54,5 @@ def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
 
 def heavy_atoms_of(molecules: Sequence[Molecule]) -> Sequence[int]:
     """The same for their sizes."""
-    if isinstance(molecules, MoleculeList):
-        return molecules.heavy_atoms
-    return [molecule.heavy_atoms for molecule in molecules]
+    is_list = isinstance(molecules, MoleculeList)
+    return molecules.heavy_atoms if is_list else [molecule.heavy_atoms for molecule in molecules]  # type: ignore

@@ -1,27 +1,17 @@
 """The molecules that ship in ``data/``: the 2,000 of ``molecules.tsv``, the named ones, and those that measure models.
 
 All are plain text, read without RDKit. A SMILES here is RDKit's canonical isomeric SMILES of the pinned version
-(``molecules.tsv``, ``held_out.tsv``) or as a chemist writes it (``named.tsv``); whether it is, is for the tests, not
-for the reader.
+(``molecules.tsv``, ``held_out.tsv``) or as a chemist writes it (``named.tsv``): the tests look whether it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from typing import NamedTuple
 
-from engine.errors import AssetError, DriftscopeError, shown
+from engine.errors import DriftscopeError, shown
 from engine.paths import DATA
 
-MOLECULES_FILE = DATA / "molecules.tsv"
-NAMED_FILE = DATA / "named.tsv"
-HELD_OUT_FILE = DATA / "held_out.tsv"
-RUN_FILE = DATA / "heldout.smi"
-MOLECULES_COLUMNS = ("smiles", "tags", "name")
-NAMED_COLUMNS = ("name", "smiles", "note")
-HELD_OUT_COLUMNS = ("smiles", "atoms")
 USUAL_COUNT = 40
 """Of the shipped set, where nobody asks for another number."""
 
@@ -56,75 +46,51 @@ TAGS: dict[str, str] = {
 """What each tag of ``molecules.tsv`` says of a molecule."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoleculeEntry:
-    """One line of ``molecules.tsv``. ``name`` is empty where there is no common one."""
-
+class MoleculeEntry(NamedTuple):
     smiles: str
     tags: tuple[str, ...]
-    name: str = ""
+    name: str  # empty where there is no common one
 
 
-@dataclass(frozen=True, slots=True)
-class NamedMolecule:
-    """One line of ``named.tsv``, for a chooser. ``note`` says in a few words what the molecule shows."""
+class NamedMolecule(NamedTuple):
+    """For a chooser. ``note`` says in a few words what the molecule shows."""
 
     name: str
     smiles: str
     note: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutMolecule:
-    """One line of ``held_out.tsv``. ``atoms`` counts heavy atoms."""
-
+class HeldOutMolecule(NamedTuple):
     smiles: str
-    atoms: int
+    atoms: int  # heavy ones
 
 
-def load_molecule_set(
-    limit: int | None = None, tag: str | None = None, *, path: Path = MOLECULES_FILE
-) -> list[MoleculeEntry]:
+def load_molecule_set(limit: int | None = None, tag: str | None = None) -> list[MoleculeEntry]:
     """The first ``limit`` molecules that have ``tag``. The file is shuffled: its start is a sample of the whole."""
     if tag is not None and tag not in TAGS:
         raise DriftscopeError(f"no molecule has the tag {shown(tag)}", f"The tags are {', '.join(TAGS)}")
-    rows = ((smiles, tuple(tags.split(",")), name) for smiles, tags, name in _rows(path, MOLECULES_COLUMNS))
-    return list(islice((MoleculeEntry(*row) for row in rows if tag is None or tag in row[1]), limit))
+    entries = (MoleculeEntry(smiles, tuple(tags.split(",")), name) for smiles, tags, name in _rows("molecules.tsv"))
+    return list(islice((entry for entry in entries if tag is None or tag in entry.tags), limit))
 
 
-def load_named(*, path: Path = NAMED_FILE) -> list[NamedMolecule]:
-    return [NamedMolecule(*cells) for cells in _rows(path, NAMED_COLUMNS)]
+def load_named() -> list[NamedMolecule]:
+    return [NamedMolecule(*cells) for cells in _rows("named.tsv")]
 
 
 def load_held_out() -> list[HeldOutMolecule]:
     """The molecules on which embedded models are measured. The file is shuffled too."""
-    return [HeldOutMolecule(smiles, int(atoms)) for smiles, atoms in _rows(HELD_OUT_FILE, HELD_OUT_COLUMNS)]
+    return [HeldOutMolecule(smiles, int(atoms)) for smiles, atoms in _rows("held_out.tsv")]
 
 
 def load_run_set(limit: int | None = None) -> list[str]:
     """The first SMILES of ``heldout.smi``: those of ``held_out.tsv``, and more of the same kind."""
-    smiles = _text_lines(RUN_FILE)
+    smiles = (DATA / "heldout.smi").read_text(encoding="utf-8").splitlines()
     if limit is not None and not 0 < limit <= len(smiles):
-        raise DriftscopeError(
-            f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship", "Give a file of your own"
-        )
+        what = f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship"
+        raise DriftscopeError(what, "Give a file of your own")
     return smiles[:limit]
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[list[str]]:
+def _rows(name: str) -> list[list[str]]:
     """The cells of each line below the header."""
-    rows = [line.split("\t") for line in _text_lines(path)]
-    if any(len(cells) != len(columns) for cells in rows) or rows[:1] != [list(columns)]:
-        raise AssetError(f"{path} is not a whole table of {', '.join(columns)}", _RESTORE)
-    return iter(rows[1:])
-
-
-_RESTORE = "The file ships with the project: restore it from the repository"
-
-
-def _text_lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or error
-        raise AssetError(f"{path} cannot be read: {reason}", _RESTORE) from error
+    return [line.split("\t") for line in (DATA / name).read_text(encoding="utf-8").splitlines()[1:]]

@@ -10,27 +10,34 @@ from __future__ import annotations
 
 import io
 import pickle
-import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+import numpy as np
 
 from engine.errors import FileFormatError, shown
 
 MOST_MOL_BYTES = 16 * 2**20
-_NUMBERS = {
-    "f8": "d", "f4": "f", "f2": "e", "b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I",
-    "i8": "q", "u8": "Q",
-}  # fmt: skip
-"""Types of numpy by those of ``struct``."""
+NUMBERS = frozenset("f8 f4 f2 b1 i1 u1 i2 u2 i4 u4 i8 u8".split())
+"""Types of numpy that are read; others, such as its texts, are nothing that is asked for."""
 DAMAGED = (
     *(pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError, TypeError),
-    *(ValueError, OverflowError, RecursionError, struct.error),
+    *(ValueError, OverflowError, RecursionError),
 )
 """What reading a pickle that nobody wrote as one raises."""
 
 
-class PickledMol:
-    """A molecule as its pickle has it, not read yet."""
+class _Dropped:
+    """Stands for a numpy array, in which nothing is that is asked for."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        """Dropped."""
+
+
+class PickledMol(_Dropped):
+    """A molecule as its pickle has it, not read yet. Properties that Python code hung on it are dropped."""
 
     __slots__ = ("content",)
 
@@ -41,8 +48,22 @@ class PickledMol:
             raise ValueError(f"a molecule has {len(content):,} bytes")
         self.content = content
 
+
+class _Type:
+    """numpy's, as far as plain numbers need it: a type and the order of its bytes."""
+
+    __slots__ = ("code", "order")
+
+    def __init__(self, code: object, *_: object) -> None:
+        self.code, self.order = code, "<"
+
     def __setstate__(self, state: object) -> None:
-        """Properties that Python code hung on it are dropped."""
+        if isinstance(state, tuple) and len(state) > 1 and state[1] == ">":
+            self.order = ">"
+
+    def number(self, content: object) -> object:
+        is_known = isinstance(self.code, str) and self.code in NUMBERS and type(content) is bytes
+        return np.frombuffer(content, f"{self.order}{self.code}")[0].item() if is_known else None  # type: ignore
 
 
 class _Maker:
@@ -61,64 +82,18 @@ class _Maker:
         raise AttributeError(f"{name} cannot be set")
 
 
-class _DataType:
-    """numpy's, as far as plain numbers need it: a type and the order of its bytes."""
-
-    __slots__ = ("code", "order")
-
-    def __init__(self, code: object, *_: object) -> None:
-        self.code, self.order = code, "<"
-
-    def __setstate__(self, state: object) -> None:
-        if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">", "|", "="):
-            self.order = ">" if state[1] == ">" else "<"
-
-    def number(self, content: object) -> object:
-        form = _NUMBERS.get(self.code) if isinstance(self.code, str) else None
-        if form is None or type(content) is not bytes:
-            return None  # such as a text of numpy: nothing that is asked for
-        return struct.unpack(self.order + form, content)[0]
-
-
-class _Array:
-    """numpy's. Nothing that is asked for is in one, so its content is dropped."""
-
-    __slots__ = ()
-
-    def __setstate__(self, state: object) -> None:
-        """Dropped."""
-
-
-def _scalar(type_: object, content: object = None) -> object:
-    if not isinstance(type_, _DataType):
-        raise TypeError("a number of numpy has no type")
-    return type_.number(content)
-
-
-def _mapping(content: object = ()) -> dict[Any, Any]:
-    if not isinstance(content, dict | list | tuple):
-        raise TypeError(f"a mapping cannot be made of a {type(content).__name__}")
-    return dict(content)
-
-
-def _bytes_of(text: object, coding: object) -> bytes:
-    """How protocols 0 to 2 write bytes."""
-    if not isinstance(text, str) or coding != "latin1":
-        raise TypeError("bytes are not written as latin1")
-    return text.encode("latin1")
-
-
 MAKERS: dict[tuple[str, str], _Maker] = {
     ("rdkit.Chem.rdchem", "Mol"): _Maker(PickledMol),
-    ("collections", "OrderedDict"): _Maker(_mapping),
-    ("collections", "Counter"): _Maker(_mapping),
-    ("numpy", "dtype"): _Maker(_DataType),
-    ("numpy", "ndarray"): _Maker(lambda *_: _Array()),
-    ("_codecs", "encode"): _Maker(_bytes_of),
-    **{(f"numpy.{core}.multiarray", "scalar"): _Maker(_scalar) for core in ("core", "_core")},
-    **{(f"numpy.{core}.multiarray", "_reconstruct"): _Maker(lambda *_: _Array()) for core in ("core", "_core")},
-    **{(f"numpy.{core}.numeric", "_frombuffer"): _Maker(lambda *_: _Array()) for core in ("core", "_core")},
+    ("collections", "OrderedDict"): _Maker(lambda content=(): dict(content)),
+    ("collections", "Counter"): _Maker(lambda content=(): dict(content)),
+    ("numpy", "dtype"): _Maker(_Type),
+    ("numpy", "ndarray"): _Maker(lambda *_: _Dropped()),
+    ("_codecs", "encode"): _Maker(lambda text, _: str.encode(text, "latin1")),  # bytes, by protocols 0 to 2
 }
+for _core in ("numpy.core", "numpy._core"):
+    MAKERS[f"{_core}.multiarray", "scalar"] = _Maker(lambda kind, content=None: _Type.number(kind, content))
+    MAKERS[f"{_core}.multiarray", "_reconstruct"] = MAKERS["numpy", "ndarray"]
+    MAKERS[f"{_core}.numeric", "_frombuffer"] = MAKERS["numpy", "ndarray"]
 
 
 class MoleculeUnpickler(pickle.Unpickler):
@@ -140,16 +115,11 @@ def load(content: bytes) -> Any:
     source = io.BufferedReader(io.BytesIO(content))
     try:
         document = MoleculeUnpickler(source).load()
-    except (EOFError, pickle.UnpicklingError) as error:
+    except DAMAGED as error:
         if isinstance(error, EOFError) or "truncated" in str(error):
             raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
-        raise FileFormatError(
-            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
-        ) from error
-    except DAMAGED as error:
-        raise FileFormatError(
-            f"it is no pickle that can be read: {str(error).rstrip('.')}", "Write it again"
-        ) from error
+        what = f"it is no pickle that can be read: {str(error).rstrip('.')}"
+        raise FileFormatError(what, "Write it again") from error
     if source.read(1):
         raise FileFormatError("there is more behind the pickle's end", "Give a file with one pickle")
     return document

@@ -1,16 +1,15 @@
 """Texts of another known form than enriched text: named for what they are, called neither clean nor damaged.
 
 Legacy text has atoms as a SMILES has them, most without brackets of their own: ``C<0.1,0.2,0.3>``, ``[nH]<...>``,
-``[H<...>]``. Binned text has bin numbers
-in its blocks: ``[C]<0512,0498,0501>``. An LP summary is a file of the group's runner that has figures and no texts.
+``[H<...>]``. Binned text has bin numbers in its blocks: ``[C]<0512,0498,0501>``. An LP summary is a file of the group's
+runner that has figures and no texts.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Literal
-
-from engine.user_files import parsed_json
 
 OtherForm = Literal["legacy", "binned", "summary"]
 
@@ -20,7 +19,6 @@ OTHER_WORDS: dict[OtherForm, str] = {
     "summary": "an LP summary file: figures in a list of logs, without generated texts",
 }
 
-_PROMPT_END = "[/SMILES]"
 _BRACKETED = re.compile(r"(?<!\[CONFORMER)(?<!\[/SMILES)\]<(?!-[\[(])")
 _IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
 _BARE = re.compile(
@@ -30,15 +28,15 @@ _LEGACY = re.compile(r"(?:[A-Za-z]|\[[^\[\]<>]++)<[-.,\s]*+\d[-\d.,\s]*+>", re.A
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 
-WHOLE_DIGITS, LEAST_BLOCKS = 3, 3
-"""A whole number of ångström has no more digits; so many blocks of such numbers are no molecule."""
-
 
 def other_form(text: str) -> OtherForm | None:
     """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
     if text.lstrip().startswith("{"):
-        return "summary" if '"logs"' in text and is_summary(_parsed(text)) else None
-    answer = text.rpartition(_PROMPT_END)[2]
+        try:
+            return "summary" if '"logs"' in text and is_summary(json.loads(text)) else None
+        except (ValueError, RecursionError):
+            return None
+    answer = text.rpartition("[/SMILES]")[2]
     # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
     if _LEGACY.search(answer) and (
         not _BRACKETED.search(answer) or len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer))
@@ -60,21 +58,10 @@ def bin_digits(text: str) -> int:
     if any("." in content for content in blocks) or 2 * len(bins) < len(blocks):
         return 0
     digits = len(numbers[0])
-    is_sure = digits > WHOLE_DIGITS or len(bins) >= LEAST_BLOCKS or any(number[0] == "0" for number in numbers)
-    return digits if is_sure else 0
+    return digits if digits > 3 or len(bins) >= 3 or any(number[0] == "0" for number in numbers) else 0
 
 
 def is_summary(document: Any) -> bool:
     """Of the JSON of a file."""
-    return (
-        isinstance(document, dict)
-        and isinstance(document.get("logs"), list)
-        and not {"passes", "failures"} & set(document)
-    )
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return parsed_json(text)
-    except ValueError:
-        return None
+    is_known = isinstance(document, dict) and isinstance(document.get("logs"), list)
+    return is_known and not {"passes", "failures"} & set(document)

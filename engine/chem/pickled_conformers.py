@@ -1,57 +1,57 @@
-"""Conformers out of pickles, which the sandbox reads, closed. Nothing else of the project unpickles a file.
+"""Conformers out of pickles, which a closed child reads. Nothing else of the project unpickles a file.
+
+========== ====================================================================================
+references ``{smiles: {"confs": [Mol, ...], ...}}``: the group's
+molecules  ``{smiles: [Mol, ...]}``: the group's generations; references of others look like that
+geom       ``{"conformers": [{"rd_mol": Mol, "boltzmannweight": ...}, ...], "smiles": ...}``
+========== ====================================================================================
 
 ``engine.chem.molecule_unpickler`` calls nothing but stand-ins of ours, and RDKit's reader of molecules is native code
-that is given bytes of strangers.
+that is given untrusted bytes.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from rdkit import Chem
 
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, heavy_conformers
 from engine.chem.molecule_unpickler import PickledMol, load
-from engine.chem.pickle_shapes import UNREADABLE, WORDS, Shape, molecules_of, shape_of
-from engine.errors import ConformerError, DriftscopeError, FileFormatError, one_line, shown
+from engine.chem.smiles import MOST_CHARACTERS
+from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
 from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
+Shape = Literal["references", "molecules", "geom"]
+WORDS: dict[str, str] = {
+    "references": "references ({smiles: {'confs': [Mol, ...]}})",
+    "molecules": "generations ({smiles: [Mol, ...]})",
+    "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
+}
 ENDINGS = (".pickle", ".pkl", ".p")
-MOST_REASON = 300
-ReadMol = tuple[str, tuple[Any, ...], str]
-"""SMILES, positions, and why it cannot be used."""
+UNREADABLE = "RDKit cannot read it"
+"""Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
+MOST_BYTES = 8 * 2**30  # of a file, which is held in memory
+_FIX = f"Known are {', '.join(WORDS.values())}"
 
 
-@dataclass(frozen=True, slots=True)
-class PickleLimits:
-    """What reading one file may take."""
-
-    most_bytes: int = 8 * 2**30  # of the file, which is held in memory
-    least_memory_mb: int = 1024
-    memory_per_byte: float = 4.0  # of the largest file, beside that
-    least_seconds: float = 30.0  # of computing
-    seconds_per_mb: float = 2.0
-
-    def of(self, size: int) -> Limits:
-        seconds, memory_mb = self.least_seconds + self.seconds_per_mb * size / MB, self.memory_per_byte * size / MB
-        return Limits(seconds, is_cpu=True, memory_mb=self.least_memory_mb + memory_mb, is_closed=True)
+def limits_of(size: int) -> Limits:
+    """Of computing and memory, for a file of so many bytes."""
+    return Limits(30 + 2 * size / MB, is_cpu=True, memory_mb=1024 + 4 * size / MB, is_closed=True)
 
 
 def pickled_conformers(
-    paths: Sequence[Path], shapes: Sequence[Shape] = tuple(WORDS), *, limits: PickleLimits | None = None
+    paths: Sequence[Path], shapes: Sequence[Shape] = ("references", "molecules", "geom")
 ) -> Iterator[HeavyConformer | OmittedConformer]:
     """The conformers of each file, in its order; FileFormatError, with the file's name, where one cannot be read or has
     none of these shapes. All files go to one process."""
-    limits = limits or PickleLimits()
-    sizes = [_size(path, limits) for path in paths]
-    reader = Sandbox(_reader, limits=limits.of(max(sizes, default=0)))
+    reader = Sandbox(_reader, limits=limits_of(max(map(_size, paths), default=0)))
     try:
         for path in paths:
             try:
@@ -65,28 +65,20 @@ def pickled_conformers(
         reader.end()
 
 
-def _size(path: Path, limits: PickleLimits) -> int:
+def _size(path: Path) -> int:
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-    if size > limits.most_bytes:
-        what = f"{shown(path.name)} has {size / MB:,.0f} MB, the limit is {limits.most_bytes / MB:,.0f}"
+    if size > MOST_BYTES:
+        what = f"{shown(path.name)} has {size / MB:,.0f} MB, the limit is {MOST_BYTES / MB:,.0f}"
         raise FileFormatError(what, "Split it")
     return size
 
 
 def _conformers_of(reader: Sandbox, path: Path, shapes: Sequence[Shape]) -> Iterator[HeavyConformer | OmittedConformer]:
     with open_file(path) as file:
-        answers = reader.each(file.read())
-    for value, body in answers:
-        if isinstance(value, str):
-            if value not in shapes:
-                wanted = " or ".join(WORDS[one] for one in shapes)
-                fix = "`references add` takes it"
-                raise FileFormatError(f"it has {WORDS[value]} in place of {wanted}", fix)  # type: ignore[index]
-            continue
-        key, number, weight, smiles, problem = value
-        named = f"conformer {number + 1} of {shown(key, 120)}" if key else f"conformer {number + 1}"
-        source = f"{named} in {path.name}" if key else f"{named} of {path.name}"
+        answers = reader.each(file.read(), tuple(shapes))
+    for (key, number, weight, smiles, problem), body in answers:
+        source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
         if problem:
             yield OmittedConformer(source, key, problem)
         else:
@@ -96,41 +88,67 @@ def _conformers_of(reader: Sandbox, path: Path, shapes: Sequence[Shape]) -> Iter
 # --- in the child ----------------------------------------------------------------------------------------------------
 
 
-def _reader() -> Callable[[bytes], Iterator[Answer]]:
+def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
     _read_mol(PickledMol(Chem.MolFromSmiles("C[C@H](N)O").ToBinary()))  # nothing can be imported later
     heavy_conformers(Chem.MolFromMolBlock(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O"))))
     return _answers
 
 
-def _answers(content: bytes) -> Iterator[Answer]:
-    """The file's shape; then key, number, weight, SMILES and what is wrong of each conformer, with its places."""
-    document = load(content)
-    shape = shape_of(document)
-    yield shape, b""
-    for molecule in molecules_of(document, shape):
-        mols: Iterator[ReadMol] = map(_read_mol, molecule.mols)
-        key = molecule.key
-        if not key:  # a file of GEOM without its SMILES: the commonest of its conformers'
-            known = list(mols)
-            counts = Counter(smiles for smiles, _, problem in known if not problem)
-            key, mols = (counts.most_common(1)[0][0] if counts else ""), iter(known)
-        key = key.encode("utf-8", "replace").decode("utf-8")  # half a character is none
-        for number, ((smiles, positions, problem), weight) in enumerate(zip(mols, molecule.weights, strict=True)):
+def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
+    """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
+    for key, listed, weights in molecules_of(load(content), shapes):
+        for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
+            smiles, positions, problem = _read_mol(pickled)
             if problem:
                 yield (key, number, weight, "", problem), b""
             for xyz in positions:
                 yield (key, number, weight, smiles, ""), np.ascontiguousarray(xyz, dtype="<f8").tobytes()
 
 
-def _read_mol(pickled: PickledMol) -> ReadMol:
-    if not pickled.content:
+def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
+    """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
+    if not isinstance(document, dict) or not document:
+        raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
+    entries: list[tuple[Shape, Any, Any]]
+    if is_geom := isinstance(records := document.get("conformers"), list):
+        records = [record if isinstance(record, dict) else {} for record in records]
+        entries = [("geom", document.get("smiles", ""), [record.get("rd_mol") for record in records])]
+    else:
+        entries = [
+            ("references", key, value.get("confs")) if isinstance(value, dict) else ("molecules", key, value)
+            for key, value in document.items()
+        ]
+    found = {shape: f"{WORDS[shape]} at {shown(key)}" for shape, key, _ in entries}
+    if len(found) > 1 or not found.keys() <= set(shapes):
+        wanted = " or ".join(WORDS[shape] for shape in shapes)
+        raise FileFormatError(
+            f"it has {' and '.join(found.values())} in place of {wanted}", "`references add` takes it"
+        )
+    for _, key, listed in entries:
+        listed = [listed] if isinstance(listed, PickledMol) else listed
+        if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
+            raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
+        if not isinstance(listed, list | tuple) or not all(isinstance(one, PickledMol | None) for one in listed):
+            raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
+        weights = [_number(record.get("boltzmannweight")) for record in records] if is_geom else [None] * len(listed)
+        yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights  # half a character is none
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
+    return float(value) if is_number and math.isfinite(value) else None
+
+
+def _read_mol(pickled: PickledMol | None) -> tuple[str, Sequence[Any], str]:
+    """SMILES, positions, and why it cannot be used."""
+    if pickled is None or not pickled.content:
         return "", (), "there is no molecule"
     try:
         mol = Chem.Mol(pickled.content)
         if not mol.GetNumConformers():
             raise ConformerError("it has no coordinates")
-        smiles, positions = heavy_conformers(mol)
-    except (RuntimeError, ValueError, DriftscopeError) as error:
-        what = error.what if isinstance(error, DriftscopeError) else f"{UNREADABLE}: {error}"
-        return "", (), one_line(what)[:MOST_REASON]
-    return smiles, tuple(positions), ""
+        return *heavy_conformers(mol), ""
+    except DriftscopeError as error:
+        return "", (), error.what[:300]
+    except (RuntimeError, ValueError) as error:
+        return "", (), f"{UNREADABLE}: {error}"[:300]

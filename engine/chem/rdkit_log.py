@@ -14,10 +14,6 @@ from contextlib import contextmanager
 
 from rdkit import rdBase
 
-_TIMESTAMP = re.compile(r"^\[\d\d:\d\d:\d\d\]\s*")
-
-
-_LOG_LOCK = threading.Lock()
 _MATCHING = threading.Lock()
 _OF_THREAD = threading.local()
 
@@ -28,21 +24,17 @@ class _ThreadLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         lines = getattr(_OF_THREAD, "lines", None)
         if lines is not None:
-            lines.append(_TIMESTAMP.sub("", record.getMessage()).strip())
+            lines.append(re.sub(r"^\[[\d:]{8}\]\s*", "", record.getMessage()).strip())
 
 
-_HANDLER = _ThreadLines()
+rdBase.LogToPythonLogger()
+logging.getLogger("rdkit").handlers[:] = [_ThreadLines()]  # RDKit's own handler writes to stderr
+logging.getLogger("rdkit").propagate = False
 
 
 @contextmanager
 def captured_log() -> Iterator[list[str]]:
     """RDKit's messages of this thread as a list of lines, kept off the terminal. Outer ones get those of inner ones."""
-    logger = logging.getLogger("rdkit")
-    with _LOG_LOCK:
-        if _HANDLER not in logger.handlers:  # once per process
-            rdBase.LogToPythonLogger()
-            logger.handlers[:] = [_HANDLER]  # RDKit's own handler writes to stderr
-            logger.propagate = False
     outer = getattr(_OF_THREAD, "lines", None)
     lines: list[str] = []
     _OF_THREAD.lines = lines

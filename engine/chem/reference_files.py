@@ -1,5 +1,4 @@
-"""Reference conformers out of files: SDF and MOL, Parquet, pickles (``engine.chem.pickled_conformers`` reads those),
-and ETKDG made here. A folder is read file by file; all are of one form.
+"""Reference conformers out of files (SDF and MOL, Parquet, pickles), and ETKDG's made here.
 
 SDF: each record is a conformer, its molecule the record's own graph. Parquet: a row is a conformer, with the columns
 ``smiles`` (any SMILES), ``xyz`` (x, y, z of each of its atoms in the order of the text, flat or in threes) and, where
@@ -11,33 +10,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
+from engine.chem import file_forms as forms
 from engine.chem.conformers import reference_conformers
-from engine.chem.file_forms import ENDINGS, Form, form_by_name, form_of, is_text, mol_of, parquet_rows, sdf_records
 from engine.chem.frame import add_conformer
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, heavy_conformers
+from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, check_coordinates, heavy_conformers
 from engine.chem.pickled_conformers import pickled_conformers
 from engine.chem.smiles import MOST_CHARACTERS, read_text_order
-from engine.errors import ConformerError, DriftscopeError, FileFormatError, one_line, shown
+from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
 from engine.records import Molecule
 
-FORMS: tuple[Form, ...] = ("sdf", "parquet", "pickle")
-_KNOWN = f"Known are {', '.join(ending for ending, form in ENDINGS.items() if form in FORMS)}"
-_COLUMNS = "Give smiles, and xyz with x, y, z of each atom of the SMILES, in its order"
+FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
 
 Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceSource:
+class ReferenceSource(NamedTuple):
     """Files of one form, not read yet."""
 
-    form: str  # sdf, parquet, pickle
+    form: forms.Form
     name: str
     paths: tuple[Path, ...]
 
@@ -46,7 +42,11 @@ class ReferenceSource:
             yield from pickled_conformers(self.paths)
             return
         for path in self.paths:
-            yield from _of_sdf(path) if self.form == "sdf" else _of_parquet(path)
+            found = None
+            for found in _of_sdf(path) if self.form == "sdf" else _of_parquet(path):
+                yield found
+            if found is None:
+                raise FileFormatError(f"{shown(path.name)} has no conformer in it", "Give a file with at least one")
 
 
 def reference_source(path: Path) -> ReferenceSource:
@@ -54,71 +54,62 @@ def reference_source(path: Path) -> ReferenceSource:
     found = [path]
     if path.is_dir():
         files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
-        found = [file for file in files if form_by_name(file) in FORMS and not file.name.startswith(".")]
-    if not found:
-        raise FileFormatError(f"{shown(path, 200)} has no file of references in it", _KNOWN)
-    forms = {form_of(file): file for file in found}
-    if len(forms) > 1:
-        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in forms.items())
+        found = [file for file in files if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
+    by_form = {forms.form_of(file): file for file in found}
+    if len(by_form) > 1:
+        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
         raise FileFormatError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
-    (form,) = forms
+    form = next(iter(by_form), None)
     if form not in FORMS:
-        raise FileFormatError(f"{shown(path.name)} is of no known form", _KNOWN)
-    return ReferenceSource(form, path.resolve().name if path.is_dir() else path.name, tuple(found))
+        known = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
+        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {known}")
+    return ReferenceSource(form, path.resolve().name, tuple(found))
 
 
 def _of_sdf(path: Path) -> Conformers:
-    number = 0
-    for number, record in enumerate(sdf_records(path), start=1):
-        place = f"record {number} of {path.name}"
-        mol = mol_of(path.name, number, record)
+    for number, record in enumerate(forms.sdf_records(path), start=1):
+        mol = forms.mol_of(path.name, number, record)
         try:
-            xyz = mol.GetConformer().GetPositions() if mol.GetNumConformers() else np.zeros((mol.GetNumAtoms(), 3))
-            if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
-                raise ConformerError("it has no coordinates")
-            if len(xyz) > 1 and not mol.GetConformer().Is3D():  # a benzene in a plane is 3D where its record says so
-                raise ConformerError("it is a drawing: its coordinates are 2D")
+            if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
+                raise ConformerError("it has no coordinates in 3D")
             smiles, (xyz,) = heavy_conformers(mol)
+            check_coordinates(xyz)
         except ConformerError as error:
-            raise FileFormatError(f"{shown(place, 200)}: {error.what}", "Give records with 3D coordinates") from error
-        yield HeavyConformer(smiles, xyz, place)
-    if not number:
-        raise FileFormatError(f"{shown(path.name)} has no record in it", "Give a file with at least one")
+            raise forms.damaged(path.name, number, error.what) from error
+        yield HeavyConformer(smiles, xyz, f"record {number} of {path.name}")
 
 
 def _of_parquet(path: Path) -> Conformers:
-    def columns_of(schema: Any) -> list[str]:
-        missing = [name for name in ("smiles", "xyz") if name not in schema.names]
-        if missing:
-            what = f"{shown(path.name)} has no column {' and no '.join(missing)}"
-            raise FileFormatError(f"{what}; it has {', '.join(map(shown, schema.names[:20]))}", _COLUMNS)
-        if not is_text(kind := schema.field(schema.names.index("smiles")).type):
-            raise FileFormatError(f"column smiles of {shown(path.name)} is {one_line(str(kind))[:60]}", _COLUMNS)
-        return ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
+    def columns_of(schema: pa.Schema) -> list[str]:
+        names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
+        if not set(names) <= set(schema.names) or not forms.is_text(schema.field("smiles").type):
+            known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+            fix = "Give smiles (text), and xyz with x, y, z of each of its atoms"
+            raise FileFormatError(f"the columns of {shown(path.name)} are {known}", fix)
+        return names
 
-    row = 0
-    for row, (text, numbers, *more) in enumerate(parquet_rows(path, columns_of), start=1):
-        smiles, place = text or "", f"row {row} of {path.name}"
+    for row, (text, numbers, *more) in enumerate(forms.parquet_rows(path, columns_of), start=1):
+        yield _of_row(f"row {row} of {path.name}", text or "", numbers, more)
+
+
+def _of_row(place: str, smiles: str, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+    try:
+        if not smiles or len(smiles) > MOST_CHARACTERS:
+            raise ConformerError(f"its SMILES has {len(smiles):,} characters")
         try:
-            if not smiles or len(smiles) > MOST_CHARACTERS:
-                raise ConformerError(f"its SMILES has {len(smiles):,} characters")
-            try:
-                xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
-            except (TypeError, ValueError) as error:
-                raise ConformerError("its xyz are no x, y, z of each atom") from error
-            mol = read_text_order(smiles)
-            if len(xyz) != mol.GetNumAtoms():
-                raise ConformerError(f"its SMILES has {mol.GetNumAtoms()} atoms, its xyz {len(xyz)}")
-            add_conformer(mol, xyz)
-            own, (positions,) = heavy_conformers(mol)
-        except DriftscopeError as error:
-            yield OmittedConformer(place, smiles[:MOST_CHARACTERS], error.what)
-            continue
-        positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
-        weight = next((float(one) for one in more if isinstance(one, int | float)), None)
-        yield HeavyConformer(own, positions, place, weight=weight)
-    if not row:
-        raise FileFormatError(f"{shown(path.name)} has no row in it", "Give a file with at least one")
+            xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
+        except (TypeError, ValueError) as error:
+            raise ConformerError("its xyz are no x, y, z of each atom") from error
+        mol = read_text_order(smiles)
+        if len(xyz) != mol.GetNumAtoms():
+            raise ConformerError(f"its SMILES has {mol.GetNumAtoms()} atoms, its xyz {len(xyz)}")
+        add_conformer(mol, xyz)
+        own, (positions,) = heavy_conformers(mol)
+    except DriftscopeError as error:
+        return OmittedConformer(place, smiles[:MOST_CHARACTERS], error.what)
+    positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
+    weight = next((float(one) for one in more if isinstance(one, int | float)), None)
+    return HeavyConformer(own, positions, place, weight=weight)
 
 
 def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0, mmff: bool = False) -> Conformers:

@@ -1,28 +1,24 @@
-"""Heavy-atom RMSD over symmetry, and the ensemble metrics COV and MAT that are built on it.
+"""Heavy-atom RMSD over symmetry: the least root mean square distance over rotations, translations and symmetries.
 
-RMSD is the least root mean square distance over rotations, translations and the symmetries of the graph. Symmetries
-are what ``rdMolAlign.GetBestRMS`` takes: atoms match by element and isotope, stereo is not looked at, and terminal O
-and N of a conjugated group (carboxyl, nitro, amidine, phosphate) may swap. A molecule without heavy atoms is compared
-on all its atoms. The search is bounded: beyond ``max_matches`` symmetries the value is an upper bound, and said so.
+Symmetries are what ``rdMolAlign.GetBestRMS`` takes: atoms match by element and isotope, stereo is not looked at, and
+terminal O and N of a conjugated group (carboxyl, nitro, amidine, phosphate) may swap. A molecule without heavy atoms is
+compared on all its atoms. Beyond ``max_matches`` symmetries the value is an upper bound, and said so.
 
 What this module does not know: whether two conformers have the same stereo or hydrogens in the same places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.bounds import CONJUGATED_ENDS
-from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.frame import Array, add_conformer, conformer_ids, conformer_of
+from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import ConformerError, GraphMismatchError, shown
-from engine.figures.coverage_metrics import DRUG_LIKE_ANG, figures_of
 
 MAX_MATCHES = 10_000
 ENSEMBLE_MAX_MATCHES = 1_000
@@ -30,115 +26,51 @@ _BLOCK = 8_192  # pairs and their matches aligned at once: they stay in the proc
 _NEAR = 1e-4  # of the squares of both
 _MOST_STEPS, _SMALL_STEP, _LEAST_SLOPE = 20, 1e-9, 1e-3
 
-Array = NDArray[np.float64]
-Mols: TypeAlias = Chem.Mol | Sequence[Chem.Mol]
+
+def rmsd_matrix(
+    probes: Chem.Mol | Sequence[Chem.Mol], references: Chem.Mol, *, max_matches: int = ENSEMBLE_MAX_MATCHES
+) -> tuple[Array, bool]:
+    """The RMSD of every conformer of the probes, atom orders free, to every one of the references, in angstrom
+    [probes, references]; and whether all symmetries were tried. Moves no molecule."""
+    first = _heavy(references)
+    matches, is_complete = _matches(first, first, max_matches)
+    stacks = [
+        xyz[:, _matches(heavy, first, 1)[0][0]]
+        for heavy in map(_heavy, [probes] if isinstance(probes, Chem.Mol) else probes)
+        for xyz in [_positions(heavy)]
+    ]
+    if not stacks:
+        raise ConformerError("there is no conformer", "Give at least one")
+    return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), matches), is_complete
 
 
-@dataclass(frozen=True, slots=True)
-class Rmsd:
-    """The value in angstrom, the symmetries tried, and whether these were all."""
-
-    value_ang: float
-    matches: int
-    complete: bool
+def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:
+    """The id of the ensemble's conformer that is nearest to the probe's first one, and its RMSD in angstrom."""
+    values = rmsd_matrix(probe, ensemble)[0][0]
+    index = int(values.argmin())
+    return int(ensemble.GetConformers()[index].GetId()), float(values[index])
 
 
-@dataclass(frozen=True, slots=True)
-class EnsembleMetrics:
-    """COV: share with a partner less than ``threshold_ang`` away; MAT: mean least RMSD; as ``coverage_metrics`` has it.
-
-    R is over the references (low COV-R: missed ones), P over what was generated (low COV-P: unlike any reference).
-    """
-
-    cov_r: float
-    cov_p: float
-    mat_r_ang: float
-    mat_p_ang: float
-    threshold_ang: float
-    generated: int
-    references: int
-    matches: int
-    complete: bool
-    rmsd_ang: Array = field(compare=False, repr=False)  # [generated, references]
+def least_rmsd(probes: Chem.Mol, ensemble: Chem.Mol) -> float:
+    """Of the probe's conformers to the nearest one of the ensemble, on average."""
+    return float(rmsd_matrix(probes, ensemble)[0].min(axis=1).mean())
 
 
-def best_rmsd(
-    probe: Chem.Mol,
-    reference: Chem.Mol,
-    *,
-    probe_conf: int = -1,
-    reference_conf: int = -1,
-    max_matches: int = MAX_MATCHES,
-) -> Rmsd:
-    """The heavy-atom RMSD of two conformers of one graph, atom orders free; moves neither molecule."""
-    fixed, moved = _heavy(reference), _heavy(probe)
-    matches, complete = _matches(moved, fixed, max_matches)
-    mobile = _positions(moved, probe_conf)[None]
-    values = _rmsd_matrix(mobile, _positions(fixed, reference_conf)[None], matches)
-    return Rmsd(float(values[0, 0]), len(matches), complete)
-
-
-def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, Rmsd]:
-    """A copy of the probe, with that conformer alone, moved to where it lies best on the reference; ``best_rmsd``."""
-    fixed, moved = _heavy(reference), _heavy(probe)
-    matches, complete = _matches(moved, fixed, MAX_MATCHES)
-    mobile, goal = _positions(moved, probe_conf), _positions(fixed, -1)
+def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, float]:
+    """A copy of the probe, with that conformer alone, moved to where it lies best on the reference; and the RMSD."""
+    chosen = conformer_of(probe, probe_conf).GetPositions()
+    copy = Chem.Mol(probe)
+    copy.RemoveAllConformers()
+    add_conformer(copy, chosen)
+    moved, fixed = _heavy(copy), _heavy(reference)
+    matches, _ = _matches(moved, fixed, MAX_MATCHES)
+    mobile, goal = _positions(moved)[0], _positions(fixed)[0]
     centre, target = mobile.mean(axis=0), goal.mean(axis=0)
     mobile, goal = mobile - centre, goal - target
     mobile = mobile[matches[_best_matches(mobile[None], goal[None], matches)[1][0, 0]]]
     turn = _rotation(mobile, goal)
-    value = float(_distance(mobile @ turn, goal))
-    whole = (_positions(probe, probe_conf) - centre) @ turn + target
-    copy = Chem.Mol(probe)
-    copy.RemoveAllConformers()
-    add_conformer(copy, whole)
-    return copy, Rmsd(value, len(matches), complete)
-
-
-def ensemble_metrics(
-    generated: Mols, references: Mols, threshold_ang: float = DRUG_LIKE_ANG, *, max_matches: int = ENSEMBLE_MAX_MATCHES
-) -> EnsembleMetrics:
-    """COV and MAT of generated conformers against a reference ensemble of the same graph.
-
-    Every conformer of every molecule given counts. Atom orders may differ from molecule to molecule.
-    """
-    if not threshold_ang > 0:
-        raise ValueError(f"threshold_ang must be positive, got {threshold_ang}")
-    heavy = list(map(_heavy, _as_list(references)))
-    if not heavy:
-        raise ConformerError("there is no reference conformer", "Embed some first")
-    first = heavy[0]
-    matches, complete = _matches(first, first, max_matches)
-    values = _rmsd_matrix(
-        _ensemble(map(_heavy, _as_list(generated)), first, "generated"), _ensemble(heavy, first, "reference"), matches
-    )
-    figures = figures_of(values.T, threshold_ang)
-    assert figures is not None  # there is one of each
-    cov_r, cov_p, mat_r_ang, mat_p_ang = map(float, figures.figures)
-    return EnsembleMetrics(
-        cov_r=cov_r,
-        cov_p=cov_p,
-        mat_r_ang=mat_r_ang,
-        mat_p_ang=mat_p_ang,
-        threshold_ang=threshold_ang,
-        generated=values.shape[0],
-        references=values.shape[1],
-        matches=len(matches),
-        complete=complete,
-        rmsd_ang=values,
-    )
-
-
-def least_rmsd(probe: Chem.Mol, ensemble: Chem.Mol) -> float:
-    """Of the probe's conformer to the nearest one of the ensemble."""
-    return ensemble_metrics(probe, ensemble).mat_p_ang
-
-
-def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:
-    """The id of the ensemble's conformer that is nearest to the probe's first one, and its RMSD: ``least_rmsd``."""
-    values = ensemble_metrics(probe, ensemble).rmsd_ang[0]
-    index = int(values.argmin())
-    return int(ensemble.GetConformers()[index].GetId()), float(values[index])
+    copy.GetConformer().SetPositions(np.ascontiguousarray((chosen - centre) @ turn + target))
+    return copy, float(_distance(mobile @ turn, goal))
 
 
 def _heavy(mol: Chem.Mol) -> Chem.Mol:
@@ -152,35 +84,24 @@ def _heavy(mol: Chem.Mol) -> Chem.Mol:
             raise GraphMismatchError(f"a molecule is not valid: {error}", "Give sanitised molecules") from error
 
 
-def _as_list(mols: Mols) -> list[Chem.Mol]:
-    return [mols] if isinstance(mols, Chem.Mol) else list(mols)
-
-
-def _ensemble(mols: Iterable[Chem.Mol], order: Chem.Mol, role: str) -> Array:
-    """All conformers of heavy molecules as [conformers, atoms, 3], atoms in the order of ``order``."""
-    stacks: list[Array] = []
-    for mol in mols:
-        picked = np.arange(mol.GetNumAtoms()) if mol is order else _matches(mol, order, 1)[0][0]
-        stacks.extend(_finite(conformer)[picked] for conformer in mol.GetConformers())
-    if not stacks:
-        raise ConformerError(f"there is no {role} conformer", "COV and MAT need at least one on each side")
-    return np.stack(stacks)
+def _positions(mol: Chem.Mol) -> Array:
+    """Of all conformers [conformers, atoms, 3]."""
+    xyz = np.stack([mol.GetConformer(number).GetPositions() for number in conformer_ids(mol)])
+    if not np.isfinite(xyz).all():
+        raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
+    return xyz
 
 
 def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[np.intp], bool]:
     """For each symmetry the probe's atom for each atom of the reference [matches, atoms], and whether these are all."""
-    if most < 1:
-        raise ValueError(f"max_matches must be at least 1, got {most}")
+    texts = _flat_smiles(probe), _flat_smiles(reference)
     matches: Sequence[Sequence[int]] = ()
-    if _flat_smiles(probe) == _flat_smiles(reference):
+    if texts[0] == texts[1]:
         loosened = _loosened(probe), _loosened(reference)
         with matching():
             matches = loosened[0].GetSubstructMatches(loosened[1], uniquify=False, maxMatches=most + 1)
     if not matches:
-        raise GraphMismatchError(
-            f"{shown(_flat_smiles(probe))} and {shown(_flat_smiles(reference))} are different graphs",
-            "An RMSD needs two conformers of the same molecule",
-        )
+        raise GraphMismatchError(f"{shown(texts[0])} and {shown(texts[1])} are different graphs")
     return np.array(matches[:most], dtype=np.intp), len(matches) <= most
 
 
@@ -201,32 +122,22 @@ def _loosened(mol: Chem.Mol) -> Chem.Mol:
     for terminal, centre in ends:
         loose.GetAtomWithIdx(terminal).SetFormalCharge(0)
         loose.GetBondBetweenAtoms(terminal, centre).SetBondType(Chem.BondType.SINGLE)
-    return loose.GetMol()
+    return loose
 
 
-def _positions(mol: Chem.Mol, conformer: int) -> Array:
-    return _finite(conformer_of(mol, conformer))
-
-
-def _finite(conformer: Any) -> Array:
-    xyz = np.asarray(conformer.GetPositions(), dtype=np.float64)
-    if not np.isfinite(xyz).all():
-        raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
-    return xyz
-
-
-def _rmsd_matrix(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
+def _least(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
     """Least RMSD of each probe [p, n, 3] to each reference [r, n, 3] over the matches [m, n]: [p, r]."""
     probes = probes - probes.mean(axis=1, keepdims=True)
     references = references - references.mean(axis=1, keepdims=True)
     at_once = max(1, _BLOCK // (len(references) * min(len(matches), _BLOCK)))
     parts = [
-        _rmsd_block(probes[start : start + at_once], references, matches) for start in range(0, len(probes), at_once)
+        _least_of_block(probes[start : start + at_once], references, matches)
+        for start in range(0, len(probes), at_once)
     ]
     return np.concatenate(parts)
 
 
-def _rmsd_block(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
+def _least_of_block(probes: Array, references: Array, matches: NDArray[np.intp]) -> Array:
     overlap, chosen = _best_matches(probes, references, matches)
     spread = (probes**2).sum(axis=(1, 2))[:, None] + (references**2).sum(axis=(1, 2))
     square = spread - 2 * overlap

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rdkit import Chem
@@ -28,11 +27,7 @@ MOST_ISOTOPE = 999
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""
 
-_TWO_LETTERS = frozenset(
-    "He Li Be Ne Na Mg Al Si Cl Ar Ca Sc Ti Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Zr Nb Mo Tc Ru Rh Pd Ag Cd "
-    "In Sn Sb Te Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta Re Os Ir Pt Au Hg Tl Pb Bi Po At Rn Fr "
-    "Ra Ac Th Pa Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og as se te si".split()
-)
+_SYMBOLS = frozenset(Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119))
 
 _ATOM = r"\[[^\[\]]*\]|Br|Cl|[BCNOPSFI]|[bcnops]|\*"
 _LINK = r"->|<-|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]"
@@ -40,16 +35,12 @@ _PIECE = re.compile(rf"(?P<atom>{_ATOM})|(?P<link>{_LINK})")
 _POSITION = re.compile(r"around position (\d+)")
 _ATOM_NUMBER = re.compile(r"\batoms?:? (?:# )?(\d+)")
 _NO_REASON = re.compile(r"[*\s]*|Violation occurred.*|\[?Pre-condition Violation\]?|.*Failed parsing.*", re.DOTALL)
-_ISOTOPE = re.compile(r"\[(\d+)", re.ASCII)
-_CHARGE = re.compile(r"[+-](\d+)", re.ASCII)
-_MOST_REASON = 200
+_ISOTOPE_OR_CHARGE = re.compile(r"\[(?P<isotope>\d+)|(?P<charge>[+-]\d+)", re.ASCII)
 _MOST_MATCHES = 2_000
-_OTHER_ORDERS = 24
-_UNMATCHED_STEREO = (
-    Chem.ChiralType.CHI_SQUAREPLANAR,
-    Chem.ChiralType.CHI_TRIGONALBIPYRAMIDAL,
-    Chem.ChiralType.CHI_OCTAHEDRAL,
-    Chem.ChiralType.CHI_ALLENE,
+_MATCHED_STEREO = (
+    Chem.ChiralType.CHI_UNSPECIFIED,
+    Chem.ChiralType.CHI_TETRAHEDRAL_CW,
+    Chem.ChiralType.CHI_TETRAHEDRAL_CCW,
 )
 
 
@@ -64,14 +55,12 @@ class SmilesPiece:
 
 def split_smiles(smiles: str) -> list[SmilesPiece]:
     """Cut a SMILES into atoms and links; together the pieces are the text."""
-    pieces = []
-    position = 0
+    pieces, position = [], 0
     while position < len(smiles):
         match = _PIECE.match(smiles, position)
         if match is None:
-            raise SmilesError(
-                smiles, f"character {shown(smiles[position])} starts no atom, bond or ring digit", position
-            )
+            what = f"character {shown(smiles[position])} starts no atom, bond or ring digit"
+            raise SmilesError(smiles, what, position)
         pieces.append(SmilesPiece(match.group(), position, match.lastgroup == "atom"))
         position = match.end()
     return pieces
@@ -90,8 +79,8 @@ def bare_form(bracketed: str) -> str:
 def element_of(descriptor: str) -> str:
     """The element symbol in a bracketed descriptor; empty where there is none."""
     letters = descriptor.strip("[]").lstrip("0123456789")
-    symbol = letters[:2] if letters[1:2].islower() and letters[:2] in _TWO_LETTERS else letters[:1]
-    return symbol[:1].upper() + symbol[1:] if symbol[:1].isalpha() else ""
+    symbol = letters[:2] if letters[1:2].islower() and letters[:2].capitalize() in _SYMBOLS else letters[:1]
+    return symbol.capitalize() if symbol.isalpha() else ""
 
 
 def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Molecule:
@@ -100,38 +89,29 @@ def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Mole
     if not smiles:
         raise SmilesError(text, "there is nothing in it", fix="Give a SMILES such as CC=O")
     if len(smiles) > MOST_CHARACTERS:
-        raise MoleculeSizeError(
-            f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}", "Give a smaller molecule"
-        )
-    _check_characters(smiles)
-    parsed = _sanitised(smiles)
-    _check_usable(smiles, parsed, most_heavy_atoms)
-    return molecule_of(parsed, source=smiles)
+        what = f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}"
+        raise MoleculeSizeError(what, "Give a smaller molecule")
+    mol = _read(smiles, keeps_hydrogens=False)
+    if mol.GetNumAtoms() == 0:
+        raise SmilesError(smiles, "it has no atoms")
+    for atom in mol.GetAtoms():
+        if atom.GetAtomicNum() == 0 or atom.HasQuery():
+            what = f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure"
+            raise UnsupportedMoleculeError(what, "Replace '*' by a real atom")
+    if (heavy := mol.GetNumHeavyAtoms()) > most_heavy_atoms:
+        what = f"{shown(smiles)} has {heavy} heavy atoms, the limit is {most_heavy_atoms}"
+        raise MoleculeSizeError(what, "Give a smaller molecule")
+    return molecule_of(mol, source=smiles)
 
 
 def molecule_of(mol: Chem.Mol, *, source: str = "") -> Molecule:
     """A ``Molecule`` of a sanitised RDKit molecule; its conformers, if any, are left behind."""
     smiles, _ = canonical_order(mol)
-    descriptors = enriched_descriptors(smiles)
     try:
-        reparsed = read_text_order(smiles)
+        return _molecule(smiles, source)
     except SmilesError as error:
-        raise _unwritable(smiles) from error
-    if reparsed.GetNumAtoms() != len(descriptors):
-        raise _unwritable(smiles)
-    elements = tuple(atom.GetSymbol() for atom in reparsed.GetAtoms())
-    heavy = sum(element != "H" for element in elements)
-    return Molecule(smiles, source or smiles, descriptors, elements, heavy, reparsed)
-
-
-def in_text_order(molecule: Molecule, text: str) -> Molecule:
-    """The molecule with its atoms in the order of this SMILES of it, which need not be canonical."""
-    smiles = text.strip()
-    if smiles == molecule.smiles:
-        return molecule
-    mol = read_text_order(smiles)
-    elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
-    return Molecule(smiles, smiles, enriched_descriptors(smiles), elements, molecule.heavy_atoms, mol)
+        what = f"the canonical SMILES {shown(smiles)} does not read back"
+        raise UnsupportedMoleculeError(what, "Use another form of the molecule") from error
 
 
 def parse_written(text: str) -> Molecule:
@@ -139,11 +119,18 @@ def parse_written(text: str) -> Molecule:
     return in_text_order(parse_smiles(text), text)
 
 
-def _unwritable(smiles: str) -> UnsupportedMoleculeError:
-    return UnsupportedMoleculeError(
-        f"the canonical SMILES {shown(smiles)} does not read back",
-        "RDKit cannot write this molecule as a SMILES that it reads again; use another form of it",
-    )
+def in_text_order(molecule: Molecule, text: str) -> Molecule:
+    """The molecule with its atoms in the order of this SMILES of it, which need not be canonical."""
+    smiles = text.strip()
+    return molecule if smiles == molecule.smiles else _molecule(smiles)
+
+
+def _molecule(smiles: str, source: str = "") -> Molecule:
+    descriptors, mol = enriched_descriptors(smiles), read_text_order(smiles)
+    if mol.GetNumAtoms() != len(descriptors):
+        raise SmilesError(smiles, f"RDKit reads {mol.GetNumAtoms()} atoms of {len(descriptors)}")
+    elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
+    return Molecule(smiles, source or smiles, descriptors, elements, sum(one != "H" for one in elements), mol)
 
 
 def canonical_order(mol: Chem.Mol) -> tuple[str, list[int]]:
@@ -155,33 +142,50 @@ def canonical_order(mol: Chem.Mol) -> tuple[str, list[int]]:
 
 def enriched_descriptors(smiles: str) -> tuple[str, ...]:
     """The descriptor of each atom of a SMILES, in text order; refuses what would not read back."""
-    atoms = [piece for piece in split_smiles(smiles) if piece.is_atom]
-    for index, piece in enumerate(atoms):
-        if piece.text.startswith("[") and bare_form(piece.text) != piece.text:
+    atoms = [piece.text for piece in split_smiles(smiles) if piece.is_atom]
+    for index, atom in enumerate(atoms):
+        if atom.startswith("[") and bare_form(atom) != atom:
             raise NoEnrichedFormError(
-                f"atom {index} of {shown(smiles)} is {shown(piece.text)}, a bracket atom without hydrogens, which "
-                f"enriched text could not tell from the bare atom {shown(bare_form(piece.text))}",
+                f"atom {index} of {shown(smiles)} is {shown(atom)}, a bracket atom without hydrogens, which "
+                f"enriched text could not tell from the bare atom {shown(bare_form(atom))}",
                 "Radicals, carbenes, and ligands that SMILES brackets for being bound to a metal have no enriched form",
             )
-    return tuple(descriptor(piece.text) for piece in atoms)
+    return tuple(map(descriptor, atoms))
 
 
 def read_text_order(smiles: str) -> Chem.Mol:
     """The sanitised molecule of a SMILES with its atoms in text order, explicit hydrogens kept."""
-    _check_characters(smiles)
-    _raw(smiles)
+    return _read(smiles, keeps_hydrogens=True)
+
+
+def _read(smiles: str, *, keeps_hydrogens: bool) -> Chem.Mol:
+    # RDKit stops at a NUL, takes a space for the start of a name, and cannot be given a lone surrogate.
+    if wrong := re.search("[^!-~]", smiles):
+        fix = "Give one SMILES at a time, without a name, in plain ASCII"
+        raise SmilesError(smiles, f"character {shown(wrong.group())} is not allowed", wrong.start(), fix)
     parameters = Chem.SmilesParserParams()
-    parameters.removeHs = False
-    parameters.allowCXSMILES = False
-    parameters.parseName = False
+    parameters.removeHs = not keeps_hydrogens
+    parameters.allowCXSMILES = parameters.parseName = False
     with captured_log() as lines:
         try:
-            mol = Chem.MolFromSmiles(smiles, parameters)
-        except (RuntimeError, ValueError) as error:
-            raise SmilesError(smiles, _first_line(error)) from error
+            raw = Chem.MolFromSmiles(smiles, sanitize=False)
+            if raw is None:
+                raise _unread(smiles, lines)
+            _check_bracket_numbers(smiles)
+            rings = rings_in(raw) > MOST_RINGS
+            mol = None if rings else Chem.MolFromSmiles(smiles, parameters)
+            # Only of a molecule that is not sanitised do RDKit's chemistry problems name their atoms.
+            problems = Chem.DetectChemistryProblems(raw) if mol is None and not rings else ()
+        except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
+            raise SmilesError(smiles, _reason(str(error).splitlines())) from error
+    for problem in problems:
+        atoms = problem.GetAtomIndices() if hasattr(problem, "GetAtomIndices") else [problem.GetAtomIdx()]
+        raise SmilesError(smiles, problem.Message().strip(), _atom_start(smiles, min(atoms)))
+    if rings or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
+        what = f"{shown(smiles)} has over {MOST_RINGS} rings, or {MOST_SMALLEST_RINGS} smallest ones"
+        raise MoleculeSizeError(what, "Give a smaller molecule")
     if mol is None:
-        raise _syntax_error(smiles, lines)
-    _check_rings(smiles, mol.GetRingInfo().NumRings(), MOST_SMALLEST_RINGS)
+        raise _unread(smiles, lines)
     return mol
 
 
@@ -200,73 +204,38 @@ def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
     if Chem.MolToSmiles(left) == Chem.MolToSmiles(right) or graph_key(left) == graph_key(right):
         return True
     # Canonical ranking breaks some stereo ties by input order, so unequal keys are no proof of inequality.
-    if left.GetNumAtoms() != right.GetNumAtoms() or left.GetNumBonds() != right.GetNumBonds():
+    flat = [_without_stereo(mol) for mol in (left, right)]
+    if flat[0] != flat[1]:
         return False
-    if Chem.MolToSmiles(left, isomericSmiles=False) != Chem.MolToSmiles(right, isomericSmiles=False):
-        return False
-    isotopes, other_isotopes = (
-        sorted((atom.GetAtomicNum(), atom.GetIsotope()) for atom in mol.GetAtoms()) for mol in (left, right)
-    )
-    if isotopes != other_isotopes:
-        return False
-    if _can_be_matched(left, right):
+    if all(atom.GetChiralTag() in _MATCHED_STEREO for mol in (left, right) for atom in mol.GetAtoms()):
+        # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
         with matching():
-            return all(mol.HasSubstructMatch(other, useChirality=True) for mol, other in ((left, right), (right, left)))
+            if len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES:
+                return all(one.HasSubstructMatch(mol, useChirality=True) for one, mol in ((left, right), (right, left)))
     return not _keys_by_other_orders(left).isdisjoint(_keys_by_other_orders(right))
 
 
-def _can_be_matched(left: Chem.Mol, right: Chem.Mol) -> bool:
-    """Whether RDKit's matching answers in time, and sees all stereo that there is."""
-    if any(atom.GetChiralTag() in _UNMATCHED_STEREO for mol in (left, right) for atom in mol.GetAtoms()):
-        return False  # cisplatin would match transplatin
-    # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
-    with matching():
-        return len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES
+def _without_stereo(mol: Chem.Mol) -> str:
+    flat = Chem.Mol(mol)
+    Chem.RemoveStereochemistry(flat)
+    return str(Chem.MolToSmiles(flat))
 
 
 def _keys_by_other_orders(mol: Chem.Mol) -> set[str]:
     """Keys of the same graph with its atoms in other orders, which break other ties."""
     rng = random.Random(0)
-    order = list(range(mol.GetNumAtoms()))
-    keys = set()
-    for _ in range(_OTHER_ORDERS):
-        rng.shuffle(order)
-        keys.add(graph_key(Chem.RenumberAtoms(mol, order)))
-    return keys
+    orders = (rng.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms()) for _ in range(24))
+    return {graph_key(Chem.RenumberAtoms(mol, order)) for order in orders}
 
 
 def _check_bracket_numbers(smiles: str) -> None:
     """RDKit wraps charges and isotopes that do not fit its small integers; refuse them instead."""
     for piece in split_smiles(smiles):
-        if piece.is_atom and piece.text.startswith("["):
-            isotope, charge = _ISOTOPE.match(piece.text), _CHARGE.search(piece.text)
-            if isotope and _exceeds(isotope.group(1), MOST_ISOTOPE):
-                raise SmilesError(smiles, f"isotope {shown(isotope.group(1), 12)} is out of range", piece.start)
-            if charge and _exceeds(charge.group(1), MOST_CHARGE):
-                raise SmilesError(smiles, f"charge {shown(charge.group(), 12)} is out of range", piece.start)
-
-
-def _exceeds(digits: str, most: int) -> bool:
-    return len(digits) > 9 or int(digits) > most  # int() refuses thousands of digits
-
-
-def _check_characters(smiles: str) -> None:
-    # RDKit stops at a NUL, takes a space for the start of a name, and cannot be given a lone surrogate.
-    for position, char in enumerate(smiles):
-        if not "!" <= char <= "~":
-            fix = "Give one SMILES at a time, without a name" if char.isspace() else "SMILES are plain ASCII"
-            raise SmilesError(smiles, f"character {shown(char)} is not allowed", position, fix)
-
-
-def _raw(smiles: str) -> Chem.Mol:
-    """The molecule as written, not sanitised; raises where not even that can be read, or would take RDKit minutes."""
-    with captured_log() as lines:
-        raw = Chem.MolFromSmiles(smiles, sanitize=False)
-    if raw is None:
-        raise _syntax_error(smiles, lines)
-    _check_bracket_numbers(smiles)
-    _check_rings(smiles, rings_in(raw), MOST_RINGS)
-    return raw
+        for match in _ISOTOPE_OR_CHARGE.finditer(piece.text) if piece.is_atom else ():
+            kind, digits = str(match.lastgroup), match.group(str(match.lastgroup))
+            most = MOST_ISOTOPE if kind == "isotope" else MOST_CHARGE
+            if len(digits) > 9 or abs(int(digits)) > most:
+                raise SmilesError(smiles, f"{kind} {shown(digits, 12)} is out of range", piece.start)
 
 
 def rings_in(mol: Chem.Mol) -> int:
@@ -274,85 +243,34 @@ def rings_in(mol: Chem.Mol) -> int:
     return int(mol.GetNumBonds() - mol.GetNumAtoms() + len(Chem.GetMolFrags(mol)))
 
 
-def _check_rings(smiles: str, rings: int, most: int) -> None:
-    if rings > most:
-        raise MoleculeSizeError(
-            f"{shown(smiles)} has at least {rings:,} rings, the limit is {most}", "Give a smaller molecule"
-        )
-
-
-def _sanitised(smiles: str) -> Chem.Mol:
-    # Read without sanitising first: only then do RDKit's chemistry problems name their atoms.
-    raw = _raw(smiles)
-    with captured_log() as lines:
-        try:
-            problems = Chem.DetectChemistryProblems(raw)
-            mol = None if problems else Chem.MolFromSmiles(smiles)
-        except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
-            raise SmilesError(smiles, _first_line(error)) from error
-    if problems:
-        problem = problems[0]
-        atoms = [problem.GetAtomIdx()] if hasattr(problem, "GetAtomIdx") else []
-        atoms += list(problem.GetAtomIndices()) if hasattr(problem, "GetAtomIndices") else []
-        position = _atom_start(smiles, min(int(index) for index in atoms)) if atoms else None
-        raise SmilesError(smiles, problem.Message().strip(), position)
-    if mol is None:
-        raise _syntax_error(smiles, lines)
-    _check_rings(smiles, mol.GetRingInfo().NumRings(), MOST_SMALLEST_RINGS)
-    return mol
-
-
-def _first_line(error: Exception) -> str:
-    return _reason(str(error).splitlines())
-
-
-def _reason(lines: Iterable[str]) -> str:
+def _reason(lines: list[str]) -> str:
     """RDKit's message without the input that it repeats, which may be long and hold any characters."""
     for line in lines:
         message = line.strip().removeprefix("SMILES Parse Error: ")
         reason = re.split(r" while parsing:| for input:", message)[0].strip()
         if reason and not _POSITION.search(reason) and not _NO_REASON.fullmatch(reason):
-            return reason[:_MOST_REASON]
+            return reason[:200]
     return "RDKit refuses it without a reason"
 
 
-def _syntax_error(smiles: str, lines: list[str]) -> SmilesError:
-    reason = _reason(lines)
-    match = next((match for line in lines if (match := _POSITION.search(line))), None)
-    if match:
-        return SmilesError(smiles, reason, min(int(match.group(1)) - 1, max(len(smiles) - 1, 0)))
-    numbers = _ATOM_NUMBER.findall(reason)
-    position = _atom_start(smiles, int(numbers[-1])) if numbers else None
-    return SmilesError(smiles, reason, _open_ring(smiles) if "unclosed ring" in reason else position)
+def _unread(smiles: str, lines: list[str]) -> SmilesError:
+    """With the place that RDKit's messages name: a character, an atom, or a ring that is never closed."""
+    reason, position = _reason(lines), None
+    if match := next(filter(None, map(_POSITION.search, lines)), None):
+        position = min(int(match.group(1)) - 1, max(len(smiles) - 1, 0))
+    elif "unclosed ring" in reason:
+        opened: dict[int, int] = {}
+        for piece in split_smiles(smiles):
+            if not piece.is_atom and piece.text.strip("%()").isdigit():
+                label = int(piece.text.strip("%()"))
+                if opened.pop(label, None) is None:
+                    opened[label] = piece.start
+        position = min(opened.values(), default=None)
+    elif numbers := _ATOM_NUMBER.findall(reason):
+        position = _atom_start(smiles, int(numbers[-1]))
+    return SmilesError(smiles, reason, position)
 
 
 def _atom_start(smiles: str, index: int) -> int | None:
-    atoms = [piece for piece in split_smiles(smiles) if piece.is_atom]
-    return atoms[index].start if index < len(atoms) else None
-
-
-def _open_ring(smiles: str) -> int | None:
-    """Where the first ring that is never closed was opened."""
-    opened: dict[int, int] = {}
-    for piece in split_smiles(smiles):
-        if not piece.is_atom and piece.text.strip("%()").isdigit():
-            label = int(piece.text.strip("%()"))
-            if opened.pop(label, None) is None:
-                opened[label] = piece.start
-    return min(opened.values(), default=None)
-
-
-def _check_usable(smiles: str, mol: Chem.Mol, most_heavy_atoms: int) -> None:
-    if mol.GetNumAtoms() == 0:
-        raise SmilesError(smiles, "it has no atoms")
-    for atom in mol.GetAtoms():
-        if atom.GetAtomicNum() == 0 or atom.HasQuery():
-            raise UnsupportedMoleculeError(
-                f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure",
-                "Replace '*' by a real atom",
-            )
-    heavy = mol.GetNumHeavyAtoms()
-    if heavy > most_heavy_atoms:
-        raise MoleculeSizeError(
-            f"{shown(smiles)} has {heavy} heavy atoms, the limit is {most_heavy_atoms}", "Give a smaller molecule"
-        )
+    starts = [piece.start for piece in split_smiles(smiles) if piece.is_atom]
+    return starts[index] if index < len(starts) else None

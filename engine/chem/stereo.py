@@ -10,7 +10,7 @@ What this module does not know: allenes, atropisomers, and centres with more tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,13 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import conformer_of
+from engine.chem.frame import Array, conformer_of
 from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import GraphMismatchError
 
-FLAT = 0.1
-"""Least volume of a centre that has a hand. 0.77 is ideal: unit vectors to three corners of a tetrahedron."""
-NEARLY_PLANAR = 0.3
+FLAT, NEARLY_PLANAR = 0.1, 0.3
+"""Least volume of a centre that has a hand, and of a sound one. 0.77 is ideal: unit vectors to three corners."""
 TWISTED = 0.5
 """Least cosine of a double bond's torsion that has a side: 60 degrees from flat."""
 MOST_SYMMETRIES = 10_000
@@ -35,10 +34,8 @@ SOUND: frozenset[Word] = frozenset({"right", "nearly planar"})
 
 _HANDS = {Chem.ChiralType.CHI_TETRAHEDRAL_CCW: 1.0, Chem.ChiralType.CHI_TETRAHEDRAL_CW: -1.0}
 _SIDES = {
-    Chem.BondStereo.STEREOZ: 1.0,
-    Chem.BondStereo.STEREOCIS: 1.0,
-    Chem.BondStereo.STEREOE: -1.0,
-    Chem.BondStereo.STEREOTRANS: -1.0,
+    **dict.fromkeys((Chem.BondStereo.STEREOZ, Chem.BondStereo.STEREOCIS), 1.0),
+    **dict.fromkeys((Chem.BondStereo.STEREOE, Chem.BondStereo.STEREOTRANS), -1.0),
 }
 
 
@@ -70,21 +67,7 @@ class StereoVerdict:
     @property
     def right(self) -> bool | None:
         """None where the SMILES specifies nothing, or where an untried symmetry might have put it right."""
-        if not self.sites or (self.wrong and not self.complete):
-            return None
-        return not self.wrong
-
-    def words(self) -> str:
-        """``stereo: 1 of 2 right; atom 3 mirrored``; centres that are right and nearly planar are named too."""
-        if not self.sites:
-            return "stereo: the SMILES specifies none"
-        named = [
-            f"; {'atom' if len(site.atoms) == 1 else 'bond'} {'='.join(map(str, site.atoms))} {site.word}"
-            for site in self.sites
-            if site.word != "right"
-        ]
-        doubt = "; not every symmetry was tried" if self.right is None else ""
-        return f"stereo: {len(self.sites) - len(self.wrong)} of {len(self.sites)} right{''.join(named)}{doubt}"
+        return None if not self.sites or (self.wrong and not self.complete) else not self.wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +78,28 @@ class StereoGoal:
     spanned_by: tuple[int, ...]  # a centre and its neighbours; the four atoms of a torsion
     sign: float
 
-    @property
-    def is_bond(self) -> bool:
-        return len(self.atoms) == 2
+    def measured(self, points: Array) -> Array:
+        """Of a double bond the cosine of its torsion, of a centre its volume, positive where it is as asked for, by
+        the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]."""
+        if self.atoms[1:]:
+            one, begin, end, other = np.moveaxis(points, 1, 0)
+            left, right = _unit(np.cross(one - begin, end - begin)), _unit(np.cross(other - end, end - begin))
+            return np.asarray(self.sign * (left * right).sum(axis=-1))
+        arms = _unit(points[:, 1:] - points[:, :1])
+        if arms.shape[1] == 4:
+            return np.asarray(self.sign * np.linalg.det(arms[:, :3] - arms[:, 3:]) / 4)
+        return np.asarray(self.sign * np.linalg.det(arms))
 
-    def is_met(self, positions: NDArray[np.float64]) -> bool:
+    def word(self, value: float) -> Word:
+        if self.atoms[1:]:
+            return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "wrong side"
+        if value >= FLAT:
+            return "right" if value >= NEARLY_PLANAR else "nearly planar"
+        return "flat" if value > -FLAT else "mirrored"
+
+    def is_met(self, positions: Array) -> bool:
         """By positions [atoms, 3], whatever the molecule's symmetry would make of them."""
-        points = positions[list(self.spanned_by)]
-        return _word(self, self.sign * float(_measured(self, points[None])[0])) in SOUND
+        return self.word(float(self.measured(positions[None, list(self.spanned_by)])[0])) in SOUND
 
 
 def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
@@ -112,65 +109,37 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
         return StereoVerdict((), complete=True)
     with captured_log():
         heavy = answer if answer.GetNumAtoms() == asked.GetNumAtoms() else Chem.RemoveHs(answer)
-    positions = np.asarray(conformer_of(heavy, -1).GetPositions(), dtype=np.float64)
+    positions = conformer_of(heavy).GetPositions()
     maps, complete = _symmetries(asked, heavy)
     goals = [goal for goal in goals if (maps[:, goal.spanned_by] >= 0).all()]
-    values = np.array(
-        [goal.sign * _measured(goal, positions[maps[:, goal.spanned_by]]) for goal in goals]
-    )  # [sites, maps]
-    words = [[_word(goal, value) for value in row] for goal, row in zip(goals, values, strict=True)]
+    values = [goal.measured(positions[maps[:, goal.spanned_by]]) for goal in goals]  # [sites, maps]
+    words = [list(map(goal.word, row)) for goal, row in zip(goals, values, strict=True)]
     sound = np.array([[word in SOUND for word in row] for row in words]).reshape(len(goals), len(maps))
     best = int(sound.sum(axis=0).argmax())
     sites = (
-        Site(goal.atoms, float(values[k, best]), words[k][best], tuple(maps[best, goal.atoms].tolist()))
-        for k, goal in enumerate(goals)
+        Site(goal.atoms, float(row[best]), of_map[best], tuple(maps[best, goal.atoms].tolist()))
+        for goal, row, of_map in zip(goals, values, words, strict=True)
     )
     return StereoVerdict(tuple(sites), complete)
 
 
 def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
     """The sites that a molecule specifies; each is judged by the places of four or five atoms."""
-    return [*_centres(mol), *_double_bonds(mol)]
-
-
-def _centres(mol: Chem.Mol) -> Iterator[StereoGoal]:
+    goals = []
     for atom in mol.GetAtoms():
-        neighbours = [bond.GetOtherAtomIdx(atom.GetIdx()) for bond in atom.GetBonds()]
-        if atom.GetChiralTag() in _HANDS and len(neighbours) in (3, 4):
-            here = atom.GetIdx()
-            yield StereoGoal((here,), (here, *neighbours), _HANDS[atom.GetChiralTag()])
-
-
-def _double_bonds(mol: Chem.Mol) -> Iterator[StereoGoal]:
+        spanned_by = (atom.GetIdx(), *(bond.GetOtherAtomIdx(atom.GetIdx()) for bond in atom.GetBonds()))
+        if atom.GetChiralTag() in _HANDS and len(spanned_by) in (4, 5):
+            goals.append(StereoGoal(spanned_by[:1], spanned_by, _HANDS[atom.GetChiralTag()]))
     for bond in mol.GetBonds():
         if bond.GetStereo() in _SIDES:
-            begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+            ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
             one, other = bond.GetStereoAtoms()
-            yield StereoGoal((begin, end), (one, begin, end, other), _SIDES[bond.GetStereo()])
+            goals.append(StereoGoal(ends, (one, *ends, other), _SIDES[bond.GetStereo()]))
+    return goals
 
 
-def _measured(goal: StereoGoal, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of a double bond the cosine of its torsion, of a centre its volume: [symmetries, atoms, 3] to [symmetries]."""
-    if goal.is_bond:
-        one, begin, end, other = np.moveaxis(points, 1, 0)
-        left, right = _unit(np.cross(one - begin, end - begin)), _unit(np.cross(other - end, end - begin))
-        return np.asarray((left * right).sum(axis=-1))
-    arms = _unit(points[:, 1:] - points[:, :1])
-    if arms.shape[1] == 4:
-        return np.asarray(np.linalg.det(arms[:, :3] - arms[:, 3:])) / 4
-    return np.asarray(np.linalg.det(arms))
-
-
-def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def _unit(vectors: Array) -> Array:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
-
-
-def _word(goal: StereoGoal, value: float) -> Word:
-    if goal.is_bond:
-        return "right" if value >= TWISTED else "twisted" if value > -TWISTED else "wrong side"
-    if value >= FLAT:
-        return "right" if value >= NEARLY_PLANAR else "nearly planar"
-    return "flat" if value > -FLAT else "mirrored"
 
 
 def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
@@ -180,7 +149,8 @@ def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], b
     if not found or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
         raise GraphMismatchError("the conformer is of another molecule", "Give one of the same graph")
     if len(found) == MOST_SYMMETRIES:  # rings on a side chain multiply them as well
-        needed = _spanning_classes(asked, left)
+        spanning = {atom for goal in stereo_goals(asked) for atom in goal.spanned_by}
+        needed = {atom.GetIsotope() for atom in left.GetAtoms() if atom.GetIntProp(_PLACE) in spanning}
         left, right = _without_branches(left, needed), _without_branches(right, needed)
         found = _matches(right, left)
     places, goals = ([atom.GetIntProp(_PLACE) for atom in mol.GetAtoms()] for mol in (left, right))
@@ -202,41 +172,32 @@ def _skeleton(mol: Chem.Mol) -> Chem.Mol:
     plain = Chem.RWMol(mol)
     Chem.RemoveStereochemistry(plain)
     classes = Chem.CanonicalRankAtoms(plain, breakTies=False)
-    seen: set[tuple[int, int]] = set()
-    equal = []
+    seen, equal = set(), []
     for atom, rank in zip(plain.GetAtoms(), classes, strict=True):
         atom.SetIntProp(_PLACE, atom.GetIdx())
         atom.SetIsotope(rank + 1)
-        if atom.GetDegree() == 1:
-            leaf = (rank, atom.GetNeighbors()[0].GetIdx())
-            equal += [atom.GetIdx()] if leaf in seen else []
-            seen.add(leaf)
-    for index in reversed(equal):
-        plain.RemoveAtom(index)
-    return plain
-
-
-def _spanning_classes(asked: Chem.Mol, skeleton: Chem.Mol) -> set[int]:
-    """Of the atoms that span a site, in its own skeleton."""
-    spanning = {atom for goal in stereo_goals(asked) for atom in goal.spanned_by}
-    return {atom.GetIsotope() for atom in skeleton.GetAtoms() if atom.GetIntProp(_PLACE) in spanning}
+        leaf = (rank, *(neighbour.GetIdx() for neighbour in atom.GetNeighbors()))
+        equal += [atom.GetIdx()] if len(leaf) == 2 and leaf in seen else []
+        seen.add(leaf)
+    return _without(plain, equal)
 
 
 def _without_branches(skeleton: Chem.Mol, needed: set[int]) -> Chem.Mol:
     """Without what has no atom of a needed class and hangs on one atom, whose place decides its own, or on none."""
-    bonds = {atom.GetIdx(): {other.GetIdx() for other in atom.GetNeighbors()} for atom in skeleton.GetAtoms()}
     kept = {atom.GetIdx() for atom in skeleton.GetAtoms() if atom.GetIsotope() in needed}
     dropped = {atom for part in Chem.GetMolFrags(skeleton) if not kept.intersection(part) for atom in part}
-    for joint, others in bonds.items():
-        for first in others if joint not in dropped else ():
-            branch, edge = {first}, [first]
-            while edge:
-                new = bonds[edge.pop()] - branch - {joint}
-                branch |= new
-                edge += new
-            if not branch & kept:
-                dropped |= branch
-    smaller = Chem.RWMol(skeleton)
-    for index in sorted(dropped, reverse=True):
+    for joint in range(skeleton.GetNumAtoms()):
+        cut = Chem.RWMol(skeleton)
+        for neighbour in skeleton.GetAtomWithIdx(joint).GetNeighbors():
+            cut.RemoveBond(joint, neighbour.GetIdx())
+        branches = [set(part) for part in Chem.GetMolFrags(cut) if joint not in part]
+        if joint not in dropped:
+            dropped |= {atom for branch in branches if not branch & kept for atom in branch}
+    return _without(skeleton, dropped)
+
+
+def _without(mol: Chem.Mol, atoms: Iterable[int]) -> Chem.Mol:
+    smaller = Chem.RWMol(mol)
+    for index in sorted(atoms, reverse=True):
         smaller.RemoveAtom(index)
     return smaller

@@ -17,7 +17,7 @@ from rdkit import Chem
 from rdkit.Chem.rdMolAlign import AlignMol
 
 from engine.chem.conformers import force_field
-from engine.chem.frame import conformer_of
+from engine.chem.frame import Array, conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
 
@@ -27,8 +27,7 @@ MOST_STEPS, STEPS_AT_A_TIME = 10_000, 500
 MOST_XTB_STEPS, XTB_GRADIENT, XTB_REACH = 500, 1e-3, 0.3  # hartree/bohr, and bohr that an atom moves per step
 KCAL_PER_HARTREE, BOHR_PER_ANG = 627.5094740631, 1.8897261246
 
-Floats = NDArray[np.float64]
-Energy = Callable[[Floats], tuple[float, Floats]]
+Energy = Callable[[Array], tuple[float, Array]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +57,28 @@ def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | N
 
 
 def _by_force_field(full: Chem.Mol, heavy: list[int]) -> Strain | None:
-    name, field = force_field(full)
-    if field is None:
-        return None
-    field.Initialize()
-    for atom in heavy:
-        field.AddFixedPoint(atom)
-    is_settled = _minimised(field)
-    start, before = field.CalcEnergy(), Chem.Mol(full)
-    _, field = force_field(full)
-    field.Initialize()
-    is_settled &= _minimised(field)
-    return _strain(before, full, heavy, (start, field.CalcEnergy()), name, is_settled)
-
-
-def _minimised(field: Any) -> bool:
-    return any(field.Minimize(maxIts=STEPS_AT_A_TIME) == 0 for _ in range(0, MOST_STEPS, STEPS_AT_A_TIME))
+    is_settled, energies, before = True, [], full
+    for fixed in (heavy, []):
+        before = Chem.Mol(full)
+        name, field = force_field(full)
+        if field is None:
+            return None
+        field.Initialize()
+        for atom in fixed:
+            field.AddFixedPoint(atom)
+        steps = range(0, MOST_STEPS, STEPS_AT_A_TIME)
+        is_settled &= any(field.Minimize(maxIts=STEPS_AT_A_TIME) == 0 for _ in steps)
+        energies.append(field.CalcEnergy())
+    return _strain(before, full, heavy, energies[0] - energies[1], name, is_settled)
 
 
 def _strain(
-    before: Chem.Mol, after: Chem.Mol, heavy: list[int], energies: tuple[float, float], name: str, is_settled: bool
+    before: Chem.Mol, after: Chem.Mol, heavy: list[int], kcal: float, name: str, is_settled: bool
 ) -> Strain | None:
-    kcal = float(energies[0] - energies[1])
     if not np.isfinite(kcal):
         return None
     moved = AlignMol(after, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
-    return Strain(kcal, float(moved), name, is_settled)
+    return Strain(float(kcal), float(moved), name, is_settled)
 
 
 def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:
@@ -96,8 +91,7 @@ def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:
     before = Chem.Mol(full)
     before.GetConformer().SetPositions(placed / BOHR_PER_ANG)
     full.GetConformer().SetPositions(relaxed / BOHR_PER_ANG)
-    energies = (start * KCAL_PER_HARTREE, end * KCAL_PER_HARTREE)
-    return _strain(before, full, heavy, energies, XTB, is_settled and is_whole_settled)
+    return _strain(before, full, heavy, (start - end) * KCAL_PER_HARTREE, XTB, is_settled and is_whole_settled)
 
 
 def xtb_calculator() -> Any:
@@ -105,9 +99,8 @@ def xtb_calculator() -> Any:
     try:
         from tblite.interface import Calculator
     except ImportError as error:
-        raise AssetError(
-            "tblite is not installed, which computes GFN2-xTB", "pip install -r requirements-xtb.txt"
-        ) from error
+        what = "tblite is not installed, which computes GFN2-xTB"
+        raise AssetError(what, "pip install -r requirements-xtb.txt") from error
     return Calculator
 
 
@@ -119,7 +112,7 @@ def _xtb_energy(mol: Chem.Mol) -> Energy:
     calculator = xtb_calculator()(XTB, numbers, positions, float(Chem.GetFormalCharge(mol)), unpaired)
     calculator.set("verbosity", 0)
 
-    def energy(positions: Floats) -> tuple[float, Floats]:
+    def energy(positions: Array) -> tuple[float, Array]:
         calculator.update(positions)
         result = calculator.singlepoint()
         return float(result.get("energy")), np.asarray(result.get("gradient"))
@@ -127,7 +120,7 @@ def _xtb_energy(mol: Chem.Mol) -> Energy:
     return energy
 
 
-def _downhill(energy: Energy, positions: Floats, free: NDArray[np.bool_]) -> tuple[float, Floats, bool]:
+def _downhill(energy: Energy, positions: Array, free: NDArray[np.bool_]) -> tuple[float, Array, bool]:
     """BFGS over the free atoms: energy, positions, and whether the gradient vanished."""
     here = positions.copy()
     size = 3 * int(free.sum())

@@ -1,30 +1,25 @@
 """Molecules with coordinates in and out of files: SDF and XYZ out; SDF, MOL and pasted mol blocks in.
 
-Names and values come from outside: they are written on one line, and nothing in them ends a record or starts a
-property. SDF is written with four decimals (V2000; V3000 where a bond or the size needs it). What is read keeps its
-hydrogens and its conformer. What this module does not know: which stereo was left open: a 3D record has no open stereo,
-so it reads back as the configuration that it shows.
+Names and values come from outside: nothing in them ends a record or starts a property. What is read keeps its hydrogens
+and its conformer. What this module does not know: which stereo was left open, since a 3D record has none.
 """
 
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-import numpy as np
 from rdkit import Chem
 
-from engine.chem.file_forms import damaged, form_by_name, mol_of, sdf_records
-from engine.chem.frame import conformer_ids
+from engine.chem.file_forms import form_by_name, heavy_smiles, mol_of, sdf_records
+from engine.chem.frame import check_finite, conformer_ids
 from engine.chem.rdkit_log import captured_log
-from engine.errors import ConformerError, FileFormatError, UnsupportedMoleculeError, shown
+from engine.errors import FileFormatError, UnsupportedMoleculeError, shown
 
 MOST_MOLECULES = 10_000
-PASTED, PASTED_SECONDS = "the pasted text", 4.0
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
@@ -41,7 +36,7 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         unnamed.SetProp("_Name", "")
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
         for conformer in conformer_ids(mol):
-            _finite_positions(mol, conformer)
+            check_finite(mol.GetConformer(conformer).GetPositions())
             with captured_log():
                 try:
                     block = Chem.MolToMolBlock(unnamed, confId=conformer)  # it begins with its empty title line
@@ -53,9 +48,8 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
 
 def to_xyz(mol: Chem.Mol) -> str:
     """XYZ text of the first conformer. Atoms as in ``mol``."""
-    rows = zip(mol.GetAtoms(), _finite_positions(mol, conformer_ids(mol)[0]), strict=True)
-    atoms = [f"{atom.GetSymbol():<2} {x:12.6f} {y:12.6f} {z:12.6f}\n" for atom, (x, y, z) in rows]
-    return f"{len(atoms)}\n\n{''.join(atoms)}"
+    check_finite(mol.GetConformer(conformer_ids(mol)[0]).GetPositions())
+    return str(Chem.MolToXYZBlock(mol))
 
 
 def _safe_line(text: object) -> str:
@@ -63,15 +57,6 @@ def _safe_line(text: object) -> str:
     visible = (char if unicodedata.category(char) not in ("Cc", "Cs", "Zl", "Zp") else " " for char in str(text))
     line = " ".join("".join(visible).split())
     return f" {line}" if line.startswith(("$$$$", ">", "M  END", "M END")) else line
-
-
-def _finite_positions(mol: Chem.Mol, conformer: int) -> list[list[float]]:
-    xyz = mol.GetConformer(conformer).GetPositions()
-    if not np.isfinite(xyz).all():
-        raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
-    if np.abs(xyz).max(initial=0.0) >= 10_000:  # the columns of both formats end there
-        raise ConformerError("a coordinate is 10,000 angstrom or more", "Centre the molecule")
-    return [[float(value) for value in row] for row in xyz]
 
 
 def read_molecules(path: Path) -> list[Chem.Mol]:
@@ -98,16 +83,9 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
     blocks = text.split("M  END")[:-1]
     if len(blocks) > most:
         raise FileFormatError(f"{len(blocks):,} mol blocks are pasted", f"Paste at most {most}")
-    found, until = [], time.monotonic() + PASTED_SECONDS
+    found = []
     for number, block in enumerate(blocks, start=1):
-        if time.monotonic() > until:
-            raise FileFormatError(f"{PASTED} takes over {PASTED_SECONDS:.0f} s to read", "Give fewer blocks")
         lines = block.splitlines()
         counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
-        mol = mol_of(PASTED, number, [*[""] * 3, *lines[counts:], "M  END"])
-        try:
-            with captured_log():
-                found.append(str(Chem.MolToSmiles(Chem.RemoveHs(mol))))
-        except (RuntimeError, ValueError) as error:
-            raise damaged(PASTED, number, "without its hydrogens it is no molecule") from error
+        found.append(heavy_smiles("the pasted text", number, [*[""] * 3, *lines[counts:], "M  END"]))
     return found

@@ -17,7 +17,7 @@ from engine.chem.enriched import decode
 from engine.chem.geometry import GeometryChecks, SettingsName, geometry_checks
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import read_text_order
-from engine.chem.stereo import judge_stereo
+from engine.chem.stereo import StereoVerdict, judge_stereo
 from engine.chem.strain import StrainMethod, strain_of
 from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError, RunError
 from engine.records import FailedCheck, MoleculeVerdict
@@ -61,31 +61,26 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
         return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
     heavy, places = heavy_of(decoded.mol)
     failed: list[FailedCheck] = []
-    sites, right, stereo_right = 0, 0, None
+    stereo = StereoVerdict((), complete=True)
     try:
         if asked is not None and _graph(asked) != _graph(heavy):
             raise GraphMismatchError("the answer is another molecule")
         stereo = judge_stereo(decoded.mol if asked is None else asked, heavy)
+        failed += [FailedCheck(STEREO, site.found, site.word) for site in stereo.wrong if stereo.complete]
     except GraphMismatchError:
         failed.append(FailedCheck(GRAPH, (), "another molecule than the one that was asked for"))
-    else:
-        sites, right, stereo_right = len(stereo.sites), len(stereo.sites) - len(stereo.wrong), stereo.right
-        failed += [FailedCheck(STEREO, site.found, site.word) for site in stereo.wrong if stereo.complete]
     geometry = _checks(decoded.smiles, settings.geometry, settings.energy).judge(heavy.GetConformer().GetPositions())
-    failed += geometry.failed
     strain = None if settings.strain is None else strain_of(heavy, settings.strain)
     return MoleculeVerdict(
-        stereo_sites=sites,
-        stereo_sites_right=right,
-        stereo_right=stereo_right,
-        geometry_right=geometry.right,
-        failed=tuple(
+        len(stereo.sites),
+        len(stereo.sites) - len(stereo.wrong),
+        stereo.right,
+        geometry.right,
+        tuple(
             FailedCheck(failure.check, tuple(places[atom] for atom in failure.atoms), failure.detail)
-            for failure in failed
+            for failure in (*failed, *geometry.failed)
         ),
-        strain_kcal=None if strain is None else strain.kcal,
-        strain_moved_ang=None if strain is None else strain.moved_ang,
-        strain_field=None if strain is None else strain.field_words,
+        *((strain.kcal, strain.moved_ang, strain.field_words) if strain else ()),
     )
 
 

@@ -88,7 +88,7 @@ def read_molecules(
                 path_of(file), column=column, limit=limit, parse=parse, progress=seen
             )
     errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
-    cli.note_left_out(errors, skipped.total)
+    cli.note_left_out(errors, len(skipped))
     return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
 
 

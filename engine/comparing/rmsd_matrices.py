@@ -30,7 +30,7 @@ from rdkit import Chem
 from engine.array_files import Arrays, Meta, packed_bytes, read_arrays, write_arrays
 from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import MAX_MATCHES, ensemble_metrics
+from engine.chem.rmsd import MAX_MATCHES, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.errors import AssetError, DriftscopeError, FileFormatError
 from engine.file_jobs import FileJob, FinishedJob, run_job
@@ -125,10 +125,10 @@ def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[C
     if not shape[1]:
         return {"complete": True}, {"rmsd": np.empty(shape)}
     try:
-        metrics = ensemble_metrics(samples, references, max_matches=MAX_MATCHES)
+        matrix, is_complete = rmsd_matrix(samples, references, max_matches=MAX_MATCHES)
     except DriftscopeError:
         return {"complete": True}, {"rmsd": np.full(shape, np.nan)}
-    return {"complete": metrics.complete}, {"rmsd": metrics.rmsd_ang.T}
+    return {"complete": is_complete}, {"rmsd": matrix.T}
 
 
 # --- matrices that ship -----------------------------------------------------------------------------------------------

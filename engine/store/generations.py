@@ -18,8 +18,7 @@ from typing import Any
 
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
-from engine.chem.pickle_shapes import UNREADABLE
-from engine.chem.pickled_conformers import ENDINGS, pickled_conformers
+from engine.chem.pickled_conformers import ENDINGS, UNREADABLE, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.errors import DriftscopeError, EnrichedError, FileFormatError, shown
 from engine.records import BinFormat

@@ -160,7 +160,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:
         first = escape_markdown(f"line {skipped[0].line:,}: {skipped[0].error}")
-        st.warning(f"{skipped.total:,} rows were left out. The first is {first}.", icon=":material/warning:")
+        st.warning(f"{len(skipped):,} rows were left out. The first is {first}.", icon=":material/warning:")
     return [molecule.smiles for molecule in molecules]
 
 

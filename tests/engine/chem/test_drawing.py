@@ -165,25 +165,3 @@ def test_a_conformer_is_not_projected() -> None:
     placed = Molecule(DRUG.smiles, "", DRUG.descriptors, DRUG.elements, DRUG.heavy_atoms, mol)
     assert draw_svg(placed) == draw_svg(DRUG) == draw_svg(molecule_of(mol))
     assert mol.GetConformer().Is3D()
-
-
-@pytest.mark.parametrize("colour", ["red", "#f00", "#ff00zz", "#ff0000;x", "", "#ff000000", "url(#x)", "#ff0000\n"])
-def test_colours_are_checked(colour: str) -> None:
-    with pytest.raises(ValueError, match="not of the form #rrggbb"):
-        draw_svg(DRUG, highlights={0: colour})
-
-
-@pytest.mark.parametrize("atom", [-1, 13, 10**9])
-def test_atoms_are_checked(atom: int) -> None:
-    with pytest.raises(ValueError, match=f"atom {atom} is not in"):
-        draw_svg(DRUG, highlights={atom: "#ff0000"})
-    with pytest.raises(ValueError, match=f"atom {atom} is not in"):
-        draw_svg(DRUG, notes={atom: "x"})
-
-
-@pytest.mark.parametrize("side", [0, -5, 39, 4001])
-def test_sides_are_checked(side: int) -> None:
-    with pytest.raises(ValueError, match="width must lie"):
-        draw_svg(DRUG, width=side)
-    with pytest.raises(ValueError, match="height must lie"):
-        draw_svg(DRUG, height=side)

@@ -9,8 +9,7 @@ import posebusters.modules.distance_geometry as library
 import pytest
 from rdkit import Chem
 
-from engine.chem import bounds
-from engine.chem.bounds import pair_bounds
+from engine.chem import geometry
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import add_conformer
 from engine.chem.geometry import (
@@ -28,6 +27,7 @@ from engine.chem.geometry import (
     geometry_checks,
     judge_geometry,
     judged_with,
+    pair_bounds,
 )
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
@@ -155,7 +155,7 @@ def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch
         raise RuntimeError
 
     mol = embedded("CCO")
-    monkeypatch.setattr(bounds, "GetMoleculeBoundsMatrix", refuse)
+    monkeypatch.setattr(geometry, "GetMoleculeBoundsMatrix", refuse)
     monkeypatch.setattr(library, "GetMoleculeBoundsMatrix", refuse)
     verdict = judge_geometry(mol)
     assert {verdict.of(check) for check in (BOND_LENGTHS, BOND_ANGLES, CLASH)} == {None}
@@ -196,13 +196,3 @@ def test_the_bounds_of_equal_ends_are_shared_and_hydrogens_do_not_count() -> Non
     water = pair_bounds(Chem.AddHs(Chem.MolFromSmiles("O")))
     assert water is not None
     assert len(water.first) == 0
-
-
-def test_what_passes_lies_between_least_and_most() -> None:
-    pairs = pair_bounds(Chem.MolFromSmiles("CCCC"))
-    assert pairs is not None
-    for distances, is_wrong in ((pairs.least, False), (pairs.least * 0.999, True)):
-        assert pairs.wrong(pairs.errors(distances + 1e-9)).all() == is_wrong
-    bonds = np.isfinite(pairs.most)
-    assert not pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) - 1e-9)).any()
-    assert pairs.wrong(pairs.errors(np.where(bonds, pairs.most, 99.0) + 1e-6))[bonds].all()

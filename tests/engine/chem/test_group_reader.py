@@ -14,7 +14,6 @@ from engine.chem.group_reader import (
     decode_parts,
     misread_ang,
     numbers_taken,
-    position_of,
     why_not_taken,
 )
 from engine.chem.smiles import parse_smiles
@@ -121,7 +120,7 @@ def test_what_the_decoder_takes_of_a_block(content: str, expected: tuple[float, 
             decode_as_group(f"[C]<{content}>")
         return
     assert why_not_taken(content) is None, why
-    assert position_of(numbers_taken(content)) == expected, why
+    assert tuple(map(float, numbers_taken(content))) == expected, why
     assert sample.decodes
     assert decode_as_group(f"[C]<{content}>").coordinates == [list(expected)]
 

@@ -7,13 +7,18 @@ from collections.abc import Callable
 import pytest
 from rdkit import Chem
 
-from engine.chem import mol_blocks
+from engine.chem import file_forms
 from engine.chem.conformers import reference_conformers
-from engine.chem.mol_blocks import BlockError, mol_of_block
+from engine.chem.file_forms import mol_of
 from engine.chem.smiles import parse_smiles
+from engine.errors import FileFormatError
 from engine.sandbox import Answer, Limits, Sandbox
 
 ETHANOL = reference_conformers(parse_smiles("CCO"), 1)
+
+
+def mol_of_block(block: str) -> Chem.Mol:
+    return mol_of("a.mol", 1, block.splitlines())
 
 
 def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
@@ -21,10 +26,10 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
     block = str(Chem.MolToV3KMolBlock(Chem.MolFromSmiles("CCO")))
     hostile = {
         block.replace("V30 1 C ", f"V30 1 [C,N{200_000 * ',C'}] "): "its reader ended on it",
-        block.replace("COUNTS 3 2", "COUNTS 200000000 0"): "it is no molecule",
+        block.replace("COUNTS 3 2", "COUNTS 200000000 0"): "cannot be read",
     }
     for text, reason in hostile.items():
-        with pytest.raises(BlockError, match=reason):
+        with pytest.raises(FileFormatError, match=reason):
             mol_of_block(text)
         assert mol_of_block(block).GetNumAtoms() == 3
 
@@ -32,7 +37,7 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
 def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
     block = str(Chem.MolToMolBlock(ETHANOL))
     mol_of_block(block)
-    process = mol_blocks.READER._process
+    process = file_forms.BLOCK_READER._process
     assert process is not None
     process.kill()
     mol = mol_of_block(block)
@@ -42,8 +47,10 @@ def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
 
 
 def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mol_blocks, "READER", Sandbox(_slow_reader, limits=Limits(0.5, is_cpu=True, is_closed=True)))
-    with pytest.raises(BlockError, match=r"it takes over 0\.5 s to read"):
+    monkeypatch.setattr(
+        file_forms, "BLOCK_READER", Sandbox(_slow_reader, limits=Limits(0.5, is_cpu=True, is_closed=True))
+    )
+    with pytest.raises(FileFormatError, match=r"it takes over 0\.5 s to read"):
         mol_of_block("for ever")
 
 

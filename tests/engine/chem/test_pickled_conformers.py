@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
+from engine.chem import pickled_conformers as reading
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
-from engine.chem.pickle_shapes import molecules_of, shape_of
-from engine.chem.pickled_conformers import PickleLimits, pickled_conformers
+from engine.chem.pickled_conformers import WORDS, molecules_of, pickled_conformers
 from engine.errors import FileFormatError
+from engine.sandbox import Limits
 from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write
 from tests.support import of_soak
 
@@ -36,7 +37,7 @@ def test_each_shape_is_read_by_one_process(tmp_path: Path) -> None:
         *[("CCN", "CCN", None)] * 2,
         ("CCC", "CCC", 0.75),
         ("CCC", "CCC", 0.25),
-        ("CCO", "CCO", 0.75),
+        ("", "CCO", 0.75),
     ]
     assert found[1].source == "conformer 2 of 'CCO' in references.pickle"
     expected = Chem.RemoveHs(conformers("CCO", 2)[1]).GetConformer().GetPositions()
@@ -57,21 +58,21 @@ def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
 
 MISSHAPEN: list[tuple[Any, str]] = [
     ([1, 2], "it is the pickle of a list"),
-    ({}, "it has no molecule in it"),
-    ({1: []}, "its keys are not SMILES: one is a int"),
-    ({"C" * 5_000: []}, "one has 5,000 characters"),
-    ({"CCO": "text"}, "at 'CCO' it has a str in place of molecules"),
-    ({"CCO": {"confs": None}}, "at 'CCO' it has a mapping without confs"),
-    ({"CCO": [1]}, "at 'CCO' it has a int in place of a molecule"),
-    ({"CCO": [], "CCN": {"confs": []}}, r"it mixes generations .* at 'CCO' and references .* at 'CCN'"),
-    ({"conformers": [{"rd_mol": 5}]}, "at 'conformers' it has a int in place of a molecule"),
+    ({}, "or empty"),
+    ({1: []}, "its keys are not SMILES: one is '1'"),
+    ({"C" * 5_000: []}, "its keys are not SMILES: one is 'CCC"),
+    ({"CCO": "text"}, "at 'CCO' it has something else in place of molecules"),
+    ({"CCO": {"confs": None}}, "at 'CCO' it has something else"),
+    ({"CCO": [1]}, "at 'CCO' it has something else"),
+    ({"CCO": [], "CCN": {"confs": []}}, r"it has generations .* at 'CCO' and references .* at 'CCN'"),
+    ({"conformers": [{"rd_mol": 5}]}, "it has something else in place of molecules"),
 ]
 
 
 @pytest.mark.parametrize(("document", "error"), MISSHAPEN)
 def test_what_is_of_no_known_shape(document: Any, error: str) -> None:
     with pytest.raises(FileFormatError, match=error):
-        list(molecules_of(document, shape_of(document)))
+        list(molecules_of(document, tuple(WORDS)))
 
 
 def test_another_shape_than_was_asked_for_is_named(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_truncated_one_gives_nothing(tmp_path: Path) -> None:
 
 # --- bombs ----------------------------------------------------------------------------------------------------------
 
-SMALL = PickleLimits(least_memory_mb=150, least_seconds=20.0, seconds_per_mb=0.0)
+SMALL = Limits(20.0, is_cpu=True, memory_mb=150, is_closed=True)
 
 
 def doubled(times: int) -> bytes:
@@ -119,37 +120,39 @@ BOMBS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("bomb", ["copies", "nested keys"])
-def test_a_bomb_is_one_error(tmp_path: Path, bomb: str) -> None:
-    explode(tmp_path, bomb)
+def test_a_bomb_is_one_error(tmp_path: Path, bomb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    explode(tmp_path, bomb, monkeypatch)
 
 
 @of_soak
 @pytest.mark.parametrize("bomb", sorted(BOMBS.keys() - {"copies", "nested keys"}))
-def test_the_other_bombs(tmp_path: Path, bomb: str) -> None:
-    explode(tmp_path, bomb)
+def test_the_other_bombs(tmp_path: Path, bomb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    explode(tmp_path, bomb, monkeypatch)
 
 
-def explode(tmp_path: Path, bomb: str) -> None:
+def explode(tmp_path: Path, bomb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "limits_of", lambda size: SMALL)
     content, error = BOMBS[bomb]
     path = tmp_path / "a.pickle"
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match=rf"'a\.pickle': .*({error})"):
-        read(path, limits=SMALL)
+        read(path)
 
 
-def test_one_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+def test_one_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(100_000))
     path = tmp_path / "a.pickle"  # copies that are dropped
     path.write_bytes(
         b"\x80\x04(d(" + entries + b"uq\x00" + b"ccollections\nCounter\nq\x02" + b"(h\x00tR0h\x02" * 10**4 + b"."
     )
-    limits = PickleLimits(least_seconds=0.5, seconds_per_mb=0.0)
+    monkeypatch.setattr(reading, "limits_of", lambda size: Limits(0.5, is_cpu=True, is_closed=True))
     with pytest.raises(FileFormatError, match=r"it takes over 0\.5 s to read"):
-        read(path, limits=limits)
+        read(path)
 
 
-def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MOST_BYTES", 10)
     with pytest.raises(FileFormatError, match="has 0 MB, the limit is 0"):
-        read(write(tmp_path / "a.pickle", references()), limits=PickleLimits(most_bytes=10))
+        read(write(tmp_path / "a.pickle", references()))
     with pytest.raises(FileFormatError, match="is a folder"):
         read(tmp_path)

@@ -124,12 +124,12 @@ def test_an_sdf_without_coordinates_is_refused(tmp_path: Path) -> None:
     flat = Chem.MolFromSmiles("CCO")
     rdDepictor.Compute2DCoords(flat)
     path.write_text(to_sdf([embedded("CCO")]) + Chem.MolToMolBlock(flat) + "$$$$\n")
-    with pytest.raises(FileFormatError, match=r"'record 2 of flat\.sdf': it is a drawing: its coordinates are 2D"):
+    with pytest.raises(FileFormatError, match=r"record 2 of 'flat\.sdf' .*no coordinates"):
         read(path)
     nowhere = embedded("CCO")
     nowhere.GetConformer().SetPositions(np.zeros((nowhere.GetNumAtoms(), 3)))
     path.write_text(to_sdf([nowhere]))
-    with pytest.raises(FileFormatError, match="it has no coordinates"):
+    with pytest.raises(FileFormatError, match="no coordinates"):
         read(path)
 
 
@@ -148,8 +148,8 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [
-        ("a.txt", b"CCO", "is of no known form"),
-        ("a.sdf", b"", "has no record in it"),
+        ("a.txt", b"CCO", "no file of references"),
+        ("a.sdf", b"", "has no conformer in it"),
         ("a.sdf", b"\n\n\n  1  0\n", "cut short"),
         ("a.parquet", b"PAR1....", "is no whole Parquet file"),
     ],
@@ -162,9 +162,9 @@ def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, error
 
 
 def test_a_folder_without_any_and_a_parquet_without_columns(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="has no file of references in it"):
+    with pytest.raises(FileFormatError, match="no file of references"):
         read(tmp_path)
-    with pytest.raises(FileFormatError, match=r"has no column xyz; it has 'smiles'"):
+    with pytest.raises(FileFormatError, match=r"columns of .* are smiles .*Give smiles .* and xyz"):
         read(parquet(tmp_path / "a.parquet", smiles=["CCO"]))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.chem.bounds import pair_bounds
+from engine.chem.geometry import pair_bounds
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import BackendName, Plan, preset, requests_for

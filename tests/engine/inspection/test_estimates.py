@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
-from engine.chem.rmsd import best_rmsd
+from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.inspection.conformers import conformer_of
@@ -103,7 +103,7 @@ def test_with_junk_beside_all_coordinates_it_is_the_molecule_itself() -> None:
     found = conformer_of({"text": "[C]<>"}, [spot(atom, float(atom)) for atom in range(7)], toluene)
     assert found.mol is not None
     assert Chem.MolToSmiles(found.mol) == toluene.smiles
-    assert best_rmsd(found.mol, found.mol).value_ang == pytest.approx(0)
+    assert least_rmsd(found.mol, found.mol) == pytest.approx(0)
 
 
 def test_nothing_to_put_together() -> None:
