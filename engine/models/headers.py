@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import FileFormatError, shown
 from engine.models.layout import HEAD, ROWS
-from engine.user_files import open_regular, parsed_json, read_regular, value_bytes
+from engine.user_files import open_regular, parsed_json, read_regular
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -20,9 +20,7 @@ SHARDS = "model-*.safetensors"
 _LENGTH_BYTES = 8
 _MOST_DIMENSIONS, _MOST_SIZE = 64, 2**63
 _MOST_HEADER = 100_000_000
-_MOST_VALUES = 128 * 1024 * 1024
 _MOST_TENSORS = 200_000
-"""Bytes that the values of a header may take: of some 100,000 tensors."""
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8, "U8": 8, "BOOL": 8}
 
 
@@ -63,9 +61,6 @@ def read_header(path: Path) -> Header:
             if size < _LENGTH_BYTES or not 2 <= length <= min(_MOST_HEADER, size - _LENGTH_BYTES):
                 raise _damaged(path, f"it has {size:,} bytes and no whole header")
             content = file.read(length)
-        if value_bytes(content) > _MOST_VALUES:
-            what = f"the weights {shown(path, 200)} have a header of {length:,} bytes, for over 100,000 tensors"
-            raise FileFormatError(what, "Save them in several files")
         document = parsed_json(content)
         return _parsed(path, document, size, _LENGTH_BYTES + length)
     except OSError as error:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -32,19 +31,18 @@ from engine.chem.heavy_conformers import (
     settled_smiles,
     under_its_key,
 )
-from engine.errors import DriftscopeError, FileFormatError, RunError, StoreError, TakenError, shown
+from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
-from engine.store.files import ASIDE, Files
-from engine.store.inflated import open_stored
-from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
+from engine.store.files import ASIDE
+from engine.store.schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
+from engine.store.staging import begun_anew
 from engine.store.store import UNREADABLE, Store
-from engine.store.writing import begin_anew, whole_or_nothing
 
 GROUP = 5_000
+"""Conformers that are written together."""
 MOST_OMISSIONS, MOST_KEY = 100_000, 500
 """Omissions that are kept one by one, and the characters of their SMILES: all are counted."""
-"""Conformers that are written together."""
 _DIGEST_BYTES = 16
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 100
@@ -101,14 +99,11 @@ class ReferenceSet:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        if REFERENCE_CONFORMERS.name not in self.entry.parts:
-            raise StoreError(f"the conformers of {self.name} are damaged", "`verify` names the file. Add it again")
         try:
-            part = self.entry.parts[REFERENCE_CONFORMERS.name]
-            with open_stored(self.entry.files, self.entry.folder, part, REFERENCE_CONFORMERS) as file:
-                return file.read(list(_READ)).combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
+            rows = self.entry.read(REFERENCE_CONFORMERS.name, list(_READ))
+            return rows.combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
         except (*UNREADABLE, KeyError, ValueError) as error:
-            raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
+            raise StoreError(f"the conformers of {self.name} are damaged: {error}", "Run `verify`") from error
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -135,18 +130,15 @@ def write_references(
     progress: Callable[[int], object] = lambda done: None,
 ) -> Entry:
     """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read."""
-    name = _free_name(store, label)
-    row = {
-        "created_at": datetime.now(UTC).isoformat(),
-        "origin": origin,
-        "form": form,
-        "source": source,
-        "label": label,
-        "versions": json.dumps({"rdkit": version("rdkit")}),
-    }
-    with _told_of_others(name):
-        staging = begin_anew(store.home, REFERENCES, name, row)
-    with whole_or_nothing(staging):
+    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
+    if not NAME.fullmatch(name):
+        raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
+    aside = store.home.sizes(f"{ASIDE}/{name}")
+    if store.has(name, REFERENCES) or (aside and REFERENCES.sheet not in aside):  # another kind's is not ours to take
+        raise StoreError(f"there is an entry {name} already", "Give another --label, or remove it first")
+    row = {"origin": origin, "form": form, "source": source, "label": label}
+    row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
+    with begun_anew(store.home, REFERENCES, name, row) as staging:
         rows = _Rows(name)
         for done, conformer in enumerate(conformers, start=1):
             rows.add(conformer)
@@ -157,8 +149,7 @@ def write_references(
             first = f": {rows.first_omission.source}: {rows.first_omission.reason}" if rows.first_omission else ""
             raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
         staging.add(rows.tables())
-        with _told_of_others(name):
-            return staging.publish(rows.counts())
+        return staging.publish(rows.counts())
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:
@@ -223,31 +214,3 @@ class _Rows:
             "left_out": self.left_out,
             "content": content.hexdigest(),
         }
-
-
-@contextmanager
-def _told_of_others(name: str) -> Iterator[None]:
-    """Of several processes that add one name at once one comes through."""
-    try:
-        yield
-    except (RunError, TakenError, FileNotFoundError) as error:
-        what = f"another process adds references {name}, or has just added them; these were not stored"
-        raise StoreError(what, "Look at `references` once it has ended, or give another --label") from error
-
-
-def _free_name(store: Store, label: str) -> str:
-    """The label as a folder's name."""
-    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
-    if not NAME.fullmatch(name):
-        raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
-    if any(f"{REFERENCES.key}={name}" in files.folders(REFERENCES.folder) for files in store.places):
-        raise StoreError(f"there are references {name} already", "Give another --label, or remove them first")
-    _check_aside(store.home, name)
-    return name
-
-
-def _check_aside(files: Files, name: str) -> None:
-    """What another kind of entry writes aside under that name is not ours to take over."""
-    sizes = files.sizes(f"{ASIDE}/{name}") if name in files.folders(ASIDE) else {}
-    if sizes and REFERENCES.sheet not in sizes:
-        raise StoreError(f"{name} is an unfinished entry of the store", "Give another --label")

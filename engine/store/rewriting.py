@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import StoreError
+from engine.store.columns import VERSION
 from engine.store.entries import USER_SHEET, Entry, parse_entry
 from engine.store.files import alone, json_bytes, read_sheet
 from engine.store.groups import write_part
-from engine.store.schema import RUN, VERSION
+from engine.store.schema import RUN
 from engine.store.views import dataset
 
 

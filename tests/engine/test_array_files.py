@@ -9,16 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from engine.array_files import (
-    packed_bytes,
-    read_arrays,
-    read_json,
-    read_meta,
-    write_arrays,
-    write_bytes,
-    write_json,
-)
+from engine.array_files import packed_bytes, read_arrays, read_meta, write_arrays, write_bytes
 from engine.errors import AssetError, FileFormatError
+from tools.training.json_files import read_json, write_json
 
 META = {"key": "abc", "count": 3}
 ARRAYS: dict[str, Any] = {

@@ -23,14 +23,12 @@ from engine.errors import FileFormatError, StoreError, shown
 from engine.folders import exporting
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.inflated import open_stored
 from engine.store.reports.format import (
     AFTER,
     AT_TOP,
     BEFORE,
     BESIDE,
     ENTRY,
-    EXTRA_KINDS,
     FAILURES,
     GENERATIONS,
     MAIN,
@@ -39,7 +37,6 @@ from engine.store.reports.format import (
     PASSES,
     REPORTED,
     REPORTED_PASSED,
-    RUN_EXTRA_KINDS,
     RUN_OWN,
     TEXT,
     UNREPORTED,
@@ -58,34 +55,21 @@ COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
 
 @dataclass(frozen=True, slots=True)
 class _ExportedSample:
-    """A sample's row, and the ``extra`` that its report file had."""
+    """A sample's row, and what is kept of the ``extra`` that its report file had."""
 
     row: Mapping[str, Any]
     extra: Mapping[str, Any]
+    passed: bool
+    before: str
+    after: str
+    unknown: Mapping[str, Any]
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        return cls(row, _extra_of(row["extra"], f"sample {row['sample_id']}", EXTRA_KINDS))
-
-    @property
-    def passed(self) -> bool:
-        return bool(self.extra.get(REPORTED_PASSED, self.row["passed"]))
-
-    @property
-    def before(self) -> str:
-        return str(self.extra.get(BEFORE, prompt_of(self.row["smiles"])))
-
-    @property
-    def after(self) -> str:
-        return str(self.extra.get(AFTER, ""))
-
-    @property
-    def decoded(self) -> str:
-        return f"{self.before}{self.row['text']}{self.after}"
-
-    @property
-    def unknown(self) -> dict[str, Any]:
-        return {key: value for key, value in self.extra.items() if key not in OWN}
+        extra = _extra_of(row["extra"], f"sample {row['sample_id']}")
+        passed, before = bool(extra.get(REPORTED_PASSED, row["passed"])), extra.get(BEFORE, prompt_of(row["smiles"]))
+        unknown = {key: value for key, value in extra.items() if key not in OWN}
+        return cls(row, extra, passed, before, extra.get(AFTER, ""), unknown)
 
 
 def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
@@ -111,12 +95,11 @@ def report_of(entry: Entry) -> dict[str, Any]:
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:
-        with open_stored(entry.files, entry.folder, entry.parts[SAMPLES.name], SAMPLES) as file:
-            table = file.read(list(COLUMNS))
+        table = entry.read(SAMPLES.name, COLUMNS)
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id, RUN_EXTRA_KINDS)
+    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id)
     reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})
     metadata = restored(
         metadata_of(row, len(items)),
@@ -136,7 +119,7 @@ def report_of(entry: Entry) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in listed or key not in unreported.get(AT_TOP, ())}
 
 
-def _extra_of(text: str | None, whose: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
     """What is kept of a file, beside the columns."""
     try:
         extra = parsed_json(text or "{}")
@@ -144,19 +127,7 @@ def _extra_of(text: str | None, whose: str, kinds: Mapping[str, Any]) -> dict[st
         raise StoreError(f"the extra of {whose} is no JSON: {error}", "Import the run again") from error
     if not isinstance(extra, dict):
         raise StoreError(f"the extra of {whose} is no object", "Import the run again")
-    _check_kinds(extra, kinds, whose)
     return extra
-
-
-def _check_kinds(extra: Mapping[str, Any], kinds: Mapping[str, Any], whose: str) -> None:
-    for key, kind in kinds.items():
-        if key not in extra:
-            continue
-        has_inner = isinstance(kind, Mapping)
-        if not isinstance(extra[key], dict if has_inner else kind):
-            raise StoreError(f"the extra of {whose} is damaged: {key} is of another kind", "Import the run again")
-        if has_inner:
-            _check_kinds(extra[key], kind, whose)
 
 
 def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:
@@ -186,5 +157,6 @@ def _item(members: Sequence[_ExportedSample], index: int) -> dict[str, Any]:
 
 def _entry(sample: _ExportedSample, *, is_main: bool) -> str | dict[str, Any]:
     """A text alone where nothing else is said of it."""
-    rest = ({} if is_main else sample.unknown) | sample.extra.get(ENTRY, {})
-    return {TEXT: sample.decoded, **rest} if rest or ENTRY in sample.extra else sample.decoded
+    rest = {**({} if is_main else sample.unknown), **sample.extra.get(ENTRY, {})}
+    decoded = f"{sample.before}{sample.row['text']}{sample.after}"
+    return {TEXT: decoded, **rest} if rest or ENTRY in sample.extra else decoded

@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.decode.presets import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
-from engine.records import DESCRIPTORS, Descriptors, NumberFormat
+from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.reports.format import (
     AT_TOP,
     FAILURES,
@@ -50,6 +51,10 @@ from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 _MOST = 2**53
 _STAMP = re.compile(r"(\d{8})[_-](\d{6})", re.ASCII)
 _FIRST_YEAR = 1970
+_TEXTS = (
+    *("model_alias", "model_path", "model_step", "attention", "kv_cache", "tokenizer_name", "placeholder"),
+    *("descriptors", "processor_type", "version"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,41 +96,44 @@ def read_run(
     missing: Sequence[str] = (),
     tokenizer: str | None = None,
 ) -> RunOfFile:
-    values = _FileValues(metadata, METADATA + ".")
-    lp = lp_of(
-        values.flag("logit_processor_enabled"), values.text("processor_type") or "", values.text("version") or ""
-    )
-    placeholder = _placeholder(values.text("placeholder")) or placeholder_of(lp)
-    name, loaded = _tokenizer(tokenizer, values.text("tokenizer_name"))
+    texts = {key: _text(metadata.get(key)) for key in _TEXTS}
+    is_enabled = metadata.get("logit_processor_enabled")
+    if not isinstance(is_enabled, bool | None):
+        raise malformed(f"{METADATA}.logit_processor_enabled", is_enabled, "true or false")
+    lp = lp_of(is_enabled, texts["processor_type"] or "", texts["version"] or "")
+    placeholder = _placeholder(texts["placeholder"]) or placeholder_of(lp)
+    name, loaded = _tokenizer(tokenizer, texts["tokenizer_name"])
     forced_close = stored_lp(lp).closed_by != "model"
     form, numbers = found_form((text for item in items for text in item.texts), forced_close=forced_close)
+    given = next((name for name in DESCRIPTORS if name == texts["descriptors"]), None)
+    of_metadata, passes = partial(_number, metadata, where=f"{METADATA}.", is_whole=True), sum(i.passed for i in items)
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        **{key: values.text(key) for key in ("model_alias", "model_step", "attention", "kv_cache")},
-        "model_family": family_of(*(values.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
+        **{key: texts[key] for key in ("model_alias", "model_step", "attention", "kv_cache")},
+        "model_family": family_of(*(texts[key] or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": _descriptors(values.text("descriptors")) or stored_lp(lp).descriptors,
+        "descriptors": given or stored_lp(lp).descriptors,
         **_sampling(metadata.get("sampling")),
-        "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
-        "batch_size": values.whole("batch_size"),
+        "generations": of_metadata("num_generations") or max(len(item.texts) for item in items),
+        "batch_size": of_metadata("batch_size"),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": (totals := _FileValues(top)).real("time_taken"),
-        "chars_raw": totals.whole("total_chars_raw"),
-        "chars_clean": totals.whole("total_chars_clean"),
-        "reported_passes": None if PASSES in missing else sum(item.passed for item in items),
-        "reported_failures": None if FAILURES in missing else sum(not item.passed for item in items),
+        "wall_s": _number(top, "time_taken"),
+        "chars_raw": _number(top, "total_chars_raw", is_whole=True),
+        "chars_clean": _number(top, "total_chars_clean", is_whole=True),
+        "reported_passes": None if PASSES in missing else passes,
+        "reported_failures": None if FAILURES in missing else len(items) - passes,
     }
     row = {key: value for key, value in row.items() if value is not None}
     return RunOfFile(
         row=row,
         reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT),
-        passes=sum(item.passed for item in items),
+        passes=passes,
         form=form,
-        rule=rule_of(values.text("version") or ""),
+        rule=rule_of(texts["version"] or ""),
         extra=_extra(metadata, top, row, len(items), missing),
         notes=(
             *_notes(metadata, lp, name, loaded),
@@ -169,40 +177,20 @@ def _notes(
 # --- single values ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _FileValues:
-    """A part of the file, read key by key; null is as good as nothing."""
+def _text(value: Any) -> str | None:
+    """Null and an empty text are as good as nothing."""
+    return None if value in (None, "") else value if isinstance(value, str) else compact(value)
 
-    values: Mapping[str, Any]
-    where: str = ""
 
-    def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is None or value == "":
-            return None
-        return value if isinstance(value, str) else compact(value)
-
-    def flag(self, key: str) -> bool | None:
-        value = self.values.get(key)
-        if value is not None and not isinstance(value, bool):
-            raise malformed(f"{self.where}{key}", value, "true or false")
-        return value
-
-    def real(self, key: str) -> float | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-            raise malformed(f"{self.where}{key}", value, "a number")
-        return float(value)
-
-    def whole(self, key: str) -> int | None:
-        value = self.real(key)
-        if value is None:
-            return None
-        if value != int(value):
-            raise malformed(f"{self.where}{key}", self.values[key], "a whole number")
-        return int(self.values[key])
+def _number(values: Mapping[str, Any], key: str, where: str = "", *, is_whole: bool = False) -> Any:
+    value = values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
+        raise malformed(f"{where}{key}", value, "a number")
+    if is_whole and value != int(value):
+        raise malformed(f"{where}{key}", value, "a whole number")
+    return int(value) if is_whole else float(value)
 
 
 def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTokenizer | None]:
@@ -220,10 +208,6 @@ def _placeholder(text: str | None) -> str | None:
         raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
 
 
-def _descriptors(text: str | None) -> Descriptors | None:
-    return next((name for name in DESCRIPTORS if name == text), None)
-
-
 def _sampling(sampling: Any) -> dict[str, Any]:
     """A preset's name, or an object of parameters."""
     if isinstance(sampling, Mapping):
@@ -231,7 +215,7 @@ def _sampling(sampling: Any) -> dict[str, Any]:
         numbers = {key: sampling[key] for key in names if type(sampling.get(key)) in (int, float)}
         fitting = {key: names[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
         return {"sampling": compact(sampling), **fitting}
-    text = _FileValues({"sampling": sampling}).text("sampling")
+    text = _text(sampling)
     if text not in PRESETS:
         return {"sampling": text}
     known = PRESETS[text]

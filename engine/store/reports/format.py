@@ -58,10 +58,6 @@ AT_TOP = "totals"
 RUN_OWN = frozenset((METADATA, REPORTED, UNREPORTED, REPORTED_PASSES))
 """The same for a run's ``extra``: unknown metadata, what the file says otherwise or leaves out, its count of passes."""
 
-EXTRA_KINDS = {REPORTED: dict, UNREPORTED: list, ENTRY: dict, GENERATIONS: str, BEFORE: str, AFTER: str}
-RUN_EXTRA_KINDS = {METADATA: dict, REPORTED: {METADATA: dict}, UNREPORTED: {METADATA: list, AT_TOP: list}}
-"""Of what kind the values are that an ``extra`` has under our keys."""
-
 _VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
 _QWEN_VERSIONS = {
     **{lp: alias for alias, lp in reversed(ALIASES.items()) if alias.startswith("v")},

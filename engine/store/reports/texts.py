@@ -42,7 +42,7 @@ from engine.store.reports.format import (
 )
 from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
-from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
+from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import needed_by_blocks, units_between
 from engine.text.match import Unit, match_units
@@ -51,10 +51,6 @@ from engine.text.tokenizers import TextTokenizer
 
 PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
-
-
-Generation = tuple[str, Mapping[str, Any] | None]
-"""A text, and what else a file's list says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +71,25 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     where = f"{listed_in}[{number}]"
     if not isinstance(item, dict):
         raise malformed(where, item, "an object")
-    own = item.get(TEXT)
-    if own is not None and not isinstance(own, str):
-        raise malformed(f"{where}.{TEXT}", own, "text")
-    listed = None if item.get(GENERATIONS) is None else _generations(item[GENERATIONS], f"{where}.{GENERATIONS}")
+    own, listed = _text_of(item, TEXT, where), item.get(GENERATIONS)
+    if listed is not None and not isinstance(listed, list):
+        raise malformed(f"{where}.{GENERATIONS}", listed, "a list")
     if own is None and not listed:
         if listed_in == PASSES:
             raise FileFormatError(f"{where} has no {TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    generations, main, form = [(own or "", None)] if listed is None else listed, 0, None
-    texts = [text for text, _ in generations]
-    if listed is not None and own is not None and own not in texts:
-        generations, form = [(own, None), *listed], BESIDE
-    elif listed is not None:
+    generations = [_generation(entry, f"{where}.{GENERATIONS}[{at}]") for at, entry in enumerate(listed or ())]
+    texts, main, form = [text for text, _ in generations], 0, None
+    if listed is not None and (own is None or own in texts):
         main, form = 0 if own is None else texts.index(own), ALONE if len(listed) == 1 else None
+    else:
+        generations, form = [(own or "", None), *generations], None if listed is None else BESIDE
+    smiles = _text_of(item, "prompt_smiles", where) or ""
+    if not smiles.strip() and not (smiles := prompt_smiles(own or generations[0][0])).strip():
+        raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
     return ReportItem(
         passed=listed_in == PASSES,
-        smiles=_smiles_of(item, where, own or generations[0][0]),
+        smiles=smiles,
         content={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
         texts=tuple(text for text, _ in generations),
         entries=tuple(entry for _, entry in generations),
@@ -100,30 +98,20 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     )
 
 
-def _generations(listed: Any, where: str) -> list[Generation]:
-    """Texts, alone or in objects; of an object also all else that it says."""
-    if not isinstance(listed, list):
-        raise malformed(where, listed, "a list")
-    generations: list[Generation] = []
-    for number, entry in enumerate(listed):
-        is_object = isinstance(entry, dict)
-        text = entry.get(TEXT) if is_object else entry
-        if not isinstance(text, str):
-            raise malformed(f"{where}[{number}]{f'.{TEXT}' if is_object else ''}", text, "text")
-        generations.append((text, {key: value for key, value in entry.items() if key != TEXT} if is_object else None))
-    return generations
+def _generation(entry: Any, where: str) -> tuple[str, Mapping[str, Any] | None]:
+    """A text, alone or in an object; of an object also all else that it says."""
+    is_object = isinstance(entry, dict)
+    text = entry.get(TEXT) if is_object else entry
+    if not isinstance(text, str):
+        raise malformed(f"{where}{f'.{TEXT}' if is_object else ''}", text, "text")
+    return text, {key: value for key, value in entry.items() if key != TEXT} if is_object else None
 
 
-def _smiles_of(item: Mapping[str, Any], where: str, text: str) -> str:
-    smiles = item.get("prompt_smiles")
-    if smiles is not None and not isinstance(smiles, str):
-        raise malformed(f"{where}.prompt_smiles", smiles, "text")
-    if smiles and smiles.strip():
-        return smiles
-    tagged = prompt_smiles(text)
-    if not tagged.strip():
-        raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
-    return tagged
+def _text_of(values: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = values.get(key)
+    if not isinstance(value, str | None):
+        raise malformed(f"{where}.{key}", value, "text")
+    return value
 
 
 def malformed(where: str, value: Any, expected: str) -> FileFormatError:
@@ -246,33 +234,20 @@ class TextReader:
         self, text: str, prompt: _PromptMolecule, units: Sequence[Unit], free: list[int] | None
     ) -> tuple[tuple[Block, ...], Check]:
         lp = self.lp or UNKNOWN_LP.name
-        blocks = find_blocks(text)
-        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in blocks]
+        places = find_blocks(text)
+        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in places]
         check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
         if prompt.error:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
             check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
-        return tuple(self._blocks(text, blocks, readings, units, free)), check
-
-    def _blocks(
-        self,
-        text: str,
-        places: Sequence[FoundBlock],
-        readings: Sequence[BlockReading],
-        units: Sequence[Unit],
-        free: list[int] | None,
-    ) -> list[Block]:
         atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
-        needs = [0] * len(places)
-        if free and self.tokenizer is not None:
-            needs = needed_by_blocks(places, readings, self.tokenizer)
+        needs = needed_by_blocks(places, readings, self.tokenizer) if free and self.tokenizer else [0] * len(places)
         blocks = []
-        for index, (block, reading) in enumerate(zip(places, readings, strict=True)):
-            atom = atoms[index]
-            template_free = free[atom] if free and atom >= 0 else 0
-            needed = needs[index] if free and atom >= 0 and is_need_known(reading) else None
-            blocks.append(block_of(index, atom, block, reading, template_free, needed))
-        return blocks
+        for index, (atom, block, reading) in enumerate(zip(atoms, places, readings, strict=True)):
+            is_known = free is not None and atom >= 0
+            needed = needs[index] if is_known and is_need_known(reading) else None
+            blocks.append(block_of(index, atom, block, reading, free[atom] if free and is_known else 0, needed))
+        return tuple(blocks), check
 
 
 # --- what the file says otherwise ---------------------------------------------------------------------------------

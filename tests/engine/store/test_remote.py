@@ -19,8 +19,7 @@ from engine.runner.run import Run, begin, molecules_of, resume
 from engine.runner.run_state import RunState
 from engine.runner.submit import Cluster, submit
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
-from engine.store.remote import RemoteFiles
+from engine.store.files import LocalFiles, RemoteFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts, files_at
