@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -76,8 +77,7 @@ class ReferenceSet:
         try:
             return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
         except (DriftscopeError, ValueError) as error:
-            reason = error.what if isinstance(error, DriftscopeError) else "they have not three numbers per atom"
-            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {reason}"
+            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {error}"
             raise StoreError(what, "Add the set again") from error
 
     def asked(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
@@ -139,78 +139,49 @@ def write_references(
     row = {"origin": origin, "form": form, "source": source, "label": label}
     row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
     with begun_anew(store.home, REFERENCES, name, row) as staging:
-        rows = _Rows(name)
-        for done, conformer in enumerate(conformers, start=1):
-            rows.add(conformer)
+        seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
+        counts, first = Counter(conformers=0, repeated=0, left_out=0), ""
+        kept, omitted = list[dict[str, Any]](), list[dict[str, Any]]()
+
+        def write() -> None:
+            tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(kept)}
+            if omitted:
+                tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(omitted)
+            staging.add(tables)
+            kept.clear()
+            omitted.clear()
+
+        for done, given in enumerate(conformers, start=1):
             progress(done)
-            if rows.waiting >= GROUP:
-                staging.add(rows.tables())
-        if not rows.conformers:
-            first = f": {rows.first_omission.source}: {rows.first_omission.reason}" if rows.first_omission else ""
+            placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
+            if isinstance(placed, OmittedConformer):
+                first = first or f": {placed.source}: {placed.reason}"
+                counts["left_out"] += 1
+                if counts["left_out"] <= MOST_OMISSIONS:
+                    said = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
+                    omitted.append({"reference_set": name, **said})
+            elif isinstance(given, HeavyConformer):
+                smiles, xyz = placed
+                number, digests = seen.setdefault(smiles, (len(seen), set()))
+                digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
+                is_new = digest not in digests
+                counts["conformers" if is_new else "repeated"] += 1
+                if is_new:
+                    place = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
+                    kept.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
+                    digests.add(digest)
+            if len(kept) + len(omitted) >= GROUP:
+                write()
+        if not seen:
             raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
-        staging.add(rows.tables())
-        return staging.publish(rows.counts())
+        write()
+        content = hashlib.sha256()
+        for smiles in sorted(seen):
+            content.update(f"{smiles}\n".encode() + b"".join(sorted(seen[smiles][1])))
+        return staging.publish({"molecules": len(seen), **counts, "content": content.hexdigest()})
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:
     """What was left out, in the order of its coming: ``source``, ``key``, ``reason``."""
     sql = "SELECT source, key, reason FROM reference_omissions"
     return store.table(sql, of=[entry.id]).to_pylist() if REFERENCE_OMISSIONS.name in entry.parts else []
-
-
-class _Rows:
-    """The rows of a set that is being written, and what they add up to."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
-        self._conformers: list[dict[str, Any]] = []
-        self._omissions: list[dict[str, Any]] = []
-        self.first_omission: OmittedConformer | None = None
-        self.conformers = self.repeated = self.left_out = 0
-
-    @property
-    def waiting(self) -> int:
-        return len(self._conformers) + len(self._omissions)
-
-    def add(self, given: HeavyConformer | OmittedConformer) -> None:
-        placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
-        if isinstance(placed, OmittedConformer):
-            self.first_omission = self.first_omission or placed
-            self.left_out += 1
-            if self.left_out <= MOST_OMISSIONS:
-                row = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
-                self._omissions.append({"reference_set": self._name, **row})
-            return
-        assert isinstance(given, HeavyConformer)
-        smiles, xyz = placed
-        number, digests = self._seen.setdefault(smiles, (len(self._seen), set()))
-        digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
-        if digest in digests:
-            self.repeated += 1
-            return
-        place = {"reference_set": self._name, "molecule": number, "conformer": len(digests), "smiles": smiles}
-        digests.add(digest)
-        self.conformers += 1
-        self._conformers.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
-
-    def tables(self) -> dict[str, pa.Table]:
-        """What is waiting, which is no longer kept then."""
-        tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(self._conformers)}
-        if self._omissions:
-            tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(self._omissions)
-        self._conformers, self._omissions = [], []
-        return tables
-
-    def counts(self) -> dict[str, Any]:
-        content = hashlib.sha256()
-        for smiles in sorted(self._seen):
-            content.update(f"{smiles}\n".encode())
-            content.update(b"".join(sorted(self._seen[smiles][1])))
-        return {
-            "molecules": len(self._seen),
-            "conformers": self.conformers,
-            "repeated": self.repeated,
-            "left_out": self.left_out,
-            "content": content.hexdigest(),
-        }

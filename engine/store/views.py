@@ -60,19 +60,13 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
 @contextmanager
 def time_limit(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """StoreError where the queries inside take longer than ``MOST_SECONDS``."""
-    is_late = threading.Event()
-
-    def stop() -> None:
-        is_late.set()
-        connection.interrupt()
-
-    timer = threading.Timer(MOST_SECONDS, stop)
+    timer = threading.Timer(MOST_SECONDS, connection.interrupt)
     timer.daemon = True
     timer.start()
     try:
         yield
     except duckdb.InterruptException as error:
-        if not is_late.is_set():  # somebody else stopped it
+        if timer.is_alive():  # somebody else stopped it
             raise
         raise StoreError(f"a query was stopped after {MOST_SECONDS:g} s", "Choose fewer or smaller entries") from error
     finally:

@@ -171,15 +171,14 @@ def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
 # --- what a file says otherwise -----------------------------------------------------------------------------------
 
 
-def beyond(content: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()) -> dict[str, Any]:
-    """The content under keys that are neither the format's nor ours."""
-    return {key: value for key, value in content.items() if key not in known and key not in taken}
-
-
-def otherwise(content: Mapping[str, Any], ours: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The content that differs from ``ours`` and ``extra``."""
-    known = {**ours, **extra}  # compared as JSON: 1, 1.0 and true are three values in a file
-    return {key: value for key, value in content.items() if key not in known or compact(value) != compact(known[key])}
+def differences(
+    content: Mapping[str, Any], ours: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file says under keys that are neither the format's nor ours, and what it says otherwise than ``ours``."""
+    unknown = {key: value for key, value in content.items() if key not in known and key not in taken}
+    said = {**ours, **unknown}  # compared as JSON: 1, 1.0 and true are three values in a file
+    is_same = {key for key, value in content.items() if key in said and compact(value) == compact(said[key])}
+    return unknown, {key: value for key, value in content.items() if key not in is_same}
 
 
 def restored(

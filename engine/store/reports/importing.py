@@ -26,8 +26,8 @@ from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
+from engine.store.reports import format as keys
 from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.format import FAILURES, METADATA, PASSES, RuleName, compact
 from engine.store.reports.texts import ReportItem, malformed, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
@@ -37,6 +37,7 @@ from engine.user_files import gz_problem, open_file, parsed_json, unique_keys
 
 MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
+PARTS = (keys.METADATA, keys.PASSES, keys.FAILURES)
 GROUP = 500
 """Samples that are written together."""
 _GZ = b"\x1f\x8b"
@@ -91,7 +92,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
     """Write all samples; the columns of the run that only they tell."""
     waiting: list[StoredSample] = []
     done = number = 0
-    differing = Counter[RuleName]()
+    differing = Counter[keys.RuleName]()
     molecules: set[str] = set()
     for item in report.items:
         samples = run.reader.samples(item, done)
@@ -99,7 +100,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
         check = samples[item.main].check
-        differing += Counter(rule for rule in get_args(RuleName) if getattr(check, rule) != item.passed)
+        differing += Counter(rule for rule in get_args(keys.RuleName) if getattr(check, rule) != item.passed)
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
@@ -118,15 +119,15 @@ def read_report(path: Path) -> ReportFile:
     content = _content(path)
     with _errors_with(path.name):
         document = _parsed(content)
-        missing = tuple(part for part in (METADATA, PASSES, FAILURES) if part not in document)
+        missing = tuple(part for part in PARTS if part not in document)
         if is_summary(document):
             raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
-        if {PASSES, FAILURES} <= set(missing):
+        if {keys.PASSES, keys.FAILURES} <= set(missing):
             raise FileFormatError("it has neither passes nor failures", "It is no report file")
-        metadata = document.get(METADATA, {})
+        metadata = document.get(keys.METADATA, {})
         if not isinstance(metadata, dict):
-            raise malformed(METADATA, metadata, "an object")
-        items = [*_items(document, PASSES), *_items(document, FAILURES)]
+            raise malformed(keys.METADATA, metadata, "an object")
+        items = [*_items(document, keys.PASSES), *_items(document, keys.FAILURES)]
         if not items:
             raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
         _check_forms(items)
@@ -134,7 +135,7 @@ def read_report(path: Path) -> ReportFile:
             name=path.name,
             run_id=f"imported-{_digest(document)[:16]}",
             metadata=metadata,
-            totals={key: value for key, value in document.items() if key not in (METADATA, PASSES, FAILURES)},
+            totals={key: value for key, value in document.items() if key not in PARTS},
             items=tuple(items),
             missing=missing,
         )
@@ -164,10 +165,10 @@ def _digest(document: Mapping[str, Any]) -> str:
     """Of what the file says: order of keys, spaces and escapes do not count."""
     digest = hashlib.sha256()
     for key in sorted(document):
-        digest.update(f"\n{compact(key)}:".encode())
+        digest.update(f"\n{keys.compact(key)}:".encode())
         value = document[key]
         for part in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
-            digest.update(f"\n {compact(part)}".encode())
+            digest.update(f"\n {keys.compact(part)}".encode())
         digest.update(b"]" if isinstance(value, list) else b".")
     return digest.hexdigest()
 

@@ -20,26 +20,7 @@ from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import CHECK_COLUMNS, Block, Check, Descriptors, Molecule, NumberFormat
-from engine.store.reports.format import (
-    AFTER,
-    ALONE,
-    BEFORE,
-    BESIDE,
-    ENTRY,
-    GENERATIONS,
-    MAIN,
-    OF_ITEM,
-    OWN,
-    PASSES,
-    REPORTED,
-    REPORTED_PASSED,
-    TEXT,
-    UNREPORTED,
-    beyond,
-    item_of,
-    main_of,
-    otherwise,
-)
+from engine.store.reports import format as keys
 from engine.store.sample_rows import StoredSample
 from engine.text.align import block_of, is_need_known
 from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, read_block
@@ -71,26 +52,28 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     where = f"{listed_in}[{number}]"
     if not isinstance(item, dict):
         raise malformed(where, item, "an object")
-    own, listed = _text_of(item, TEXT, where), item.get(GENERATIONS)
+    own, listed = _text_of(item, keys.TEXT, where), item.get(keys.GENERATIONS)
     if listed is not None and not isinstance(listed, list):
-        raise malformed(f"{where}.{GENERATIONS}", listed, "a list")
+        raise malformed(f"{where}.{keys.GENERATIONS}", listed, "a list")
     if own is None and not listed:
-        if listed_in == PASSES:
-            raise FileFormatError(f"{where} has no {TEXT}", "Without a text there is nothing to import")
+        if listed_in == keys.PASSES:
+            raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    generations = [_generation(entry, f"{where}.{GENERATIONS}[{at}]") for at, entry in enumerate(listed or ())]
+    generations = [_generation(entry, f"{where}.{keys.GENERATIONS}[{at}]") for at, entry in enumerate(listed or ())]
     texts, main, form = [text for text, _ in generations], 0, None
     if listed is not None and (own is None or own in texts):
-        main, form = 0 if own is None else texts.index(own), ALONE if len(listed) == 1 else None
+        main, form = 0 if own is None else texts.index(own), keys.ALONE if len(listed) == 1 else None
     else:
-        generations, form = [(own or "", None), *generations], None if listed is None else BESIDE
+        generations, form = [(own or "", None), *generations], None if listed is None else keys.BESIDE
     smiles = _text_of(item, "prompt_smiles", where) or ""
     if not smiles.strip() and not (smiles := prompt_smiles(own or generations[0][0])).strip():
-        raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
+        raise FileFormatError(
+            f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
+        )
     return ReportItem(
-        passed=listed_in == PASSES,
+        passed=listed_in == keys.PASSES,
         smiles=smiles,
-        content={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
+        content={key: value for key, value in item.items() if key != keys.GENERATIONS or listed is None},
         texts=tuple(text for text, _ in generations),
         entries=tuple(entry for _, entry in generations),
         main=main,
@@ -101,10 +84,10 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
 def _generation(entry: Any, where: str) -> tuple[str, Mapping[str, Any] | None]:
     """A text, alone or in an object; of an object also all else that it says."""
     is_object = isinstance(entry, dict)
-    text = entry.get(TEXT) if is_object else entry
+    text = entry.get(keys.TEXT) if is_object else entry
     if not isinstance(text, str):
-        raise malformed(f"{where}{f'.{TEXT}' if is_object else ''}", text, "text")
-    return text, {key: value for key, value in entry.items() if key != TEXT} if is_object else None
+        raise malformed(f"{where}{f'.{keys.TEXT}' if is_object else ''}", text, "text")
+    return text, {key: value for key, value in entry.items() if key != keys.TEXT} if is_object else None
 
 
 def _text_of(values: Mapping[str, Any], key: str, where: str) -> str | None:
@@ -227,7 +210,7 @@ class TextReader:
                 has_template=free is not None,
             )
             readings.append((sample, before, after))
-        main = main_of([sample.check.passed for sample, _, _ in readings])
+        main = keys.main_of([sample.check.passed for sample, _, _ in readings])
         return [replace(reading[0], extra=_extra(item, *reading, usual_main=main)) for reading in readings]
 
     def _judged(
@@ -256,25 +239,24 @@ class TextReader:
 def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, usual_main: int) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     if before != prompt_of(sample.smiles):
-        extra[BEFORE] = before
+        extra[keys.BEFORE] = before
     if after:
-        extra[AFTER] = after
+        extra[keys.AFTER] = after
     entry = item.entries[sample.generation]
     if sample.generation != item.main:
-        is_plain = bool(entry) and OWN.isdisjoint(entry or ())
-        return extra | ({} if entry is None else dict(entry) if is_plain else {ENTRY: entry})
+        is_plain = bool(entry) and keys.OWN.isdisjoint(entry or ())
+        return extra | ({} if entry is None else dict(entry) if is_plain else {keys.ENTRY: entry})
     if entry is not None:
-        extra[ENTRY] = entry
+        extra[keys.ENTRY] = entry
     if item.main != usual_main:
-        extra[MAIN] = True
+        extra[keys.MAIN] = True
     if item.listed:
-        extra[GENERATIONS] = item.listed
+        extra[keys.GENERATIONS] = item.listed
     if item.passed != sample.check.passed:
-        extra[REPORTED_PASSED] = item.passed
+        extra[keys.REPORTED_PASSED] = item.passed
     row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
-    ours = item_of(row, passed=item.passed, before=before, after=after)
-    unknown = beyond(item.content, OF_ITEM, OWN)
-    reported = otherwise(item.content, ours, unknown)
+    ours = keys.item_of(row, passed=item.passed, before=before, after=after)
+    unknown, reported = keys.differences(item.content, ours, keys.OF_ITEM, keys.OWN)
     unreported = [key for key in ours if key not in item.content]
-    rest = {REPORTED: reported, UNREPORTED: unreported}
+    rest = {keys.REPORTED: reported, keys.UNREPORTED: unreported}
     return extra | unknown | {key: value for key, value in rest.items() if value}
