@@ -57,8 +57,8 @@ def expand(patterns: Sequence[str | Path]) -> list[Path]:
             folder, rest = Path(*path.parts[:first]), [*path.parts[first:], *["*"] * (path.name == "**")]
             shows_hidden = any(part.startswith(".") for part in rest)
             files = sorted(filter(os.path.isfile, folder.glob("/".join(rest))))
-            is_hidden = lambda file: any(part[0] == "." for part in file.relative_to(folder).parts)  # noqa: B023, E731
-            matches = [file for file in files if shows_hidden or not is_hidden(file)]
+            names = [(file, file.relative_to(folder).parts) for file in files]
+            matches = [file for file, parts in names if shows_hidden or not any(part[0] == "." for part in parts)]
         if not matches:
             raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
         found |= dict.fromkeys(matches)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -31,6 +31,7 @@ class Column:
     type: pa.DataType
     what: str
     required: bool = False
+    _: KW_ONLY
     since: int = 1  # the schema version that brought it
     unbounded: bool = False  # any number that there is, NaN among them
 

@@ -135,18 +135,15 @@ class RemoteFiles:
         root = place.partition("://")[2].strip("/")
         if not root:
             raise StoreError(f"{shown(place)} names no bucket", "Give for example s3://bucket/driftscope")
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        options: dict[str, Any] = {"allow_delayed_open": True}  # what is small is one request
-        if endpoint:
-            scheme, _, host = endpoint.rpartition("://")
-            options |= {"endpoint_override": host.rstrip("/"), "scheme": scheme or "https"}
-        if region or endpoint:
-            options["region"] = region or ELSEWHERE
-        try:
-            files = cls(pyarrow.fs.S3FileSystem(**options), root, place.rstrip("/"))
+        given = os.environ.get
+        scheme, _, host = (given("AWS_ENDPOINT_URL_S3") or given("AWS_ENDPOINT_URL") or "").rpartition("://")
+        options = {"endpoint_override": host.rstrip("/") or None, "scheme": scheme or "https"}
+        region = given("AWS_REGION") or given("AWS_DEFAULT_REGION") or (ELSEWHERE if host else None)
+        try:  # delayed: what is small is one request
+            filesystem = pyarrow.fs.S3FileSystem(**options, region=region, allow_delayed_open=True)
         except (OSError, pa.ArrowException, ValueError) as error:
             raise StoreError(f"{shown(place)} cannot be reached: {_aws_text(error)}", _AWS_ADVICE) from error
+        files = cls(filesystem, root, place.rstrip("/"))
         bucket = root.partition("/")[0]
         if not files._infos(""):  # as a missing bucket lists, too; some credentials may list only a part of one
             with suppress(OSError):
