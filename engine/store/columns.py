@@ -32,7 +32,6 @@ class Column:
     what: str
     required: bool = False
     _: KW_ONLY
-    since: int = 1  # the schema version that brought it
     unbounded: bool = False  # any number that there is, NaN among them
 
     @cached_property
@@ -116,13 +115,10 @@ def table(
     name: str,
     *columns: tuple[Any, ...],
     order: tuple[str, ...] = (),
-    since: Mapping[int, str] | None = None,
     unbounded: str = "",
 ) -> Table:
-    """``since`` names the columns that later schema versions brought, by version."""
-    brought = {column: version for version, names in (since or {}).items() for column in names.split()}
     free = set(unbounded.split())
-    if strangers := {*brought, *order, *free} - {column[0] for column in columns}:
+    if strangers := {*order, *free} - {column[0] for column in columns}:
         raise ValueError(f"{name} has no {', '.join(sorted(strangers))}")
-    made = (Column(*column, since=brought.get(column[0], 1), unbounded=column[0] in free) for column in columns)
+    made = (Column(*column, unbounded=column[0] in free) for column in columns)
     return Table(name, tuple(made), order)

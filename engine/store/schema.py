@@ -118,13 +118,6 @@ RUNS = _table(
     ("diverged_samples", WHOLE, "those of them that came out otherwise"),
     ("notes", TEXT, "what a user should know, and a user's own notes"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
-    since={
-        2: "decodes reported_passes reported_failures misread_blocks misread_most_ang judged judged_with stereo_judged "
-        "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples",
-        3: "guard redrawn_blocks thrown_tokens unmended_samples",
-        4: "weighed_samples",
-        7: "descriptors threads",
-    },
 )
 
 SAMPLES = _table(
@@ -175,13 +168,6 @@ SAMPLES = _table(
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
     order=("sample_id",),
-    since={
-        2: "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
-        "strain_moved_ang strain_field",
-        3: "redrawn_blocks thrown_tokens unmended",
-        4: "log_weight log_weight_sd",
-        5: "thrown_by",
-    },
 )
 
 BLOCKS = _table(
@@ -230,7 +216,6 @@ STEPS = _table(
     ("ln_q", REAL, "log of the probability that it was drawn with: after mask, temperature and filters; 0 if forced"),
     order=("sample_id", "pos"),
     unbounded="ln_p ln_p_tempered ln_mass ln_q",
-    since={5: "ln_p ln_p_tempered ln_mass ln_q"},
 )
 
 TRIES = _table(
@@ -255,7 +240,6 @@ CONFORMERS = _table(
     ("smiles", TEXT, "of the conformer: the sample's where it is that molecule, else its own", True),
     ("xyz", REALS, "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
     order=("sample_id",),
-    since={6: "run_id sample_id smiles xyz"},
 )
 
 LOGIT_LOGS = _table(

@@ -25,8 +25,6 @@ MOST_KEPT = 200
 """Runs of the place; the oldest go first."""
 SHEET_KEYS = ("schema", "kind", "row", "tables")
 _CREATING = threading.Lock()
-_SEEN: dict[str, None] = {}
-"""Folders of this process's runs, oldest first."""
 
 
 def temporary_files() -> LocalFiles:
@@ -52,12 +50,9 @@ def is_temporary(entry: Entry) -> bool:
 
 
 def trim(files: Files, most: int = MOST_KEPT) -> None:
-    """Keep the newest runs only, by when each was first seen here: their names have the time, but a clock may be set
-    back."""
-    names = set(files.folders(RUN.folder))
-    _SEEN.update(dict.fromkeys(sorted(names - _SEEN.keys())))
-    by_age = [name for name in _SEEN if name in names]
-    for name in by_age[: max(0, len(by_age) - most)]:
+    """Keep the newest runs only: their names begin with the time."""
+    names = files.folders(RUN.folder)
+    for name in names[: max(0, len(names) - most)]:
         with contextlib.suppress(DriftscopeError):  # another process removed it
             files.remove(f"{RUN.folder}/{name}")
 

@@ -17,23 +17,14 @@ from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
 TEXT = "decoded_text"
 TOTALS = ("time_taken", "throughput_chars_per_sec", "total_chars_raw", "total_chars_clean")
+_SAME = ("model_alias", "model_step", "placeholder", "descriptors", "sampling", "batch_size", "kv_cache", "attention")
 METADATA_COLUMNS = {
-    "version": "",  # no column: what the LP is called there
-    "processor_type": "",
+    **dict.fromkeys(("version", "processor_type", "logit_processor_enabled", "sample_size"), ""),  # have no column
+    **{name: name for name in _SAME},
     "timestamp": "created_at",
-    "model_alias": "model_alias",
-    "model_step": "model_step",
     "tokenizer_name": "tokenizer",
-    "logit_processor_enabled": "",
-    "placeholder": "placeholder",  # ours, as the next; the others are the reports'
-    "descriptors": "descriptors",
-    "sampling": "sampling",
-    "batch_size": "batch_size",
-    "sample_size": "",
     "num_generations": "generations",
     "total_generations": "samples",
-    "kv_cache": "kv_cache",
-    "attention": "attention",
 }
 """What a file's metadata and our columns share, with the column; all else is kept as it stands."""
 OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_coordinates", "parse_success", TEXT)

@@ -9,6 +9,7 @@ model's masses are unknown too: a clean triple that an LP closed is ``unverified
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from engine.text.match import Unit, match_units
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 
+_PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})*+")
 PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
 
@@ -125,13 +127,8 @@ def split_text(decoded: str, smiles: str) -> tuple[str, str, str]:
 
 
 def _behind_padding(text: str, start: int) -> int:
-    while True:
-        while start < len(text) and text[start].isspace():
-            start += 1
-        special = SPECIAL_TOKEN.match(text, start)
-        if special is None:
-            return start
-        start = special.end()
+    found = _PADDING.match(text, start)
+    return found.end() if found else start
 
 
 def _end_of_answer(text: str) -> int:

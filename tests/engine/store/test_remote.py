@@ -346,8 +346,3 @@ def test_a_store_that_goes_away_is_told_as_such(place: str) -> None:
     with pytest.raises(OSError, match="network connection") as raised:
         staging.files.read("staging/one/run.json")
     assert raised.value.filename == f"{place}/staging/one/run.json"
-
-
-def test_an_entry_is_not_moved_there(place: str) -> None:
-    with pytest.raises(StoreError, match="cannot rename a to b"):
-        RemoteFiles.at(place).publish("a", "b")

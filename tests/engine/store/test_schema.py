@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.store.columns import VERSION, Column, Table
+from engine.store.columns import Column, Table
 from engine.store.schema import KINDS, RUNS, SAMPLES
 
 TABLES = [table for kind in KINDS for table in (kind.main, *kind.tables)]
@@ -24,7 +24,6 @@ def test_every_column_says_what_it_is(table: Table) -> None:
     for column in table:
         assert column.what.strip() == column.what != "", column.name
         assert column.name.isidentifier() and column.name.islower()
-        assert 1 <= column.since <= VERSION
     assert set(table.order) <= set(table.names)
 
 
