@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from engine.array_files import Arrays, Meta, read_meta, write_arrays
+from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
 from engine.sandbox import Answer, Sandbox, SandboxError
 
@@ -74,7 +74,7 @@ def run_job(job: FileJob) -> FinishedJob:
     damage = ""
     if job.path.exists():
         try:
-            meta = read_meta(job.path)
+            meta, _ = read_arrays(job.path)
             if meta.get("key") == job.key:
                 return FinishedJob(job.path, meta, was_there=True)
         except FileFormatError as error:
