@@ -112,12 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check_columns(table: Table, row: Mapping[str, Any]) -> None:
-    """ValueError for a name that is no column of the table, TypeError for a value of another type."""
-    columns = {column.name: column for column in table}
-    for name, value in row.items():
-        if name not in columns:
-            raise ValueError(f"{name} is no column of {table.name}")
-        columns[name].value(value)
+    """ValueError for a name that is no column of the table, or a value of another type."""
+    if unknown := row.keys() - table.by_name.keys():
+        raise ValueError(f"{min(unknown)} is no column of {table.name}")
+    table.row_of({table.columns[0].name: "its id", **row})
 
 
 def publish_entry(

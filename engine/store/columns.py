@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pyarrow as pa
 
 VERSION = 7
@@ -21,8 +22,9 @@ THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL
 TOPS = pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)]))
 TAGS = ("tags", TEXTS, "a user's own short labels, several for each; null where there is none")
 MOMENT = pa.timestamp("us", tz="UTC")
-MOST_WHOLE = 2**63 - 1
-_IN_JSON: Mapping[pa.DataType, type] = {TEXT: str, WHOLE: int, REAL: float, FLAG: bool, TEXTS: list}
+_SAID = Annotated[str, msgspec.Meta(min_length=1)]
+_COUNT = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_IN_JSON: Mapping[pa.DataType, Any] = {TEXT: str, WHOLE: _COUNT, REAL: float, FLAG: bool, TEXTS: list[str], MOMENT: str}
 
 
 @dataclass(frozen=True)
@@ -33,24 +35,6 @@ class Column:
     required: bool = False
     _: KW_ONLY
     unbounded: bool = False  # any number that there is, NaN among them
-
-    @cached_property
-    def in_json(self) -> type | None:
-        return _IN_JSON.get(self.type)
-
-    def value(self, said: Any) -> Any:
-        """A sheet's value in this column's type; an error where it does not fit."""
-        kind = type(said)
-        if self.type == MOMENT:
-            moment = datetime.fromisoformat(said)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        if kind is int and self.in_json is float:
-            return float(said)
-        if kind is not self.in_json or (kind is list and not all(isinstance(text, str) for text in said)):
-            raise TypeError(f"{self.name} cannot be of {kind}")
-        if (kind is int and not -MOST_WHOLE <= said + 1 <= MOST_WHOLE + 1) or (self.required and said == ""):
-            raise ValueError(f"{self.name} cannot be {said!r}")
-        return said
 
 
 @dataclass(frozen=True)
@@ -66,10 +50,6 @@ class Table:
         return {column.name: column for column in self.columns}
 
     @cached_property
-    def required(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns if column.required)
-
-    @cached_property
     def moments(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns if column.type == MOMENT)
 
@@ -83,6 +63,28 @@ class Table:
     @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(column.name, column.type, nullable=not column.required) for column in self.columns])
+
+    @cached_property
+    def _sheet_row(self) -> Any:
+        never_null = {**_IN_JSON, TEXT: _SAID}
+        fields = [
+            (column.name, never_null[column.type])
+            if column.required
+            else (column.name, _IN_JSON[column.type] | None, None)
+            for column in self.columns
+        ]
+        return msgspec.defstruct(self.name, fields, kw_only=True)
+
+    def row_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """A sheet's row in the columns' own types, without what is null and what is no column; ValueError or
+        OverflowError where a value does not fit."""
+        found = msgspec.structs.asdict(msgspec.convert(said, self._sheet_row))
+        row = {name: value for name, value in found.items() if value is not None}
+        for name in self.moments:
+            if name in row:
+                moment = datetime.fromisoformat(row[name])
+                row[name] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return row
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         """An Arrow table of row objects; a key that is no column is an error. A missing value is null, as is a figure

@@ -229,8 +229,9 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     if USER_SHEET in sizes:
         try:
             user = read_object(read_sheet(files, f"{folder}/{USER_SHEET}"), USER_SHEET)
-            values = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
-            row |= {key: value or None for key, value in values.items()}  # an empty one removes the former
+            said = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
+            changed = _row_of(kind.main, {**entry.sheet["row"], **said})
+            row |= {key: changed.get(key) or None for key in said}  # an empty one removes the former
         except StoreError as error:
             damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
     return replace(entry, row=row, parts=whole), damages
@@ -253,22 +254,14 @@ def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files)
     except msgspec.ValidationError as error:
         raise StoreError(f"{kind.sheet} describes a table wrongly", "It is not of this program") from error
     parts = {table.name: parts[table.name] for table in kind.tables if table.name in parts}
-    return Entry(id_, folder, files, version, values_of(kind.main, row), parts, sheet)
+    return Entry(id_, folder, files, version, _row_of(kind.main, row), parts, sheet)
 
 
-def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) -> dict[str, Any]:
-    """The row of a sheet in the columns' own types; a key that is no column is left to the sheet."""
-    said = {name: value for name, value in row.items() if value is not None and name in table.by_name}
-    if is_whole:
-        said = dict.fromkeys(table.required) | said
-    values = {}
-    for name, value in said.items():
-        try:
-            values[name] = table.by_name[name].value(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            what = f"a {type(value).__name__}" if isinstance(value, dict | list) else shown(value)
-            raise StoreError(f"its {name} is {what}", "It is not of this program") from error
-    return values
+def _row_of(table: Table, said: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return table.row_of(said)
+    except (ValueError, OverflowError) as error:
+        raise StoreError(f"its row does not fit: {one_line(str(error))}", "It is not of this program") from error
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:

@@ -152,8 +152,8 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "no tables": (sheet(lambda one: one.pop("tables")), "run.json does not describe one"),
     "tables list": (sheet(lambda one: one.update(tables=[])), "run.json does not describe one"),
     "another's sheet": (row("run_id", "other"), "run.json does not describe one"),
-    "no origin": (sheet(lambda one: one["row"].pop("origin")), "its origin is 'None'"),
-    "far number": (row("samples", 2**63), "its samples is '9223372036854775808'"),
+    "no origin": (sheet(lambda one: one["row"].pop("origin")), "`origin`"),
+    "far number": (row("samples", 2**63), "$.samples"),
     "part list": (sheet(lambda one: one["tables"].update(samples=[])), "run.json describes a table wrongly"),
     "part null": (sheet(lambda one: one["tables"].update(samples=None)), "run.json describes a table wrongly"),
     "part bytes": (part("bytes", "12"), "run.json describes a table wrongly"),
@@ -221,7 +221,7 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
     "foreign": (content(b"mine", "thesis.txt"), {"thesis.txt": "run.json does not name it"}),
     "user list": (content(b"[]", "user.json"), {"user.json": "user.json holds no object"}),
     "user text": (content(b"{", "user.json"), {"user.json": "user.json is no JSON"}),
-    "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "its label is '5'"}),
+    "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "$.label"}),
 }
 
 
