@@ -126,7 +126,7 @@ DEMO_LOG = --lp none --sampling greedy --batch-size 1 --log-logits 8
 
 demo: $(RUN) $(PREPARED)
 	@rm -rf data/demo/runs data/demo/staging
-	@$(PY) -m engine.store.reported --into data/demo
+	@$(PY) -m tools.reported --into data/demo
 	@$(PY) -m engine run $(DEMO_RUNS)
 	@$(PY) -m engine run $(DEMO_PLAIN)
 	@for run in data/demo/runs/run_id=2*; do $(PY) -m engine cost-of-lp "$${run#*run_id=}" --samples 16 --store data/demo || exit 1; done
@@ -140,7 +140,7 @@ demo-coverage: $(RUN) $(PREPARED)
 
 demo-traces: $(RUN) $(PREPARED)
 	@rm -rf data/demo/traces data/demo/staging
-	@$(PY) -m engine.store.reported --into data/demo
+	@$(PY) -m tools.reported --into data/demo
 	@for model in demo-qwen demo-llama; do for lp in none group-v2.1 exact; do \
 	  head -n 4 data/heldout.smi | $(PY) -m engine generate - --model $$model --lp $$lp $(DEMO_TRACES) \
 	    --profile-run "$$model-final-$$lp" --json >/dev/null || exit 1; \

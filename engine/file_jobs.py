@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import multiprocessing.connection
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from engine.array_files import Arrays, Meta, read_meta, write_arrays
+from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
 from engine.sandbox import Answer, Sandbox, SandboxError
 
@@ -71,7 +74,7 @@ def run_job(job: FileJob) -> FinishedJob:
     damage = ""
     if job.path.exists():
         try:
-            meta = read_meta(job.path)
+            meta, _ = read_arrays(job.path)
             if meta.get("key") == job.key:
                 return FinishedJob(job.path, meta, was_there=True)
         except FileFormatError as error:
@@ -85,34 +88,34 @@ def run_job(job: FileJob) -> FinishedJob:
 def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
     """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
     pool = [Sandbox(_jobs) for _ in range(workers)]
+    idle, queue = SimpleQueue[Sandbox](), iter(jobs)
+
+    def work(job: FileJob) -> FinishedJob:
+        worker = idle.get()
+        try:
+            return FinishedJob(job.path, *worker.ask(job)[0])
+        except SandboxError as error:
+            what = "a worker process ended before its work was done (killed, or out of memory)"
+            fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
+            raise DriftscopeError(what, fix) from error
+        finally:
+            idle.put(worker)
+
+    for worker in pool:
+        idle.put(worker)
+    threads = ThreadPoolExecutor(workers)
     try:
-        queue = enumerate(jobs)
-        idle, busy = list(pool), dict[Any, tuple[int, FileJob, Sandbox]]()
-        finished: dict[int, FinishedJob] = {}
-        wanted = 0
-        while True:
-            while idle and len(finished) < 2 * workers and (job := next(queue, None)) is not None:
-                worker = idle.pop()
-                worker.send(job[1])
-                busy[worker.connection] = *job, worker
-            if not busy:
-                return
-            for connection in multiprocessing.connection.wait(list(busy)):
-                index, asked, worker = busy.pop(connection)
-                try:
-                    answer = worker.receive()
-                except SandboxError as error:
-                    what = "a worker process ended before its work was done (killed, or out of memory)"
-                    fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
-                    raise DriftscopeError(what, fix) from error
-                assert answer is not None
-                finished[index] = FinishedJob(asked.path, *answer[0])
-                idle.append(worker)
-            while wanted in finished:
-                yield finished.pop(wanted)
-                wanted += 1
+        waiting = deque(threads.submit(work, job) for job in islice(queue, 2 * workers))
+        while waiting:
+            done = waiting.popleft().result()
+            waiting.extend(threads.submit(work, job) for job in islice(queue, 1))
+            yield done
     finally:
+        threads.shutdown(wait=False, cancel_futures=True)
         for worker in pool:  # at once: files are renamed into place
+            worker.stop()
+        threads.shutdown()
+        for worker in pool:
             worker.end()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -33,19 +32,16 @@ def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise _unwritable(what, target.parent, error) from error
-    try:
-        fill(aside)
-        if os.environ.get(SHARED):  # else it stays its owner's alone, as `mkdtemp` makes it
-            aside.chmod(0o755)
-        aside.rename(target)
+        where = {"prefix": f".{target.name}-", "dir": str(target.parent)}
+        with tempfile.TemporaryDirectory(**where, ignore_cleanup_errors=True) as aside:
+            fill(Path(aside))
+            if os.environ.get(SHARED):  # else it stays its owner's alone, as it is made
+                Path(aside).chmod(0o755)
+            Path(aside).rename(target)
     except OSError as error:
         if not target.is_dir():  # otherwise another process was first, with the same content
-            raise _unwritable(what, target, error) from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+            what = f"{what} {shown(target, 200)} cannot be written ({error.strerror})"
+            raise AssetError(what, "Set DRIFTSCOPE_CACHE to a folder that takes it, or make room") from error
     return target
 
 
@@ -74,10 +70,3 @@ def exporting(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         error.filename, error.filename2 = str(path), None
         raise
-
-
-def _unwritable(what: str, path: Path, error: OSError) -> AssetError:
-    return AssetError(
-        f"{what} {shown(path, 200)} cannot be written ({error.strerror})",
-        "Set DRIFTSCOPE_CACHE to a folder that takes it, or make room",
-    )

@@ -22,7 +22,7 @@ FLOORS: list[tuple[str, ...]] = [
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
         *("engine.user_files", "engine.processes", "engine.array_files", "engine.file_jobs"),
-        *("engine.sandbox", "engine.parquet_pages"),
+        "engine.sandbox",
     ),
     ("engine.figures",),
     ("engine.assets",),
@@ -305,13 +305,6 @@ def test_files_are_unpickled_in_one_place() -> None:
     texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     reading = {name for name, text in texts.items() if UNPICKLING.search(text)}
     assert reading == {"engine.chem.molecule_unpickler"}
-
-
-def test_parquet_is_opened_where_its_rows_are_counted() -> None:
-    """A file of kilobytes may be gigabytes. Files of other programs have a reader of their own."""
-    opening = re.compile(r"\bParquetFile\(|\bread_table\(pa\.|(pq|parquet)\.read_(table|pandas)\(")
-    readers = {module_name(path) for path in modules("engine", "pages") if opening.search(path.read_text("utf-8"))}
-    assert readers == {"engine.store.inflated", "engine.chem.file_forms"}
 
 
 def test_the_product_imports_and_starts_no_tool() -> None:

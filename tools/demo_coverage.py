@@ -12,8 +12,8 @@ from engine.comparing.evaluation import EvaluationRequest, evaluate_run, jobs_of
 from engine.comparing.measures import has_samples
 from engine.comparing.rmsd_matrices import FILE, packed_matrices
 from engine.store.entries import Entry
-from engine.store.reported import publish_into
 from engine.store.store import Store
+from tools.reported import publish_into
 
 
 def publish_coverage(store: Store) -> list[Entry]:

@@ -22,9 +22,9 @@ from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.records import Molecule, ReaderName
 from engine.sandbox import read_aside
+from engine.store.columns import Kind
 from engine.store.entries import Entry, rmsd_references, without_samples
-from engine.store.reference_schema import REFERENCES
-from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, RUN, Kind
+from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 from engine.user_files import expand, path_of, read_text

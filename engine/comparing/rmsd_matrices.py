@@ -39,7 +39,7 @@ from engine.records import ReaderName
 from engine.text.check import decode_with
 
 log = logging.getLogger(__name__)
-FOLDER, FILE = "rmsd", "rmsd.arrays"
+FOLDER, FILE = "matrices", "rmsd.arrays"
 SHIPPED = DATA / "demo" / FILE
 """``keys`` [n, 32], ``complete`` [n], ``shapes`` [n, 2] (references, samples), and their ``rmsd`` one after another."""
 MAX_SECONDS = 30.0  # longest search for a molecule's references by ETKDG

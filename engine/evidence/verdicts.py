@@ -22,10 +22,10 @@ from engine.evidence.checks import CHECKS, Rows
 from engine.evidence.claims import FOLDER, Claim, load_claims
 from engine.evidence.lost_third import figures, load_usable
 from engine.records import VerdictName
+from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.provenance import git_commit
-from engine.store.schema import Kind
 from engine.store.store import DEMO, Store
 from engine.store.views import connect
 

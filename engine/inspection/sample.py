@@ -22,10 +22,10 @@ from engine.inspection.runs import RunFacts, run_facts, run_tokenizer
 from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Descriptors, Molecule
+from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
 from engine.store.reports.format import BEFORE
-from engine.store.schema import Kind
 from engine.store.store import Store
 from engine.store.views import connect, time_limit
 from engine.text.align import Alignment

@@ -43,8 +43,8 @@ from engine.logits.entries import (
 from engine.logits.rules import LOGITS, UNKNOWN, load_rules
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
+from engine.store.staging import begun_anew
 from engine.store.store import Store
-from engine.store.writing import begin_anew, whole_or_nothing
 
 BATCH_VALUES, TAIL_VALUES = 500_000, 20_000  # that are judged together, with the last ones before them
 MOST_LOGS = 64  # engines, models and precisions in one file
@@ -130,11 +130,9 @@ class _Log:
     def __init__(self, store: Store, sha256: str, key: Key, stack: ExitStack) -> None:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
         self.tally = DamageTally(self.rules)
-        is_known = any(f"{LOGIT_LOG.key}={self.id}" in files.folders(LOGIT_LOG.folder) for files in store.places)
-        self.known = store.entry(self.id, LOGIT_LOG) if is_known else None
-        self.staging = None if self.known else begin_anew(store.home, LOGIT_LOG, self.id, {})
-        if self.staging is not None:
-            stack.enter_context(whole_or_nothing(self.staging))
+        self.known = store.entry(self.id, LOGIT_LOG) if store.has(self.id, LOGIT_LOG) else None
+        anew = None if self.known else begun_anew(store.home, LOGIT_LOG, self.id, {})
+        self.staging = None if anew is None else stack.enter_context(anew)
         self.tail: list[LogLine] = []  # the last lines of the batch before: values may repeat theirs
         self.lines: list[LogLine] = []  # of the next batch, and how many values they have
         self.values = 0

@@ -22,8 +22,8 @@ from engine.figures.statistics import LEAST_MOLECULES, Array, Bootstrap, Interva
 from engine.figures.words import listed, percent, points, span
 from engine.questions.question import Chart, Column, NeedsWork, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
-from engine.store.reference_schema import REFERENCES
 from engine.store.references import reference_set
+from engine.store.schema import REFERENCES
 from engine.store.store import Store
 
 TITLE = "How much of the references do the runs cover?"

@@ -19,7 +19,6 @@ from engine.chem.heavy_conformers import check_coordinates, molecule_with, settl
 from engine.chem.rmsd import least_rmsd
 from engine.errors import DriftscopeError, RunError
 from engine.records import Molecule
-from engine.store.inflated import open_bytes
 from engine.store.references import ReferenceSet
 from engine.store.staging import Staging
 
@@ -42,7 +41,7 @@ def packed_references(references: ReferenceSet, molecules: Iterable[Molecule]) -
 
 def given_references(staging: Staging) -> dict[str, Chem.Mol]:
     try:
-        rows = open_bytes(staging.files.read(f"{staging.folder}/{FILE}")).read().cast(_SCHEMA).to_pylist()
+        rows = pq.read_table(io.BytesIO(staging.files.read(f"{staging.folder}/{FILE}"))).cast(_SCHEMA).to_pylist()
         return {row["smiles"]: _with_conformers(row["smiles"], row["xyz"]) for row in rows}
     except (OSError, pa.ArrowException, ValueError, TypeError, DriftscopeError) as error:
         raise RunError(f"the references of {staging.id} are lost", "Start a new run") from error

@@ -35,14 +35,12 @@ from engine.runner.rmsd_references import packed_references
 from engine.runner.run_state import RunState
 from engine.store.files import Files
 from engine.store.groups import Group
-from engine.store.inflated import StoredFileError, open_bytes
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet
 from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep
 
 MOLECULES_FILE = "molecules.parquet"
-MOST_MOLECULES = 10_000_000
 PROMPT_AROUND = 16
 """Characters of a prompt besides the SMILES; a text never has more tokens than characters."""
 CHECKED = 4
@@ -96,17 +94,11 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
-    """Read as places in a list of different texts: a small file can name one text of any length in every row."""
     try:
-        file = open_bytes(staging.files.read(f"{staging.folder}/{MOLECULES_FILE}"), read_dictionary=["smiles"])
-        if file.metadata.num_rows > MOST_MOLECULES:
-            raise RunError(f"{staging.id} names {file.metadata.num_rows:,} molecules", "Start a new run")
-        parts = file.read(columns=["smiles"]).column("smiles").chunks
-        names = [part.dictionary.to_pylist() for part in parts]
-        texts = [known[place] for known, part in zip(names, parts, strict=True) for place in part.indices.to_pylist()]
-    except (OSError, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
-        reason = f": {error}" if isinstance(error, StoredFileError) else ""
-        raise RunError(f"the molecules of {staging.id} are lost{reason}", "Start a new run") from error
+        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
+        texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
+    except (OSError, pa.ArrowException, LookupError) as error:
+        raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     return MoleculeList.of(texts, parse_written)
 
 

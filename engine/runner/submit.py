@@ -257,7 +257,7 @@ def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> l
 def logs_of(staging: Staging) -> Path:
     """On the disk of the store, which is shared where tasks run on other machines."""
     if isinstance(staging.files, LocalFiles):
-        return staging.files.within(f"{LOGS}/{staging.id}")
+        return staging.files.root / LOGS / staging.id
     return cache_folder() / LOGS / staging.id
 
 

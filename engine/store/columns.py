@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any
 
+import msgspec
 import pyarrow as pa
 
 VERSION = 7
@@ -17,87 +19,39 @@ TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64
 TEXTS, IDS, FLAGS, REALS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG), pa.list_(REAL)
 FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
 THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
+TOPS = pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)]))
 TAGS = ("tags", TEXTS, "a user's own short labels, several for each; null where there is none")
 MOMENT = pa.timestamp("us", tz="UTC")
-LEAST_WHOLE, MOST_WHOLE = -(2**63), 2**63 - 1
-MOST_REAL, MOST_COUNT = 2.0**63, 2**53
-"""Of a figure, and of what is counted: sums and squares of such are numbers, too."""
+_SAID = Annotated[str, msgspec.Meta(min_length=1)]
+_COUNT = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_IN_JSON: Mapping[pa.DataType, Any] = {TEXT: str, WHOLE: _COUNT, REAL: float, FLAG: bool, TEXTS: list[str], MOMENT: str}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     name: str
     type: pa.DataType
     what: str
     required: bool = False
-    since: int = 1  # the schema version that brought it
-    signed: bool = False  # may be below 0
+    _: KW_ONLY
     unbounded: bool = False  # any number that there is, NaN among them
-    blank: bool = False  # may be an empty text, though it is required
-    words: frozenset[str] = frozenset()  # its only texts; empty: any
-
-    @property
-    def most(self) -> float:
-        return MOST_REAL if self.signed or self.type not in (WHOLE, SMALL) else MOST_COUNT
-
-    @property
-    def least(self) -> float:
-        return -self.most if self.signed else 0
-
-    def allows(self, *numbers: float) -> bool:
-        return self.unbounded or all(self.least <= number <= self.most for number in numbers)  # NaN is not
-
-    def storable(self, value: Any) -> Any:
-        return None if isinstance(value, float) and self.type == REAL and not self.allows(value) else value
-
-    @property
-    def has_rule(self) -> bool:
-        """Whether rows of a file can break one of these."""
-        is_number = self.type not in (TEXT, TEXTS, FLAG, FLAGS, MOMENT) and not self.unbounded
-        return self.required or bool(self.words) or is_number
-
-    def value(self, said: Any) -> Any:
-        """A JSON value in this column's type; TypeError, ValueError or OverflowError where it does not fit."""
-        if self.type == MOMENT:
-            moment = datetime.fromisoformat(said)
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-        is_flag = isinstance(said, bool)
-        if self.type == REAL and isinstance(said, int | float) and not is_flag:
-            if not math.isfinite(said) or not self.allows(said):
-                raise ValueError(f"{self.name} cannot be {said}")
-            return float(said)
-        is_text = isinstance(said, str)
-        is_texts = isinstance(said, list) and all(isinstance(text, str) for text in said)
-        fits = {TEXT: is_text, TEXTS: is_texts, FLAG: is_flag, WHOLE: isinstance(said, int) and not is_flag}
-        if not fits.get(self.type, False):
-            raise TypeError(f"{self.name} cannot be of {type(said)}")
-        if self.type in (TEXT, TEXTS):
-            "".join(said).encode()  # half a character is none
-            if self.required and not said and not self.blank:
-                raise ValueError(f"{self.name} cannot be empty")
-        if self.type == WHOLE and not LEAST_WHOLE <= said <= MOST_WHOLE:
-            raise OverflowError(f"{self.name} has {said.bit_length()} bits")
-        if self.type == WHOLE and not self.allows(said):
-            raise ValueError(f"{self.name} cannot be {said}")
-        return said
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """Columns in the order in which they are shown."""
 
     name: str
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()  # rows of a file stand in the order of these
-    key: tuple[str, ...] = ()  # whole numbers; no two rows of a file have the same
-    by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
-    required: tuple[Column, ...] = field(init=False, repr=False, compare=False)
-    moments: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by_name", {column.name: column for column in self.columns})
-        object.__setattr__(self, "required", tuple(column for column in self.columns if column.required))
-        object.__setattr__(self, "moments", tuple(column.name for column in self.columns if column.type == MOMENT))
+    @cached_property
+    def by_name(self) -> Mapping[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def moments(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns if column.type == MOMENT)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,18 +60,45 @@ class Table:
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         return pa.schema([pa.field(column.name, column.type, nullable=not column.required) for column in self.columns])
 
+    @cached_property
+    def _sheet_row(self) -> Any:
+        never_null = {**_IN_JSON, TEXT: _SAID}
+        fields = [
+            (column.name, never_null[column.type])
+            if column.required
+            else (column.name, _IN_JSON[column.type] | None, None)
+            for column in self.columns
+        ]
+        return msgspec.defstruct(self.name, fields, kw_only=True)
+
+    def row_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """A sheet's row in the columns' own types, without what is null and what is no column; ValueError or
+        OverflowError where a value does not fit."""
+        found = msgspec.structs.asdict(msgspec.convert(said, self._sheet_row))
+        row = {name: value for name, value in found.items() if value is not None}
+        for name in self.moments:
+            if name in row:
+                moment = datetime.fromisoformat(row[name])
+                row[name] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        return row
+
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
         """An Arrow table of row objects; a key that is no column is an error. A missing value is null, as is a figure
-        that its column cannot hold: no reader would take the file."""
-        unknown = {key for row in rows for key in row} - set(self.names)
-        if unknown:
+        that is no finite number where its column has only those."""
+        if unknown := {key for row in rows for key in row} - self.by_name.keys():
             raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        arrays = [pa.array([column.storable(row.get(column.name)) for row in rows], column.type) for column in self]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        return pa.Table.from_arrays([_array(column, rows) for column in self], schema=self.schema)
+
+
+def _array(column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    values = [row.get(column.name) for row in rows]
+    if column.type == REAL and not column.unbounded:
+        values = [None if value is None or not math.isfinite(value) else value for value in values]
+    return pa.array(values, column.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,25 +117,10 @@ def table(
     name: str,
     *columns: tuple[Any, ...],
     order: tuple[str, ...] = (),
-    key: tuple[str, ...] = (),
-    since: Mapping[int, str] | None = None,
-    words: Mapping[str, Iterable[str]] | None = None,
-    **marks: str,
+    unbounded: str = "",
 ) -> Table:
-    """``since`` names the columns that later schema versions brought, by version; ``marks`` (``signed``, ``unbounded``,
-    ``blank``) those that have it."""
-    brought = {column: version for version, names in (since or {}).items() for column in names.split()}
-    marked = {mark: set(names.split()) for mark, names in marks.items()}
-    strangers = set().union(brought, key, words or (), *marked.values()) - {column[0] for column in columns}
-    if strangers:
+    free = set(unbounded.split())
+    if strangers := {*order, *free} - {column[0] for column in columns}:
         raise ValueError(f"{name} has no {', '.join(sorted(strangers))}")
-    made = (
-        replace(
-            Column(*column),
-            since=brought.get(column[0], 1),
-            words=frozenset((words or {}).get(column[0], ())),
-            **dict[str, Any]((mark, column[0] in names) for mark, names in marked.items()),
-        )
-        for column in columns
-    )
-    return Table(name, tuple(made), order, key)
+    made = (Column(*column, unbounded=column[0] in free) for column in columns)
+    return Table(name, tuple(made), order)

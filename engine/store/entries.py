@@ -7,29 +7,25 @@ older one, and its files have the sizes that the sheet gives. What does not is n
 from __future__ import annotations
 
 import contextlib
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
-from engine.store.columns import MOST_COUNT, REAL, TEXT, WHOLE, Column
+from engine.store.columns import TEXT, VERSION, Kind, Table
 from engine.store.files import Files, read_sheet
-from engine.store.inflated import known_problem
-from engine.store.schema import RUN, RUNS, SAMPLES, VERSION, Kind, Table
-from engine.user_files import parsed_json, unique_keys
+from engine.store.schema import RUN, RUNS, SAMPLES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 USER_SHEET = "user.json"
 """A user's label, notes and tags: the one file of an entry that may change."""
 USER_KEYS: Mapping[str, Any] = {"label": "", "notes": "", "tags": []}
-MOST_SHEET = 256 * 1024 * 1024
-"""Bytes that the values of a sheet may take: an import may keep some megabytes of what its file says of the run."""
-MOST_QUICK = 2**20
 MOST_NAMED = 20
 """Entries that an error lists."""
 _RUN_TEXTS = frozenset(column.name for column in RUNS if column.type == TEXT)
@@ -44,14 +40,8 @@ class TableFile:
     bytes: int
     sha256: str
 
-    def __post_init__(self) -> None:
-        """A sheet may say anything."""
-        kinds = (type(self.file), type(self.rows), type(self.bytes), type(self.sha256))
-        if kinds != (str, int, int, str) or self.rows < 0 or self.bytes < 0:
-            raise TypeError("a file's name and sum are texts, its rows and bytes are numbers")
-
     def sheet(self) -> dict[str, Any]:
-        return {"file": self.file, "rows": self.rows, "bytes": self.bytes, "sha256": self.sha256}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +68,10 @@ class Entry:
 
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
+
+    def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+        with pq.ParquetFile(self.path(table), filesystem=self.files.filesystem) as file:
+            return file.read(columns if columns is None else list(columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +214,8 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
     if kind.sheet not in sizes:
         raise FileNotFoundError(f"{folder}/{kind.sheet}")
     entry = parse_entry(read_sheet(files, f"{folder}/{kind.sheet}"), kind, id_, folder, files)
-    tables = [part for part in entry.sheet["tables"].values() if isinstance(part, dict)]  # of later versions, too
-    named = {part["file"] for part in tables if isinstance(part.get("file"), str)}
-    strangers = sorted(sizes.keys() - {kind.sheet, USER_SHEET} - named)
+    named = {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}
+    strangers = sorted(sizes.keys() - named)
     damages = [Damage(f"{files.where}/{folder}/{file}", f"{kind.sheet} does not name it") for file in strangers]
     whole: dict[str, TableFile] = {}
     for table, part in entry.parts.items():
@@ -230,16 +223,15 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]
         if size != part.bytes:
             what = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
             damages.append(Damage(f"{files.where}/{folder}/{part.file}", what))
-        elif problem := known_problem(files, folder, part):
-            damages.append(Damage(f"{files.where}/{folder}/{part.file}", problem))
         else:
             whole[table] = part
     row = dict(entry.row)
     if USER_SHEET in sizes:
         try:
             user = read_object(read_sheet(files, f"{folder}/{USER_SHEET}"), USER_SHEET)
-            values = values_of(kind.main, {key: user[key] for key in USER_KEYS if key in user}, is_whole=False)
-            row |= {key: value or None for key, value in values.items()}  # an empty one removes the former
+            said = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
+            changed = _row_of(kind.main, {**entry.sheet["row"], **said})
+            row |= {key: changed.get(key) or None for key in said}  # an empty one removes the former
         except StoreError as error:
             damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
     return replace(entry, row=row, parts=whole), damages
@@ -257,67 +249,26 @@ def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files)
     row, tables = sheet.get("row"), sheet.get("tables")
     if not isinstance(row, dict) or not isinstance(tables, dict) or row.get(kind.key) != id_:
         raise StoreError(f"{kind.sheet} does not describe {id_}", "It is not of this program")
-    known = {table.name for table in kind.tables}
     try:
-        parts = {name: TableFile(**part) for name, part in tables.items() if name in known}
-    except TypeError as error:
+        parts = msgspec.convert(tables, dict[str, TableFile])
+    except msgspec.ValidationError as error:
         raise StoreError(f"{kind.sheet} describes a table wrongly", "It is not of this program") from error
-    for part in parts.values():
-        if not NAME.fullmatch(part.file):
-            raise StoreError(f"{kind.sheet} names a file {shown(part.file)}", "It is not of this program")
-    return Entry(id_, folder, files, version, values_of(kind.main, row), parts, sheet)
+    parts = {table.name: parts[table.name] for table in kind.tables if table.name in parts}
+    return Entry(id_, folder, files, version, _row_of(kind.main, row), parts, sheet)
 
 
-def values_of(table: Table, row: Mapping[str, Any], *, is_whole: bool = True) -> dict[str, Any]:
-    """The row of a sheet in the columns' own types; a key that is no column is left to the sheet."""
-    values: dict[str, Any] = {}
-    said: list[tuple[Column, Any]] = [(column, row.get(column.name)) for column in table.required] if is_whole else []
-    columns = table.by_name
-    said += [(columns[name], value) for name, value in row.items() if value is not None and name in columns]
-    for column, value in said:
-        name = column.name
-        kind, wanted = type(value), column.type
-        # What nearly all values are is taken in a tenth of the time: a listing may have a hundred thousand sheets.
-        if (kind is str and wanted is TEXT and value and value.isascii()) or (
-            ((kind is int and wanted is WHOLE) or (kind is float and wanted is REAL)) and 0 <= value <= MOST_COUNT
-        ):
-            values[name] = value
-            continue
-        try:
-            values[name] = column.value(value)
-        except (TypeError, ValueError, OverflowError) as error:
-            what = f"a {type(value).__name__}" if isinstance(value, dict | list) else shown(value)
-            raise StoreError(f"its {column.name} is {what}", "It is not of this program") from error
-    return values
+def _row_of(table: Table, said: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return table.row_of(said)
+    except (ValueError, OverflowError) as error:
+        raise StoreError(f"its row does not fit: {one_line(str(error))}", "It is not of this program") from error
 
 
 def read_object(content: bytes, name: str) -> dict[str, Any]:
-    document = _read_quickly(content)
-    if document is None:
-        try:
-            document = parsed_json(
-                content, most=MOST_SHEET, parse_float=_finite, parse_constant=_finite, object_pairs_hook=unique_keys
-            )
-        except ValueError as error:
-            raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
+    try:
+        document = msgspec.json.decode(content)
+    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
     if not isinstance(document, dict):
         raise StoreError(f"{name} holds no object", "Import or run it again")
     return document
-
-
-def _read_quickly(content: bytes) -> Any:
-    """What it holds, in half the time; None where the other reader has to say what is wrong, such as a key twice."""
-    if len(content) > MOST_QUICK:
-        return None
-    try:
-        document = msgspec.json.decode(content)
-        return document if msgspec.json.encode(document) == msgspec.json.format(content, indent=-1) else None
-    except (ValueError, msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    if not math.isfinite(value):
-        raise ValueError(f"{shown(digits)} is no number")
-    return value

@@ -1,29 +1,30 @@
 """The place that a store lies in: files by name, each there whole or not at all. It knows nothing of what they hold.
 
-Names are relative, with ``/`` between folder and file. ``LocalFiles`` is a folder of this machine or of a shared disk;
-``engine.store.remote`` has the same face for an object store.
+Names are relative, with ``/`` between folder and file. ``LocalFiles`` is a folder of this machine or of a shared disk,
+``RemoteFiles`` the same in an object store (S3), by pyarrow's filesystem. An object appears whole when its upload ends,
+and there is no rename: an entry's sheet is written last, and only entries that have one count.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
 import os
 import re
 import shutil
-import stat
-import sys
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
-from engine.errors import StoreError, StoreFolderError, TakenError, shown
+import pyarrow as pa
+import pyarrow.fs
+
+from engine.errors import StoreError, StoreFolderError, TakenError, one_line, shown
 from engine.folders import writing
-from engine.user_files import read_regular
+from engine.user_files import open_regular
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -31,89 +32,38 @@ REMOVED = "removed-"
 """Begins the names of folders there that are being thrown away."""
 REMOVED_NAME = re.compile(rf"{REMOVED}[0-9a-f]{{8}}")
 MOST_SHEET_BYTES = 64 * 1024 * 1024
-ENTRY_DEPTH = 2
-"""Of ``runs/run_id=x``."""
-_ADVICE = {
-    errno.ENOSPC: "Make room there, or choose another place with --store or DRIFTSCOPE_STORE",
-    errno.EFBIG: "Choose another place with --store or DRIFTSCOPE_STORE, or raise the limit on the size of files",
-    errno.EDQUOT: "Make room there, or choose another place with --store or DRIFTSCOPE_STORE",
-    errno.EROFS: "It can be read only; choose another place with --store or DRIFTSCOPE_STORE",
-    errno.EACCES: "Ask for the right to write there, or choose another place with --store or DRIFTSCOPE_STORE",
-    errno.EPERM: "Ask for the right to write there, or choose another place with --store or DRIFTSCOPE_STORE",
-    errno.ENOTDIR: "Choose another place with --store or DRIFTSCOPE_STORE",
-}
-
-
-class Files(Protocol):
-    """One store's files. ``where`` names the place for users."""
-
-    where: str
-    can_rename: bool  # whether a folder of many files can appear at once
-
-    def folders(self, name: str) -> list[str]:
-        """Names of a folder's folders, sorted; none where there is no such folder. What is no file counts as one."""
-        ...
-
-    def sizes(self, name: str) -> dict[str, int]:
-        """Bytes of a folder's files, by name."""
-        ...
-
-    def read(self, name: str, most: int = sys.maxsize) -> bytes:
-        """StoreError where it has more bytes than ``most``; then none is read."""
-        ...
-
-    def write(self, name: str, content: bytes) -> None:
-        """The file is there whole or not at all, and stays when the power fails."""
-        ...
-
-    def writing(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """The same, for what is too large to be held."""
-        ...
-
-    def publish(self, aside: str, name: str) -> None:
-        """A folder that was written aside becomes visible, all of its files at once."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """A folder or a file and all that is in it; nothing where it is not there."""
-        ...
-
-    def path(self, name: str) -> str:
-        """The file as DuckDB and pyarrow are told of it."""
-        ...
-
-    @property
-    def filesystem(self) -> Any:
-        """pyarrow's filesystem for ``path``; None for the local one."""
-        ...
+_ADVICE = "Make room there, check its rights, or choose another place with --store or DRIFTSCOPE_STORE"
+ELSEWHERE = "us-east-1"
+"""The region where an endpoint is named and no region: nearly all stores but Amazon's take any."""
+_AWS_ERROR = re.compile(r"AWS Error (\w+) during \w+ operation: (.*?)(?: \(Request ID.*|; Details.*)?$", re.DOTALL)
+_AWS_ADVICE = "Check the bucket's name, AWS_ENDPOINT_URL, AWS_REGION and the credentials"
 
 
 class LocalFiles:
-    can_rename = True
-    filesystem = None
+    """``where`` names the place for users; ``filesystem`` is pyarrow's for ``path``, None for the local one."""
+
+    filesystem: Any = None
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.where = str(root)
 
     def folders(self, name: str) -> list[str]:
+        """Names of a folder's folders, sorted; none where there is no such folder. What is no file counts as one."""
         return sorted(entry.name for entry in self._entries(name) if not _is_file(entry))
 
     def sizes(self, name: str) -> dict[str, int]:
+        """Bytes of a folder's files, by name."""
         found = {}
         for entry in self._entries(name):
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            with suppress(FileNotFoundError):  # removed meanwhile
                 if _is_file(entry):
                     found[entry.name] = entry.stat().st_size
         return found
 
-    def read(self, name: str, most: int = sys.maxsize) -> bytes:
-        path = self._checked(name, True)
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
-            raise OSError(errno.ELOOP, "it is a link", path)
-        check_size(name, found.st_size, most)
-        return read_regular(path, found)
+    def read(self, name: str) -> bytes:
+        with open_regular(self.path(name)) as file:
+            return file.read()
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -121,7 +71,8 @@ class LocalFiles:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[IO[bytes]]:
-        path = self.within(name)
+        """The file is there whole or not at all, and stays when the power fails."""
+        path = self.root / name
         with _store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with writing(path) as file:
@@ -129,10 +80,11 @@ class LocalFiles:
             _sync(path.parent)
 
     def publish(self, aside: str, name: str) -> None:
-        path = self.within(name)
+        """A folder that was written aside becomes visible, all of its files at once."""
+        path = self.root / name
         with _store_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _sync(self.within(aside))
+            _sync(self.root / aside)
             try:
                 (self.root / aside).rename(path)
             except OSError as error:
@@ -142,56 +94,136 @@ class LocalFiles:
             _sync(path.parent)
 
     def remove(self, name: str) -> None:
-        """Hidden first, then removed: nothing reads half of it, and `sweep` finds what was not finished."""
-        path = self.within(name)
+        """A folder or a file; nothing where it is not there. A folder is hidden first: nothing reads half of it, and
+        `sweep` finds what was not finished."""
+        path = self.root / name
         with _store_errors(path):
             if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
-                hidden = self.within(f"{ASIDE}/{REMOVED}{uuid.uuid4().hex[:8]}")
+                hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
                 hidden.parent.mkdir(parents=True, exist_ok=True)
-                with contextlib.suppress(FileNotFoundError):  # another process was first
+                with suppress(FileNotFoundError):  # another process was first
                     path.rename(hidden)
                 path = hidden
             while path.is_dir() and not path.is_symlink():
-                with contextlib.suppress(FileNotFoundError):  # another process removes it, too
+                with suppress(FileNotFoundError):  # another process removes it, too
                     shutil.rmtree(path)
             path.unlink(missing_ok=True)
 
     def path(self, name: str) -> str:
-        return str(self.root / name)
-
-    def within(self, name: str, *, to_read: bool = False) -> Path:
-        """The file or folder; an error where a folder on the way to it is a link: nothing outside the store is listed,
-        written or removed. An entry (``runs/run_id=x``) may be one, to be read."""
-        return Path(self._checked(name, to_read))
-
-    def _checked(self, name: str, to_read: bool) -> str:
-        """The same as text, since a listing may ask for 100,000 of them."""
-        path = self.where
-        for depth, folder in enumerate(filter(None, name.split("/")[:-1]), start=1):
-            path = f"{path}/{folder}"
-            if not (to_read and depth == ENTRY_DEPTH and "=" in folder) and os.path.islink(path):  # noqa: PTH114
-                raise StoreFolderError(
-                    f"{path} is a link, where the store has a folder", "Remove it, or make a link of the whole store"
-                )
-        return f"{self.where}/{name.rstrip('/')}".rstrip("/")
+        """The file as DuckDB and pyarrow are told of it."""
+        return f"{self.where}/{name}"
 
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
-        path = self._checked(f"{name}/", True)
+        path = self.path(name).rstrip("/")
         try:
             with os.scandir(path) as found:
                 return [entry for entry in found if not entry.name.startswith(".")]
         except FileNotFoundError:
             return []
-        except NotADirectoryError as error:
-            kind = StoreFolderError if self.root.is_dir() else StoreError
-            raise kind(f"{path} is a file, where the store has a folder", _ADVICE[errno.ENOTDIR]) from error
         except OSError as error:
             kind = StoreFolderError if self.root.is_dir() else StoreError
-            raise kind(f"{path} cannot be read: {error.strerror}", "Check its owner and rights") from error
+            raise kind(f"{path} cannot be read as a folder: {error.strerror}", _ADVICE) from error
+
+
+class RemoteFiles:
+    def __init__(self, filesystem: Any, root: str, where: str) -> None:
+        self.filesystem, self.root, self.where = filesystem, root.strip("/"), where
+
+    @classmethod
+    def at(cls, place: str) -> RemoteFiles:
+        """``s3://bucket/prefix``, by the usual ``AWS_*`` variables; an error where there is no way to such a bucket."""
+        root = place.partition("://")[2].strip("/")
+        if not root:
+            raise StoreError(f"{shown(place)} names no bucket", "Give for example s3://bucket/driftscope")
+        given = os.environ.get
+        scheme, _, host = (given("AWS_ENDPOINT_URL_S3") or given("AWS_ENDPOINT_URL") or "").rpartition("://")
+        options = {"endpoint_override": host.rstrip("/") or None, "scheme": scheme or "https"}
+        region = given("AWS_REGION") or given("AWS_DEFAULT_REGION") or (ELSEWHERE if host else None)
+        try:  # delayed: what is small is one request
+            filesystem = pyarrow.fs.S3FileSystem(**options, region=region, allow_delayed_open=True)
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise StoreError(f"{shown(place)} cannot be reached: {_aws_text(error)}", _AWS_ADVICE) from error
+        files = cls(filesystem, root, place.rstrip("/"))
+        bucket = root.partition("/")[0]
+        if not files._infos(""):  # as a missing bucket lists, too; some credentials may list only a part of one
+            with suppress(OSError):
+                if files.filesystem.get_file_info(bucket).type == pyarrow.fs.FileType.NotFound:
+                    raise StoreError(f"there is no bucket {shown(bucket)}", _AWS_ADVICE)
+        return files
+
+    def folders(self, name: str) -> list[str]:
+        return sorted(info.base_name for info in self._infos(name) if not info.is_file)
+
+    def sizes(self, name: str) -> dict[str, int]:
+        return {info.base_name: info.size for info in self._infos(name) if info.is_file}
+
+    def read(self, name: str) -> bytes:
+        try:
+            with self.filesystem.open_input_file(self.path(name)) as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise OSError(errno.EIO, _aws_text(error), f"{self.where}/{name}") from error
+
+    def write(self, name: str, content: bytes) -> None:
+        with self.writing(name) as file:
+            file.write(content)
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[IO[bytes]]:
+        with self._errors("written", name):
+            file = self.filesystem.open_output_stream(self.path(name))
+            try:
+                yield file
+            except BaseException:
+                with suppress(OSError):  # pyarrow cannot break an upload off: it makes half an object of it
+                    file.close()
+                with suppress(OSError):
+                    self.filesystem.delete_file(self.path(name))
+                raise
+            file.close()
+
+    def remove(self, name: str) -> None:
+        """Objects one by one, the sheet first: without it the rest is not read."""
+        with self._errors("written", name):
+            info = self.filesystem.get_file_info(self.path(name))
+            if info.is_file:
+                self.filesystem.delete_file(info.path)
+            elif info.type == pyarrow.fs.FileType.Directory:
+                for inner in self._infos(name):
+                    if inner.is_file and inner.extension == "json":
+                        self.filesystem.delete_file(inner.path)
+                self.filesystem.delete_dir(info.path)
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}" if name else self.root
+
+    def _infos(self, name: str) -> list[Any]:
+        with self._errors("read", name):
+            selector = pyarrow.fs.FileSelector(self.path(name), allow_not_found=True)
+            return list(self.filesystem.get_file_info(selector))
+
+    @contextmanager
+    def _errors(self, what: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowException) as error:
+            where = f"{self.where}/{name}".rstrip("/")
+            raise StoreError(f"{where} cannot be {what}: {_aws_text(error)}", _AWS_ADVICE) from error
+
+
+Files = LocalFiles | RemoteFiles
+
+
+def _aws_text(error: Exception) -> str:
+    """The message of the object store, without its request's details."""
+    match = _AWS_ERROR.search(str(error))
+    return one_line(f"{match[1].lower().replace('_', ' ')}, {match[2]}" if match else str(error)).rstrip(",. ")
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """A link is none: it may lead out of the store."""
+    """A link is none: it may lead out of the store, or to itself."""
     return entry.is_file(follow_symlinks=False)
 
 
@@ -200,8 +232,7 @@ def _store_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = _ADVICE.get(error.errno or 0, "Check the folder, or choose another with --store or DRIFTSCOPE_STORE")
-        raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", advice) from error
+        raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", _ADVICE) from error
 
 
 def _sync(folder: Path) -> None:
@@ -215,13 +246,10 @@ def _sync(folder: Path) -> None:
 
 def read_sheet(files: Files, name: str) -> bytes:
     """A JSON file of the store, of no more bytes than any that is written there."""
-    return files.read(name, MOST_SHEET_BYTES)
-
-
-def check_size(name: str, size: int, most: int) -> None:
-    if size > most:
-        what = f"{name.rpartition('/')[2]} has {size:,} bytes, more than the {most:,} that it may have"
+    if isinstance(files, LocalFiles) and (size := Path(files.path(name)).stat().st_size) > MOST_SHEET_BYTES:
+        what = f"{name.rpartition('/')[2]} has {size:,} bytes, more than the {MOST_SHEET_BYTES:,} that it may have"
         raise StoreError(what, "It is not of this program")
+    return files.read(name)
 
 
 @contextmanager
@@ -230,9 +258,9 @@ def alone(files: Files, folder: str) -> Iterator[None]:
     if not isinstance(files, LocalFiles):
         yield
         return
-    number = os.open(files.within(f"{folder}/", to_read=True), os.O_RDONLY)
+    number = os.open(files.path(folder), os.O_RDONLY)
     try:
-        with contextlib.suppress(OSError):  # a disk without locks
+        with suppress(OSError):  # a disk without locks
             fcntl.flock(number, fcntl.LOCK_EX)
         yield
     finally:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,12 @@ from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
 from engine.chem.pickled_conformers import ENDINGS, UNREADABLE, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
-from engine.errors import DriftscopeError, EnrichedError, FileFormatError, shown
+from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat
 from engine.store.entries import Entry, number_format_of
-from engine.store.groups import totals
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
+from engine.store.staging import begun_anew
 from engine.store.store import Store
-from engine.store.writing import begin_anew, whole_or_nothing
 from engine.user_files import open_file
 
 GROUP = 5_000
@@ -34,8 +34,6 @@ GROUP = 5_000
 DECIMALS = 6
 """Of a text that states a conformer: pickles of RDKit hold single precision."""
 NOTE = "Read from a pickle of molecules: its texts, and how they came about, are not known."
-_CONFORMERS = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
-_BINNED = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
 
 Row = dict[str, Any]
 
@@ -57,46 +55,26 @@ def import_generations(
     gets how many samples are read, ``warn`` what cannot be."""
     with open_file(path) as file:
         run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"  # type: ignore[arg-type]
-    if any(f"{RUN.key}={run_id}" in files.folders(RUN.folder) for files in store.places):
+    if store.has(run_id):
         return store.entry(run_id)
-    row = {"origin": "imported", "source": path.name, "label": label, "notes": NOTE}
-    row["created_at"] = datetime.now(UTC).isoformat()
-    known = {key: value for key, value in row.items() if value is not None}
-    staging = begin_anew(store.home, RUN, run_id, known)
-    with whole_or_nothing(staging):
-        samples: list[Row] = []
-        conformers: list[Row] = []
+    row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
+    with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
         each: Counter[str] = Counter()
         unread: list[str] = []
+        read = _read(run_id, path, each, unread)
         has_any = False
-
-        def write() -> None:
-            tables = {SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)}
-            staging.add(tables, [sample["sample_id"] for sample in samples], sums={"samples": len(samples)})
-            samples.clear()
-            conformers.clear()
-
-        for number, item in enumerate(pickled_conformers([path], ["molecules"])):
-            sample, conformer = _rows(item)
-            ids = {"run_id": run_id, "sample_id": number}
-            samples.append({**ids, "generation": each[sample["smiles"]], **sample})
-            each[sample["smiles"]] += 1
-            has_any |= conformer is not None
-            if conformer is not None:
-                conformers.append({**ids, **conformer})
-            elif isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
-                unread.append(item.reason)
-            progress(number + 1)
-            if len(samples) >= GROUP:
-                write()
+        while some := list(islice(read, GROUP)):
+            conformers = [conformer for _, conformer in some if conformer]
+            has_any |= bool(conformers)
+            tables = {SAMPLES.name: [sample for sample, _ in some], CONFORMERS.name: conformers}
+            staging.add({table.name: table.rows(tables[table.name]) for table in (SAMPLES, CONFORMERS)})
+            progress(each.total())
         if not each:
             raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
         if unread and not has_any:
             what = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
             raise FileFormatError(f"{what}. The first: {unread[0]}", "Write the file again")
-        if samples:
-            write()
-        counts: Row = {**totals(staging.groups()), "molecules": len(each), "generations": max(each.values())}
+        counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
         if unread:
             left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"
             counts["notes"] = f"{NOTE} {left_out}."
@@ -104,20 +82,28 @@ def import_generations(
         return staging.publish(counts)
 
 
+def _read(run_id: str, path: Path, each: Counter[str], unread: list[str]) -> Iterator[tuple[Row, Row | None]]:
+    """Rows of ``samples`` and ``conformers``; ``each`` counts a molecule's, ``unread`` has why some have none."""
+    for number, item in enumerate(pickled_conformers([path], ["molecules"])):
+        sample, conformer = _rows(item)
+        ids = {"run_id": run_id, "sample_id": number}
+        if isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
+            unread.append(item.reason)
+        yield {**ids, "generation": each[sample["smiles"]], **sample}, conformer and {**ids, **conformer}
+        each[sample["smiles"]] += 1
+
+
 def _rows(item: HeavyConformer | OmittedConformer) -> tuple[Row, Row | None]:
     """One answer as a row of ``samples``, and its conformer where it has one."""
-    asked = _asked(item.key)
-    if isinstance(item, OmittedConformer):
-        return {**asked, "parsed": False, "parse_error": item.reason}, None
-    placed = under_its_key(item)
+    placed = under_its_key(item) if isinstance(item, HeavyConformer) else item
     is_asked = not isinstance(placed, OmittedConformer)
-    if isinstance(placed, OmittedConformer):
+    if isinstance(item, HeavyConformer) and not is_asked:
         placed = under_its_key(replace(item, key=""))
     if isinstance(placed, OmittedConformer):
-        return {**asked, "parsed": False, "parse_error": placed.reason}, None
+        return {**_asked(item.key), "parsed": False, "parse_error": placed.reason}, None
     smiles, xyz = placed
     read = {"parsed": True, "same_graph": is_asked, "generated_smiles": smiles, "has_real_coordinates": True}
-    return {**asked, **read}, {"smiles": smiles, "xyz": xyz.ravel()}
+    return {**_asked(item.key), **read}, {"smiles": smiles, "xyz": xyz.ravel()}
 
 
 @lru_cache(4_096)
@@ -134,25 +120,23 @@ def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None
     """For samples whose own text is missing or binned (all of them, or of these): one that states their conformers in
     decimals, by sample. None of a molecule that has no enriched form, or where a number is that of no bin."""
     form = number_format_of(entry)
-    is_binned = isinstance(form, BinFormat) and SAMPLES.name in entry.parts
-    if not is_binned and CONFORMERS.name not in entry.parts:
+    if isinstance(form, BinFormat) and SAMPLES.name in entry.parts:
+        sql = "SELECT sample_id, text FROM samples WHERE run_id = $run AND text IS NOT NULL"
+    elif CONFORMERS.name in entry.parts:
+        sql = "SELECT sample_id, smiles, xyz FROM conformers WHERE run_id = $run"
+    else:
         return {}
-    sql = _BINNED if is_binned else _CONFORMERS
-    parameters: dict[str, Any] = {"run": entry.id}
+    parameters: Row = {"run": entry.id}
     if sample_ids is not None:
         sql += " AND sample_id IN (SELECT unnest($ids))"
         parameters |= {"ids": list(sample_ids)}
-    rows = store.table(sql, parameters, of=[entry.id])
     texts = {}
-    for row in rows.to_pylist():
-        if form is not None and is_binned:
-            with suppress(EnrichedError):
+    for row in store.table(sql, parameters, of=[entry.id]).to_pylist():
+        with suppress(DriftscopeError):
+            if "text" in row and isinstance(form, BinFormat):
                 texts[row["sample_id"]] = as_decimals(row["text"], form)
-            continue
-        numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
-        triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
-        try:
+                continue
+            numbers = [f"{value:.{DECIMALS}f}" for value in row["xyz"]]
+            triples = tuple(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
             texts[row["sample_id"]] = enriched_text(row["smiles"], enriched_descriptors(row["smiles"]), triples)
-        except DriftscopeError:
-            continue
     return texts

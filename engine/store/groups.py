@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import IO, Any
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.store.entries import TableFile
 from engine.store.files import Files
-from engine.user_files import parsed_json
 
 COMPRESSION = "zstd"
 
@@ -25,28 +24,9 @@ class Group:
 
     name: str  # rank and number
     members: tuple[int, ...]  # sample ids
-    parts: Mapping[str, TableFile]
-    sums: Mapping[str, float]
-    peaks: Mapping[str, float]
-
-
-class HashedFile(io.RawIOBase):
-    """Writes to a file, and keeps the checksum and size of what was written."""
-
-    def __init__(self, target: IO[bytes]) -> None:
-        self.target, self.bytes, self.hash = target, 0, hashlib.sha256()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, content: Any) -> int:
-        self.hash.update(content)
-        self.target.write(content)
-        self.bytes += len(content)
-        return len(content)
-
-    def tell(self) -> int:
-        return self.bytes
+    parts: dict[str, TableFile]
+    sums: dict[str, int | float]  # what they add up to: samples, tokens, seconds, ...
+    peaks: dict[str, int | float]  # that of which the largest holds
 
 
 def write_part(files: Files, folder: str, file: str, rows: pa.Table) -> TableFile:
@@ -70,18 +50,14 @@ def totals(groups: Iterable[Group]) -> dict[str, float]:
 
 
 def group_sheet(group: Group) -> dict[str, Any]:
-    parts = {table: part.sheet() for table, part in group.parts.items()}
-    return {"members": list(group.members), "tables": parts, "sums": dict(group.sums), "peaks": dict(group.peaks)}
+    sheet = asdict(group)
+    return {"members": sheet["members"], "tables": sheet["parts"], "sums": sheet["sums"], "peaks": sheet["peaks"]}
 
 
 def group_of(content: bytes, name: str) -> Group | None:
     """None if it is damaged: its samples are written again."""
     try:
-        sheet = parsed_json(content)
-        parts = {table: TableFile(**part) for table, part in sheet["tables"].items()}
-        members, figures = sheet["members"], [*sheet["sums"].values(), *sheet["peaks"].values()]
-        if not all(type(member) is int for member in members) or not all(map(math.isfinite, figures)):
-            return None
-        return Group(name, tuple(members), parts, sheet["sums"], sheet["peaks"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        sheet = msgspec.json.decode(content)
+        return msgspec.convert({**sheet, "name": name, "parts": sheet["tables"]}, Group)
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None

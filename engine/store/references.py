@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -33,19 +33,18 @@ from engine.chem.heavy_conformers import (
     under_its_key,
 )
 from engine.chem.reference_files import reference_source
-from engine.errors import DriftscopeError, FileFormatError, RunError, StoreError, TakenError, shown
+from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
-from engine.store.files import ASIDE, Files
-from engine.store.inflated import open_stored
-from engine.store.reference_schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
+from engine.store.files import ASIDE
+from engine.store.schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
+from engine.store.staging import begun_anew
 from engine.store.store import UNREADABLE, Store
-from engine.store.writing import begin_anew, whole_or_nothing
 
 GROUP = 5_000
+"""Conformers that are written together."""
 MOST_OMISSIONS, MOST_KEY = 100_000, 500
 """Omissions that are kept one by one, and the characters of their SMILES: all are counted."""
-"""Conformers that are written together."""
 _DIGEST_BYTES = 16
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 100
@@ -79,8 +78,7 @@ class ReferenceSet:
         try:
             return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
         except (DriftscopeError, ValueError) as error:
-            reason = error.what if isinstance(error, DriftscopeError) else "they have not three numbers per atom"
-            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {reason}"
+            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {error}"
             raise StoreError(what, "Add the set again") from error
 
     def asked(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
@@ -102,14 +100,11 @@ class ReferenceSet:
 
     @cached_property
     def _rows(self) -> pa.Table:
-        if REFERENCE_CONFORMERS.name not in self.entry.parts:
-            raise StoreError(f"the conformers of {self.name} are damaged", "`verify` names the file. Add it again")
         try:
-            part = self.entry.parts[REFERENCE_CONFORMERS.name]
-            with open_stored(self.entry.files, self.entry.folder, part, REFERENCE_CONFORMERS) as file:
-                return file.read(list(_READ)).combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
+            rows = self.entry.read(REFERENCE_CONFORMERS.name, list(_READ))
+            return rows.combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
         except (*UNREADABLE, KeyError, ValueError) as error:
-            raise StoreError(f"the conformers of {self.name} cannot be read: {error}", "Run `verify`") from error
+            raise StoreError(f"the conformers of {self.name} are damaged: {error}", "Run `verify`") from error
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
@@ -136,30 +131,55 @@ def write_references(
     progress: Callable[[int], object] = lambda done: None,
 ) -> Entry:
     """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read."""
-    name = _free_name(store, label)
-    row = {
-        "created_at": datetime.now(UTC).isoformat(),
-        "origin": origin,
-        "form": form,
-        "source": source,
-        "label": label,
-        "versions": json.dumps({"rdkit": version("rdkit")}),
-    }
-    with _told_of_others(name):
-        staging = begin_anew(store.home, REFERENCES, name, row)
-    with whole_or_nothing(staging):
-        rows = _Rows(name)
-        for done, conformer in enumerate(conformers, start=1):
-            rows.add(conformer)
+    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
+    if not NAME.fullmatch(name):
+        raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
+    aside = store.home.sizes(f"{ASIDE}/{name}")
+    if store.has(name, REFERENCES) or (aside and REFERENCES.sheet not in aside):  # another kind's is not ours to take
+        raise StoreError(f"there is an entry {name} already", "Give another --label, or remove it first")
+    row = {"origin": origin, "form": form, "source": source, "label": label}
+    row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
+    with begun_anew(store.home, REFERENCES, name, row) as staging:
+        seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
+        counts, first = Counter(conformers=0, repeated=0, left_out=0), ""
+        kept, omitted = list[dict[str, Any]](), list[dict[str, Any]]()
+
+        def write() -> None:
+            tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(kept)}
+            if omitted:
+                tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(omitted)
+            staging.add(tables)
+            kept.clear()
+            omitted.clear()
+
+        for done, given in enumerate(conformers, start=1):
             progress(done)
-            if rows.waiting >= GROUP:
-                staging.add(rows.tables())
-        if not rows.conformers:
-            first = f": {rows.first_omission.source}: {rows.first_omission.reason}" if rows.first_omission else ""
+            placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
+            if isinstance(placed, OmittedConformer):
+                first = first or f": {placed.source}: {placed.reason}"
+                counts["left_out"] += 1
+                if counts["left_out"] <= MOST_OMISSIONS:
+                    said = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
+                    omitted.append({"reference_set": name, **said})
+            elif isinstance(given, HeavyConformer):
+                smiles, xyz = placed
+                number, digests = seen.setdefault(smiles, (len(seen), set()))
+                digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
+                is_new = digest not in digests
+                counts["conformers" if is_new else "repeated"] += 1
+                if is_new:
+                    place = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
+                    kept.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
+                    digests.add(digest)
+            if len(kept) + len(omitted) >= GROUP:
+                write()
+        if not seen:
             raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
-        staging.add(rows.tables())
-        with _told_of_others(name):
-            return staging.publish(rows.counts())
+        write()
+        content = hashlib.sha256()
+        for smiles in sorted(seen):
+            content.update(f"{smiles}\n".encode() + b"".join(sorted(seen[smiles][1])))
+        return staging.publish({"molecules": len(seen), **counts, "content": content.hexdigest()})
 
 
 def add_references(store: Store, path: Path, label: str, say: Callable[[int], object] = lambda done: None) -> Entry:
@@ -172,89 +192,3 @@ def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:
     """What was left out, in the order of its coming: ``source``, ``key``, ``reason``."""
     sql = "SELECT source, key, reason FROM reference_omissions"
     return store.table(sql, of=[entry.id]).to_pylist() if REFERENCE_OMISSIONS.name in entry.parts else []
-
-
-class _Rows:
-    """The rows of a set that is being written, and what they add up to."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
-        self._conformers: list[dict[str, Any]] = []
-        self._omissions: list[dict[str, Any]] = []
-        self.first_omission: OmittedConformer | None = None
-        self.conformers = self.repeated = self.left_out = 0
-
-    @property
-    def waiting(self) -> int:
-        return len(self._conformers) + len(self._omissions)
-
-    def add(self, given: HeavyConformer | OmittedConformer) -> None:
-        placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
-        if isinstance(placed, OmittedConformer):
-            self.first_omission = self.first_omission or placed
-            self.left_out += 1
-            if self.left_out <= MOST_OMISSIONS:
-                row = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
-                self._omissions.append({"reference_set": self._name, **row})
-            return
-        assert isinstance(given, HeavyConformer)
-        smiles, xyz = placed
-        number, digests = self._seen.setdefault(smiles, (len(self._seen), set()))
-        digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
-        if digest in digests:
-            self.repeated += 1
-            return
-        place = {"reference_set": self._name, "molecule": number, "conformer": len(digests), "smiles": smiles}
-        digests.add(digest)
-        self.conformers += 1
-        self._conformers.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
-
-    def tables(self) -> dict[str, pa.Table]:
-        """What is waiting, which is no longer kept then."""
-        tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(self._conformers)}
-        if self._omissions:
-            tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(self._omissions)
-        self._conformers, self._omissions = [], []
-        return tables
-
-    def counts(self) -> dict[str, Any]:
-        content = hashlib.sha256()
-        for smiles in sorted(self._seen):
-            content.update(f"{smiles}\n".encode())
-            content.update(b"".join(sorted(self._seen[smiles][1])))
-        return {
-            "molecules": len(self._seen),
-            "conformers": self.conformers,
-            "repeated": self.repeated,
-            "left_out": self.left_out,
-            "content": content.hexdigest(),
-        }
-
-
-@contextmanager
-def _told_of_others(name: str) -> Iterator[None]:
-    """Of several processes that add one name at once one comes through."""
-    try:
-        yield
-    except (RunError, TakenError, FileNotFoundError) as error:
-        what = f"another process adds references {name}, or has just added them; these were not stored"
-        raise StoreError(what, "Look at `references` once it has ended, or give another --label") from error
-
-
-def _free_name(store: Store, label: str) -> str:
-    """The label as a folder's name."""
-    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
-    if not NAME.fullmatch(name):
-        raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
-    if any(f"{REFERENCES.key}={name}" in files.folders(REFERENCES.folder) for files in store.places):
-        raise StoreError(f"there are references {name} already", "Give another --label, or remove them first")
-    _check_aside(store.home, name)
-    return name
-
-
-def _check_aside(files: Files, name: str) -> None:
-    """What another kind of entry writes aside under that name is not ours to take over."""
-    sizes = files.sizes(f"{ASIDE}/{name}") if name in files.folders(ASIDE) else {}
-    if sizes and REFERENCES.sheet not in sizes:
-        raise StoreError(f"{name} is an unfinished entry of the store", "Give another --label")

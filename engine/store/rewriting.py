@@ -1,8 +1,8 @@
 """A finished run gets better rows: what is judged or scored later goes into its tables and into its own row.
 
 The new file lies beside the old one under a name of its own, and the sheet that names it is written last: a reader sees
-the old rows or the new ones, and what a killed process leaves goes with the next attempt. Tables that later schema
-versions gave columns are written anew as well, since all files of a run are of one version.
+the old rows or the new ones, and what a killed process leaves goes with the next attempt. Of a run of an older schema
+version all tables are written anew, since all files of a run are of one version.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import StoreError
+from engine.store.columns import VERSION
 from engine.store.entries import USER_SHEET, Entry, parse_entry
 from engine.store.files import alone, json_bytes, read_sheet
 from engine.store.groups import write_part
-from engine.store.schema import RUN, VERSION
+from engine.store.schema import RUN
 from engine.store.views import dataset
 
 
@@ -43,9 +44,9 @@ def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[s
 
 
 def _of_older_version(entry: Entry) -> dict[str, pa.Table]:
-    """Tables whose files lack a column that the present version has, with nulls in it."""
+    """With nulls in the columns that the present version has besides."""
     return {
         table.name: pa.table(dataset(table, [entry]).to_table())
         for table in RUN.tables
-        if table.name in entry.parts and any(column.since > entry.version for column in table)
+        if table.name in entry.parts and entry.version < VERSION
     }

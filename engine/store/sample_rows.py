@@ -30,6 +30,7 @@ SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 """Figures of a group of samples that schema version 2 brought."""
 MOST_MEASURED = 1e15
 """Of an RMSD or a strain: more than any molecule has."""
+_NAMED = ("sample_id", "generation", "smiles", "atoms", "text", "token_ids", "forced", "stop_reason")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 CHANCE_COLUMNS = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
 DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", *CHANCE_COLUMNS)
@@ -62,23 +63,8 @@ class StoredSample:
     @classmethod
     def of(cls, sample: Sample, heavy_atoms: int, **more: Any) -> StoredSample:
         extra = {} if sample.raw_text == sample.text else {"raw_text": sample.raw_text}
-        return cls(
-            sample_id=sample.sample_id,
-            generation=sample.generation,
-            smiles=sample.smiles,
-            heavy_atoms=heavy_atoms,
-            atoms=sample.atoms,
-            text=sample.text,
-            check=sample.check,
-            blocks=sample.blocks,
-            token_ids=sample.token_ids,
-            forced=sample.forced,
-            stop_reason=sample.stop_reason,
-            raw_chars=len(sample.raw_text),
-            extra=extra,
-            guarding=sample.guarding,
-            **more,
-        )
+        same = {name: getattr(sample, name) for name in (*_NAMED, "check", "blocks", "guarding")}
+        return cls(**same, heavy_atoms=heavy_atoms, raw_chars=len(sample.raw_text), extra=extra, **more)
 
     @property
     def bad_blocks(self) -> int:
@@ -164,12 +150,10 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
-    rmsds = measured(sample.rmsd_ang for sample in samples)
-    if rmsds:
+    if rmsds := measured(sample.rmsd_ang for sample in samples):
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
-    guarded = [sample.guarding for sample in samples if sample.guarding is not None]
-    if guarded:
+    if guarded := [sample.guarding for sample in samples if sample.guarding is not None]:
         sums["redrawn_blocks"] = sum(one.redrawn_blocks for one in guarded)
         sums["thrown_tokens"] = sum(one.thrown_tokens for one in guarded)
         sums["unmended_samples"] = sum(bool(one.unmended) for one in guarded)
@@ -208,8 +192,7 @@ def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
         "usable": sum(clean is not None and verdict.is_usable(clean) for clean, verdict in pairs),
     }
-    strains = measured(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right)
-    if strains:
+    if strains := measured(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right):
         sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
     return sums
 
@@ -243,45 +226,31 @@ def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str
     }
 
 
-def _thrown_by(guarding: Guarding) -> Iterator[dict[str, Any]]:
-    for check in sorted({thrown.back.reason.check for thrown in guarding.thrown}):
-        tokens = [len(thrown.steps) for thrown in guarding.thrown if thrown.back.reason.check == check]
-        yield {"check": check, "times": len(tokens), "tokens": sum(tokens)}
-
-
 def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:
     if guarding is None:
         return {}
+    tokens: dict[str, list[int]] = {}  # thrown away, by check
+    for thrown in guarding.thrown:
+        tokens.setdefault(thrown.back.reason.check, []).append(len(thrown.steps))
     return {
         **guarding.figures,
-        "thrown_by": list(_thrown_by(guarding)),
+        "thrown_by": [{"check": c, "times": len(n), "tokens": sum(n)} for c, n in sorted(tokens.items())],
         "unmended": [{"check": wrong.check, "atoms": wrong.atoms} for wrong in guarding.unmended],
     }
 
 
 def _sample_row(run_id: str, sample: StoredSample) -> dict[str, Any]:
     drifts = [block.drift for block in sample.blocks if block.drift is not None]
+    own = (*_NAMED, "heavy_atoms", "bad_blocks", "cut_blocks", "decode_s", "rmsd_ang")
     return {
         "run_id": run_id,
-        "sample_id": sample.sample_id,
-        "generation": sample.generation,
-        "smiles": sample.smiles,
-        "text": sample.text,
-        "token_ids": sample.token_ids,
-        "forced": sample.forced,
-        "stop_reason": sample.stop_reason,
+        **{name: getattr(sample, name) for name in own},
         **{name: getattr(sample.check, name) for name in CHECK_COLUMNS},
-        "atoms": sample.atoms,
-        "heavy_atoms": sample.heavy_atoms,
         "tokens": None if sample.token_ids is None else len(sample.token_ids),
         "forced_tokens": None if sample.forced is None else sum(sample.forced),
         "blocks": len(sample.blocks),
-        "bad_blocks": sample.bad_blocks,
-        "cut_blocks": sample.cut_blocks,
         "drift": sum(drifts) if drifts else None,
         **_guarding_row(sample.guarding),
-        "decode_s": sample.decode_s,
-        "rmsd_ang": sample.rmsd_ang,
         **verdict_row(sample.check.clean, sample.verdict),
         "extra": json.dumps(sample.extra, ensure_ascii=False, sort_keys=True) if sample.extra else None,
     }

@@ -7,23 +7,25 @@ say; which are never null is said by ``required``.
 
 from __future__ import annotations
 
-from typing import get_args
-
-import pyarrow as pa
-
-from engine.records import ValueFlag
-from engine.store.columns import FAILURES, FLAG, FLAGS, IDS, MOMENT, REAL, REALS, SMALL, TAGS, TEXTS, THROWN
-from engine.store.columns import TEXT as TEXT
-from engine.store.columns import VERSION as VERSION
-from engine.store.columns import WHOLE as WHOLE
-from engine.store.columns import Column as Column
-from engine.store.columns import Kind as Kind
-from engine.store.columns import Table as Table
+from engine.store.columns import (
+    FAILURES,
+    FLAG,
+    FLAGS,
+    IDS,
+    MOMENT,
+    REAL,
+    REALS,
+    SMALL,
+    TAGS,
+    TEXT,
+    TEXTS,
+    THROWN,
+    TOPS,
+    WHOLE,
+    Kind,
+)
 from engine.store.columns import table as _table
-from engine.store.reference_schema import REFERENCES
 from engine.store.trace_schema import TRACE
-
-VALUE_FLAGS = get_args(ValueFlag)
 
 RUNS = _table(
     "runs",
@@ -41,11 +43,7 @@ RUNS = _table(
     ("vocab_size", WHOLE, "tokens of the tokenizer"),
     ("lp", TEXT, "the logits processor, none without one; +cleanup where texts were cleaned after"),
     ("placeholder", TEXT, "what a position LP counts with"),
-    (
-        "descriptors",
-        TEXT,
-        "how its text writes bare heteroatoms: plain, [O], or with-hydrogens, [OH]; older runs: null",
-    ),
+    ("descriptors", TEXT, "how its text writes bare heteroatoms: plain, [O], or with-hydrogens, [OH]"),
     ("backend", TEXT, "fast (ours) or hf (plain generate)"),
     ("sampling", TEXT, "the preset's name, or the parameters in words"),
     ("temperature", REAL, "0 is greedy"),
@@ -78,8 +76,7 @@ RUNS = _table(
     (
         "misread_blocks",
         WHOLE,
-        "blocks that the group's reader takes and puts over 0.01 angstrom off the numbers that they state, or whose "
-        "numbers it takes from parts that are none",
+        "blocks that the group's reader puts over 0.01 angstrom off what they state, if anything",
     ),
     ("misread_most_ang", REAL, "the farthest of those that state three numbers; infinities do not count"),
     ("judged", WHOLE, "samples with a verdict on their molecule; null where none was asked for"),
@@ -96,11 +93,7 @@ RUNS = _table(
     ("rmsd_ang", REAL, "mean of its samples' rmsd_ang; null where not asked for"),
     ("rmsd_samples", WHOLE, "samples that it is the mean of"),
     ("wall_s", REAL, "from templates to the last answer read and checked; parts of all writers added up"),
-    (
-        "judging_s",
-        REAL,
-        "after it and no part of it: RMSD, kept steps, what the model wanted at forced closes, verdicts not done yet",
-    ),
+    ("judging_s", REAL, "after it: RMSD, kept steps, what the model wanted at forced closes, verdicts not done yet"),
     ("template_s", REAL, "compiling constraints and prompts"),
     ("prefill_s", REAL, "reading prompts"),
     ("forward_s", REAL, "passes through the model, the output head among them"),
@@ -125,14 +118,6 @@ RUNS = _table(
     ("diverged_samples", WHOLE, "those of them that came out otherwise"),
     ("notes", TEXT, "what a user should know, and a user's own notes"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
-    since={
-        2: "decodes reported_passes reported_failures misread_blocks misread_most_ang judged judged_with stereo_judged "
-        "stereo_right stereo_sites stereo_sites_right geometry_judged geometry_right usable strain_kcal strain_samples",
-        3: "guard redrawn_blocks thrown_tokens unmended_samples",
-        4: "weighed_samples",
-        7: "descriptors threads",
-    },
-    signed="seed top_k strain_kcal",
 )
 
 SAMPLES = _table(
@@ -168,12 +153,7 @@ SAMPLES = _table(
     ("thrown_tokens", SMALL, "tokens that this cost; no part of tokens"),
     ("thrown_by", THROWN, "these by the check that failed, and how often it did; weighed: drawn for log_weight alone"),
     ("unmended", FAILURES, "what it found wrong and left, since nothing more might be tried"),
-    (
-        "log_weight",
-        REAL,
-        "log of the share of the model's mass that the guard left, a product over blocks; null where not weighed, "
-        "where the text went back further than a block, or something stayed wrong",
-    ),
+    ("log_weight", REAL, "log of the share of the model's mass that the guard left; null where that is not known"),
     ("log_weight_sd", REAL, "its estimated standard deviation"),
     ("decode_s", REAL, "from its first token to its last, beside the others of its batch"),
     ("stereo_sites", SMALL, "centres and double bonds that the SMILES specifies; null where not judged"),
@@ -188,16 +168,6 @@ SAMPLES = _table(
     ("rmsd_ang", REAL, "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
     ("extra", TEXT, "JSON: what a report file said beyond these columns"),
     order=("sample_id",),
-    key=("sample_id",),
-    signed="drift log_weight strain_kcal",
-    blank="smiles",
-    since={
-        2: "decodes stereo_sites stereo_sites_right stereo_right geometry_right usable failed strain_kcal "
-        "strain_moved_ang strain_field",
-        3: "redrawn_blocks thrown_tokens unmended",
-        4: "log_weight log_weight_sd",
-        5: "thrown_by",
-    },
 )
 
 BLOCKS = _table(
@@ -219,8 +189,6 @@ BLOCKS = _table(
     ("junk_tokens", SMALL, "tokens of it"),
     ("continued_text", TEXT, "how the model would have gone on: an estimate; null where not asked for"),
     order=("sample_id", "block"),
-    key=("sample_id", "block"),
-    signed="atom drift",
     unbounded="x y z",
 )
 
@@ -241,20 +209,13 @@ STEPS = _table(
     ("allowed_mass", REAL, "of all tokens that the LP allows, before it"),
     ("rank_raw", SMALL, "before the LP; 1 is the likeliest"),
     ("entropy_nat", REAL, "of the model before the LP"),
-    (
-        "top_k",
-        pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),
-        "the likeliest tokens before the LP, likeliest first",
-    ),
+    ("top_k", TOPS, "the likeliest tokens before the LP, likeliest first"),
     ("ln_p", REAL, "log of its probability before the LP, natural as all of these"),
     ("ln_p_tempered", REAL, "the same at the sampling's temperature; at 1 where sampling is greedy"),
     ("ln_mass", REAL, "log of the mass of all tokens that the LP allows, at that temperature"),
     ("ln_q", REAL, "log of the probability that it was drawn with: after mask, temperature and filters; 0 if forced"),
     order=("sample_id", "pos"),
-    key=("sample_id", "pos"),
-    signed="block",
     unbounded="ln_p ln_p_tempered ln_mass ln_q",
-    since={5: "ln_p ln_p_tempered ln_mass ln_q"},
 )
 
 TRIES = _table(
@@ -270,7 +231,6 @@ TRIES = _table(
     ("token_ids", IDS, "as written"),
     ("forced", FLAGS, "for each token, whether the LP left no choice"),
     order=("sample_id", "number"),
-    key=("sample_id", "number"),
 )
 
 CONFORMERS = _table(
@@ -280,9 +240,6 @@ CONFORMERS = _table(
     ("smiles", TEXT, "of the conformer: the sample's where it is that molecule, else its own", True),
     ("xyz", REALS, "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
     order=("sample_id",),
-    key=("sample_id",),
-    signed="xyz",
-    since={6: "run_id sample_id smiles xyz"},
 )
 
 LOGIT_LOGS = _table(
@@ -339,8 +296,6 @@ LOGIT_ENTRIES = _table(
     ("flags", TEXTS, "all kinds of flags of its values", True),
     ("is_garbage", FLAG, "by the reports' own rule", True),
     order=("entry",),
-    key=("entry",),
-    words={"flags": VALUE_FLAGS},
     unbounded="middle spread least largest",
 )
 
@@ -353,11 +308,55 @@ LOGIT_VALUES = _table(
     ("position", SMALL, "in the row; for logits the token's id", True),
     ("value", REAL, "as logged; NaN and infinities too", True),
     ("flags", TEXTS, "what is wrong with it; none where nothing is", True),
-    key=("entry", "position"),
-    words={"flags": VALUE_FLAGS},
     unbounded="value",
+)
+
+REFERENCE_SETS = _table(
+    "reference_sets",
+    ("reference_set", TEXT, "names the set; its folder is reference_set=<reference_set>", True),
+    ("created_at", MOMENT, "when it was read in or made"),
+    ("origin", TEXT, "imported (files) or made (ETKDG, here)", True),
+    ("form", TEXT, "what was read: sdf, parquet or pickle; else etkdg"),
+    ("source", TEXT, "the file's or folder's name, or how it was made"),
+    ("label", TEXT, "a user's own name for it"),
+    ("notes", TEXT, "a user's own"),
+    ("molecules", WHOLE, "different molecules", True),
+    ("conformers", WHOLE, "conformers of all of them", True),
+    ("repeated", WHOLE, "conformers that came again with the same bytes: they are in it once"),
+    ("left_out", WHOLE, "conformers that are not in it, for a reason: rows of reference_omissions"),
+    ("content", TEXT, "SHA-256 of its molecules and coordinates, in whatever order they came", True),
+    ("versions", TEXT, "JSON: of RDKit, which wrote the canonical SMILES"),
+)
+
+REFERENCE_CONFORMERS = _table(
+    "reference_conformers",
+    ("reference_set", TEXT, "the set", True),
+    ("molecule", SMALL, "counts the set's molecules from 0", True),
+    ("conformer", SMALL, "counts a molecule's conformers from 0", True),
+    ("smiles", TEXT, "canonical SMILES of the molecule, hydrogens suppressed", True),
+    ("xyz", REALS, "in angstrom: x, y, z of each atom of the SMILES, in its order", True),
+    ("weight", REAL, "Boltzmann weight, as the file has it"),
+    ("source", TEXT, "the file, and where in it"),
+    order=("molecule", "conformer"),
+    unbounded="weight",
+)
+
+REFERENCE_OMISSIONS = _table(
+    "reference_omissions",
+    ("reference_set", TEXT, "the set", True),
+    ("source", TEXT, "the file, and where in it"),
+    ("key", TEXT, "the molecule that the file names for it"),
+    ("reason", TEXT, "why it was left out", True),
 )
 
 RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
+REFERENCES = Kind(
+    "references",
+    "reference_set",
+    "set of references",
+    "references.json",
+    REFERENCE_SETS,
+    (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS),
+)
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

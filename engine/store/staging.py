@@ -1,23 +1,24 @@
 """An entry that is being written: its parts go into a staging folder, and appear all at once when it is whole.
 
 A run is written in *groups* of samples. A group is a file of each table and, written last, a JSON file that makes it
-count; a killed process loses the group that it was writing. ``sums`` are what groups add up to (samples, tokens,
-seconds, ...), ``peaks`` that of which the largest holds. Several writers may share a run, each under a rank of its own.
+count; a killed process loses the group that it was writing. Several writers may share a run, each under a rank of its
+own. What is written in one go (an import) is begun anew each time, and in the store whole or not at all.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import hashlib
-import itertools
 import logging
 import os
 import re
+import shutil
 import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -25,28 +26,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, shown
+from engine.store.columns import VERSION, Kind, Table
 from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
 from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes, read_sheet
-from engine.store.groups import COMPRESSION, Group, HashedFile, group_of, group_sheet, write_part
-from engine.store.inflated import open_bytes
-from engine.store.schema import VERSION, Kind, Table
+from engine.store.groups import COMPRESSION, Group, group_of, group_sheet, write_part
 
 log = logging.getLogger(__name__)
 
 READY = "ready"
 """Begins the name of the folder, inside the staging one, that is renamed."""
-MOST_HELD_BYTES = 64 * 1024 * 1024
-"""Tables that are larger in memory are sorted through files, a piece at a time."""
+MOST_HELD_BYTES = 16 * 1024 * 1024
+"""Of a table's files, packed: larger ones are sorted through files, a piece at a time."""
 SORT_MEMORY = "256MB"
-PIECE_BYTES = 32 * 1024 * 1024
-"""Of a row group, in memory."""
-BATCH_ROWS = 2**13
+BATCH_ROWS = 2**16
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
 ORPHAN_S = 24 * 3600
 """Longer than any process takes between an entry's first file aside and its sheet."""
-BEFORE_SHEET = frozenset({"molecules.parquet", "references.parquet"})
-"""What is written before an entry's sheet, and left where a process is killed then."""
 LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
 
 
@@ -69,10 +65,10 @@ class Staging:
         **more: Any,
     ) -> Staging:
         """Begin an entry. ``more`` stays in its sheet, such as a run's plan; ``beside`` are files for its making."""
-        entry_folder(kind, id_)
+        home = entry_folder(kind, id_)
         sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, **more}
         staging = cls(files, kind, id_, sheet)
-        if kind.sheet in files.sizes(staging.folder) or f"{kind.key}={id_}" in files.folders(kind.folder):
+        if kind.sheet in files.sizes(staging.folder) or home.rpartition("/")[2] in files.folders(kind.folder):
             raise TakenError(f"{id_} is there already", "Choose another name")
         for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
             files.write(f"{staging.folder}/{name}", content)
@@ -83,13 +79,12 @@ class Staging:
     def open(cls, files: Files, kind: Kind, id_: str) -> Staging:
         """An entry that was begun and not finished."""
         known = unfinished_ids(files, kind)
-        chosen = id_ if id_ in known else next(iter(one for one in known if id_ and one.endswith(id_)), None)
+        chosen = id_ if id_ in known else next((one for one in known if id_ and one.endswith(id_)), None)
         if chosen is None:
-            if NAME.fullmatch(id_) and f"{kind.key}={id_}" in files.folders(kind.folder):
+            if f"{kind.key}={id_}" in files.folders(kind.folder):
                 raise RunError(f"{id_} is finished", "There is nothing to resume")
             raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
-        content = read_sheet(files, f"{ASIDE}/{chosen}/{kind.sheet}")
-        sheet = read_object(content, kind.sheet)
+        sheet = read_object(read_sheet(files, f"{ASIDE}/{chosen}/{kind.sheet}"), kind.sheet)
         parse_entry(json_bytes({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
         return cls(files, kind, chosen, sheet)
 
@@ -97,23 +92,12 @@ class Staging:
         """No other process writes under this rank while this one lives. An object store has no locks."""
         if not isinstance(self.files, LocalFiles) or self._lock is not None:
             return
-        path = self.files.within(f"{self.folder}/.lock-{rank:04d}")
-        try:
-            number = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
-        except OSError as error:
-            if path.is_symlink():  # which may lead out of the store
-                raise RunError(f"{path} is a link, where {self.id} has its lock", "Remove the link") from error
-            raise
+        number = os.open(self.files.path(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
         for _ in range(LOCK_TRIES):
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                time.sleep(LOCK_PAUSE_S)  # a process that only looks holds it for a moment
-                continue
-            except OSError as error:
-                log.info("%s has no locks (%s): writers are kept apart by their ranks alone", self.files.where, error)
-            self._lock = number
-            return
+            if not _is_taken(number):
+                self._lock = number
+                return
+            time.sleep(LOCK_PAUSE_S)  # a process that only looks holds it for a moment
         os.close(number)
         raise RunError(f"{self.id} is being written by another process", "Wait for it, or stop it")
 
@@ -126,7 +110,7 @@ class Staging:
     def is_being_written(self) -> bool:
         if not isinstance(self.files, LocalFiles):
             return False
-        return any(_is_locked(path) for path in (self.files.root / self.folder).glob(".lock-*"))
+        return any(map(_is_locked, (self.files.root / self.folder).glob(".lock-*")))
 
     @property
     def is_shown(self) -> bool:
@@ -141,7 +125,7 @@ class Staging:
         """The notes of all writers, each value once."""
         notes: dict[str, list[Any]] = {}
         for file in filter(NOTE_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
-            for key, values in read_object(read_sheet(self.files, f"{self.folder}/{file}"), file).items():
+            for key, values in read_object(self.files.read(f"{self.folder}/{file}"), file).items():
                 known = notes.setdefault(key, [])
                 known += [value for value in values if value not in known]
         return notes
@@ -158,10 +142,9 @@ class Staging:
             name = GROUP_FILE.fullmatch(file)
             if name is None or (number is not None and _number(name[1]) != number):
                 continue
-            group = group_of(read_sheet(self.files, f"{self.folder}/{file}"), name[1])
-            if group is None or not all(sizes.get(part.file) == part.bytes for part in group.parts.values()):
-                continue
-            if members.isdisjoint(group.members):
+            group = group_of(self.files.read(f"{self.folder}/{file}"), name[1])
+            is_whole = group and all(sizes.get(part.file) == part.bytes for part in group.parts.values())
+            if group and is_whole and members.isdisjoint(group.members):
                 members.update(group.members)
                 found.append(group)
         return found
@@ -180,9 +163,10 @@ class Staging:
         if number is None:
             number = 1 + max((_number(group.name) for group in self.groups()), default=-1)
         name = f"{rank:04d}-{number:05d}"
-        parts = {}
-        for table, rows in tables.items():
-            parts[table] = write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
+        parts = {
+            table: write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
+            for table, rows in tables.items()
+        }
         group = Group(name, tuple(members), parts, dict(sums or {}), dict(peaks or {}))
         self.files.write(f"{self.folder}/group-{name}.json", json_bytes(group_sheet(group)))
         return group
@@ -192,38 +176,34 @@ class Staging:
 
         Of several who do so at once one comes through, and the others get an error.
         """
+        home, sheet = entry_folder(self.kind, self.id), {**self.sheet, **more, "row": {**self.sheet["row"], **row}}
         with alone(self.files, self.folder):  # the rename lets one of them through where there are no locks
-            entry = self._show({**self.sheet["row"], **row}, more)
+            if isinstance(self.files, LocalFiles):
+                aside = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}"
+                try:
+                    entry = self._write_entry(aside, sheet)
+                    self.files.publish(aside, home)
+                except BaseException:  # the room that it takes may be what is short
+                    with suppress(DriftscopeError):
+                        self.files.remove(aside)
+                    raise
+            else:
+                entry = self._write_entry(home, sheet)
+                named = {self.kind.sheet, USER_SHEET, *(part.file for part in entry.parts.values())}
+                for name in self.files.sizes(home).keys() - named:  # what a killed attempt left
+                    self.files.remove(f"{home}/{name}")
         self.release()
-        with contextlib.suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
+        with suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
             self.files.remove(self.folder)
         return entry
 
-    def _show(self, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
-        home = entry_folder(self.kind, self.id)
-        if not self.files.can_rename:
-            entry = self._write_entry(home, row, more)
-            self._clear(entry)
-            return entry
-        aside = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}"
-        try:
-            entry = self._write_entry(aside, row, more)
-            self.files.publish(aside, home)
-        except BaseException:  # the room that it takes may be what is short
-            with contextlib.suppress(DriftscopeError):
-                self.files.remove(aside)
-            raise
-        return entry
-
-    def _write_entry(self, into: str, row: Mapping[str, Any], more: Mapping[str, Any]) -> Entry:
+    def _write_entry(self, into: str, sheet: Mapping[str, Any]) -> Entry:
         parts, groups = {}, self.groups()
         self._not_shown()  # nothing is removed before, so all groups are there
         for table in self.kind.tables:
-            some = [group.parts[table.name] for group in groups if table.name in group.parts]
-            if some:
+            if some := [group.parts[table.name] for group in groups if table.name in group.parts]:
                 parts[table.name] = self._merged(some, into, table)
-        tables = {name: part.sheet() for name, part in parts.items()}
-        content = json_bytes({**self.sheet, **more, "row": row, "tables": tables})
+        content = json_bytes({**sheet, "tables": {name: part.sheet() for name, part in parts.items()}})
         entry = parse_entry(content, self.kind, self.id, entry_folder(self.kind, self.id), self.files)
         self._not_shown()
         self.files.write(f"{into}/{self.kind.sheet}", content)
@@ -231,14 +211,7 @@ class Staging:
 
     def _not_shown(self) -> None:
         if self.is_shown:
-            raise TakenError(f"{self.id} is there already", "Nothing is left to do")
-
-    def _clear(self, entry: Entry) -> None:
-        """Remove what a killed attempt left."""
-        wanted = {self.kind.sheet, USER_SHEET, *(part.file for part in entry.parts.values())}
-        for name in self.files.sizes(entry.folder):
-            if name not in wanted:
-                self.files.remove(f"{entry.folder}/{name}")
+            raise TakenError(f"{self.id} is there already", "Choose another name")
 
     def abandon(self) -> None:
         """Throw away what was written."""
@@ -247,79 +220,83 @@ class Staging:
 
     def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
         file, batches = f"{table.name}.parquet", self._batches(parts, table)
-        held, size = [table.schema.empty_table()], 0
-        for batch in batches:
-            held.append(batch)
-            size += batch.nbytes
-            if size > MOST_HELD_BYTES:
-                whole = itertools.chain(held, batches)
-                return self._written_through(_sorted(whole, table) if table.order else whole, into, file, table)
-        rows = pa.concat_tables(held)
-        keys = [(key, "ascending") for key in table.order]
-        return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
-
-    def _written_through(self, batches: Iterable[pa.Table], into: str, file: str, table: Table) -> TableFile:
-        total = 0
-        with self.files.writing(f"{into}/{file}") as target:
-            hashed = HashedFile(target)
-            with pq.ParquetWriter(hashed, table.schema, compression=COMPRESSION) as writer:
-                for rows in _pieces(batches):
-                    total += rows.num_rows
-                    writer.write_table(rows)
-        return TableFile(file, total, hashed.bytes, hashed.hash.hexdigest())
+        if sum(part.bytes for part in parts) <= MOST_HELD_BYTES:
+            rows = pa.concat_tables([table.schema.empty_table(), *batches])
+            keys = [(key, "ascending") for key in table.order]
+            return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / file
+            try:
+                with pq.ParquetWriter(path, table.schema, compression=COMPRESSION) as writer:
+                    for rows in _sorted(batches, table, folder) if table.order else batches:
+                        writer.write_table(rows)
+            except (duckdb.Error, OSError) as error:
+                what = f"{table.name} cannot be sorted: {shown(error)}"
+                raise StoreError(what, f"Free room in {folder}, or shorten texts") from error
+            with path.open("rb") as source, self.files.writing(f"{into}/{file}") as target:
+                digest = hashlib.file_digest(source, "sha256").hexdigest()
+                source.seek(0)
+                shutil.copyfileobj(source, target)
+            return TableFile(file, sum(part.rows for part in parts), path.stat().st_size, digest)
 
     def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
+        """Columns that the rows of an older version lack are null: a run may have been begun by it."""
         for part in parts:
             for batch in self.open_part(part).iter_batches(BATCH_ROWS):
-                yield _with_all_columns(pa.Table.from_batches([batch]), table)
+                rows = [table.schema.empty_table(), pa.Table.from_batches([batch])]
+                yield pa.concat_tables(rows, promote_options="default")
 
     def open_part(self, part: TableFile) -> pq.ParquetFile:
         content = self.files.read(f"{self.folder}/{part.file}")
-        advice = "Remove it, then use --resume"
         if hashlib.sha256(content).hexdigest() != part.sha256:
-            raise StoreError(f"{self.folder}/{part.file} is damaged", advice)
-        try:
-            return open_bytes(content)
-        except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{self.folder}/{part.file} is damaged: {error}", advice) from error
+            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
+        return pq.ParquetFile(pa.BufferReader(content))
 
 
-def _with_all_columns(rows: pa.Table, table: Table) -> pa.Table:
-    """Columns that the rows of an older version lack are null: a run may have been begun by it."""
-    return pa.concat_tables([table.schema.empty_table(), rows], promote_options="default")
-
-
-def _pieces(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Several together: each piece becomes a row group."""
-    waiting: list[pa.Table] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch)
-        size += batch.nbytes
-        if size >= PIECE_BYTES:
-            yield pa.concat_tables(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.concat_tables(waiting)
-
-
-def _sorted(batches: Iterable[pa.Table], table: Table) -> Iterator[pa.Table]:
+def _sorted(batches: Iterable[pa.Table], table: Table, folder: str) -> Iterator[pa.Table]:
     """In the table's order, equal keys in the order in which they came."""
     keys = ", ".join([*(f'"{key}"' for key in table.order), "rowid"])
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            with duckdb.connect(config={"temp_directory": folder, "memory_limit": SORT_MEMORY}) as connection:
-                connection.register("batch", table.schema.empty_table())
-                connection.execute("CREATE TABLE held AS FROM batch")
-                for rows in batches:
-                    connection.register("batch", rows)
-                    connection.execute("INSERT INTO held FROM batch")
-                for found in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(BATCH_ROWS):
-                    yield pa.Table.from_batches([found]).cast(table.schema)
-        except duckdb.Error as error:
-            raise StoreError(
-                f"{table.name} cannot be sorted: {shown(error)}", f"Free room in {folder}, or shorten texts"
-            ) from error
+    with duckdb.connect(config={"temp_directory": folder, "memory_limit": SORT_MEMORY}) as connection:
+        connection.register("batch", table.schema.empty_table())
+        connection.execute("CREATE TABLE held AS FROM batch")
+        for rows in batches:
+            connection.register("batch", rows)
+            connection.execute("INSERT INTO held FROM batch")
+        for found in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(BATCH_ROWS):
+            yield pa.Table.from_batches([found]).cast(table.schema)
+
+
+# --- in one go ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def begun_anew(files: Files, kind: Kind, id_: str, row: Mapping[str, Any], **more: Any) -> Iterator[Staging]:
+    """Locked. What an import that was killed or failed left is removed; one that still runs holds the lock, so this one
+    fails. All is thrown away where an error ends the block, Ctrl-C and a closed generator among them."""
+    if id_ in files.folders(ASIDE):
+        left = Staging(files, kind, id_, {})
+        left.lock()
+        left.abandon()
+    staging = Staging.create(files, kind, id_, row, **more)
+    try:
+        staging.lock()
+        yield staging
+    except BaseException:
+        with suppress(DriftscopeError):
+            staging.abandon()
+        raise
+
+
+def write_entry(
+    files: Files, kind: Kind, id_: str, row: Mapping[str, Any], groups: Iterable[Mapping[str, pa.Table]]
+) -> Entry:
+    with begun_anew(files, kind, id_, row) as staging:
+        for tables in groups:
+            staging.add(tables)
+        return staging.publish({})
+
+
+# --- what is left ---------------------------------------------------------------------------------------------------
 
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:
@@ -333,7 +310,7 @@ def sweep(files: Files, kind: Kind) -> None:
     had no sheet for a day, so was never begun."""
     for id_ in files.folders(ASIDE):
         if REMOVED_NAME.fullmatch(id_) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
-            with contextlib.suppress(DriftscopeError):  # such as in a store that is only read
+            with suppress(DriftscopeError):  # such as in a store that is only read
                 files.remove(f"{ASIDE}/{id_}")
 
 
@@ -342,13 +319,12 @@ def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
 
 
 def _is_orphan(files: Files, id_: str) -> bool:
-    """Its files are there and its sheet, which comes last, is not. A folder with none or others is a user's own."""
-    folder = f"{ASIDE}/{id_}"
-    sizes = _sizes(files, folder)
-    if not isinstance(files, LocalFiles) or not sizes or not BEFORE_SHEET.issuperset(sizes) or files.folders(folder):
+    """Tables are there and no sheet, which comes last. A folder with others is a user's own."""
+    names = _sizes(files, f"{ASIDE}/{id_}")
+    if not isinstance(files, LocalFiles) or not names or not all(name.endswith(".parquet") for name in names):
         return False
-    with contextlib.suppress(OSError):  # removed meanwhile
-        return files.within(folder).stat().st_mtime < time.time() - ORPHAN_S
+    with suppress(OSError):  # removed meanwhile
+        return (files.root / ASIDE / id_).stat().st_mtime < time.time() - ORPHAN_S
     return False
 
 
@@ -364,17 +340,20 @@ def _number(name: str) -> int:
     return int(name.partition("-")[2])
 
 
-def _is_locked(path: Any) -> bool:
-    try:
-        number = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return False
+def _is_taken(number: int) -> bool:
+    """Whether another process holds the lock on this file; else it is held now. Some disks have no locks."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # a disk without locks
-        return False
-    finally:
-        os.close(number)
+    except OSError as error:
+        log.info("the store has no locks (%s): writers are kept apart by their ranks alone", error)
     return False
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _is_taken(file.fileno())
+    except OSError:
+        return False

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from engine.errors import StoreError, shown
 from engine.paths import DATA, USER_DATA
+from engine.store.columns import Kind
 from engine.store.entries import (
     USER_KEYS,
     USER_SHEET,
@@ -29,9 +30,8 @@ from engine.store.entries import (
     read_entries,
     read_entry,
 )
-from engine.store.files import Files, LocalFiles, alone, json_bytes
-from engine.store.inflated import StoredFileError, open_bytes
-from engine.store.schema import KINDS, RUN, Kind
+from engine.store.files import Files, LocalFiles, RemoteFiles, alone, json_bytes
+from engine.store.schema import KINDS, RUN
 from engine.store.staging import sweep
 from engine.store.views import MOST_MEMORY, connect, datasets, time_limit
 
@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 VARIABLE = "DRIFTSCOPE_STORE"
 HOME = USER_DATA / "store"
 DEMO = DATA / "demo"
-REMOTE = "s3://"
 MOST_NOTE, MOST_TAG, MOST_TAGS = 10_000, 40, 20
 """Characters of a label or notes, and of a tag; tags of an entry."""
 UNREADABLE = (duckdb.Error, OSError, pa.ArrowException, RuntimeError)
@@ -53,6 +52,7 @@ MOST_TRIES = 1_000
 """To read while others remove runs. Eight processes that only remove cost ten tries on average."""
 
 Answer = TypeVar("Answer")
+Found = Sequence[tuple[Kind, Sequence[Entry]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,10 @@ class Store:
     def entry(self, id_: str, kind: Kind = RUN) -> Entry:
         return self.found(kind).get(id_, kind)
 
+    def has(self, id_: str, kind: Kind = RUN) -> bool:
+        """Whether there is a folder of that name, whole or not; no sheet is read."""
+        return any(f"{kind.key}={id_}" in files.folders(kind.folder) for files in self.places)
+
     def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[dict[str, Any]]:
         """Answers to our own SQL, as row objects."""
         found: list[dict[str, Any]] = self.table(sql, parameters).to_pylist()
@@ -116,7 +120,7 @@ class Store:
         With a thousand runs, a view over all reads the foot of each file before it can filter."""
         ids = None if of is None else frozenset(of)
 
-        def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> pa.Table:
+        def ask(found: Found) -> pa.Table:
             if ids is not None:
                 found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
             with connect(found, only_of=sql) as connection, time_limit(connection):
@@ -130,16 +134,14 @@ class Store:
         from engine.store.sql.guard import Console
 
         def without_damages() -> tuple[dict[str, Any], tuple[str, ...]]:
-            found = [(kind, entry, without_damage(entry)) for kind in KINDS for entry in self.found(kind).entries]
-            left_out = tuple(entry.id for _, entry, whole in found if entry.parts != whole.parts)
-            return tables_of([(kind, [whole for of, _, whole in found if of is kind]) for kind in KINDS]), left_out
+            found = self._of_all_kinds()
+            whole = [(kind, [without_damage(entry) for entry in entries]) for kind, entries in found]
+            left_out = {id_ for id_, _ in _files(found) - _files(whole)}
+            return _tables_of(whole), tuple(sorted(left_out))
 
-        def tables_of(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> dict[str, Any]:
-            return {name: table for kind, entries in found for name, table in datasets(kind, entries).items()}
+        return Console(_tables_of(self._of_all_kinds()), limits, without_damages)
 
-        return Console(tables_of(self._of_all_kinds()), limits, without_damages)
-
-    def reading(self, ask: Callable[[Sequence[tuple[Kind, Sequence[Entry]]]], Answer]) -> Answer:
+    def reading(self, ask: Callable[[Found], Answer]) -> Answer:
         """Query the entries; again where one was removed meanwhile, or without the files that do not read."""
         found = self._of_all_kinds()
         for _ in range(MOST_TRIES):
@@ -157,16 +159,13 @@ class Store:
                         raise StoreError(f"the store cannot be read: {error}", "Run `verify` for details") from error
         raise StoreError(f"{self.home.where} changes faster than it can be read", "Try again")
 
-    def _of_all_kinds(self) -> list[tuple[Kind, Sequence[Entry]]]:
+    def _of_all_kinds(self) -> Found:
         return [(kind, self.found(kind).entries) for kind in KINDS]
 
     def remove(self, id_: str, kind: Kind = RUN) -> None:
         """A damaged one is named by its whole id."""
-        if f"{kind.key}={id_}" in self.home.folders(kind.folder):
-            folder = entry_folder(kind, id_)
-        else:
-            folder = self.own(id_, kind).folder
-        self.home.remove(folder)
+        is_there = f"{kind.key}={id_}" in self.home.folders(kind.folder)
+        self.home.remove(entry_folder(kind, id_) if is_there else self.own(id_, kind).folder)
         sweep(self.home, kind)
         self._forget()
 
@@ -225,51 +224,31 @@ def checked_tags(tags: Iterable[str]) -> list[str]:
 
 
 def files_at(place: str) -> Files:
-    if place.startswith(REMOTE):
-        from engine.store.remote import RemoteFiles
-
+    if place.startswith("s3://"):
         return RemoteFiles.at(place)
     try:
+        place.encode()  # DuckDB takes no other paths
         if "\0" in place:
             raise ValueError("a NUL is in it")
-        place.encode()  # DuckDB takes no other paths
         path = Path(place).expanduser().absolute()
-        is_taken = path.exists() and not path.is_dir()
+        if path.exists() and not path.is_dir():
+            raise StoreError(f"{shown(path, 200)} is a file", "Give a folder for the store")
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"{shown(place, 200)} cannot be a store's path: {reason}", "Give another folder") from error
-    if is_taken:
-        raise StoreError(f"{shown(path, 200)} is a file", "Give a folder for the store")
     return LocalFiles(path)
 
 
 def damaged_parts(entry: Entry) -> list[Damage]:
     """The files of an entry that are not what was written, found by reading every byte."""
-    tables = {table.name: table for kind in KINDS for table in kind.tables}
     damages = []
-    for name, part in entry.parts.items():
+    for part in entry.parts.values():
         where = f"{entry.files.where}/{entry.folder}/{part.file}"
         try:
-            content = entry.files.read(f"{entry.folder}/{part.file}")
+            if hashlib.sha256(entry.files.read(f"{entry.folder}/{part.file}")).hexdigest() != part.sha256:
+                damages.append(Damage(where, "its bytes are not those that were written"))
         except OSError as error:
             damages.append(Damage(where, f"it cannot be read ({error.strerror or error})"))
-            continue
-        if hashlib.sha256(content).hexdigest() != part.sha256:
-            damages.append(Damage(where, "its bytes are not those that were written"))
-            continue
-        try:
-            file = open_bytes(content, entry.folder, tables[name])
-        except StoredFileError as error:
-            damages.append(Damage(where, str(error)))
-            continue
-        except (OSError, pa.ArrowException) as error:
-            damages.append(Damage(where, f"it is no Parquet file of {name} ({error})"))
-            continue
-        if file.metadata.num_rows != part.rows:
-            damages.append(Damage(where, f"it has {file.metadata.num_rows:,} rows in place of {part.rows:,}"))
-        expected = [column.name for column in tables[name] if column.since <= entry.version]
-        if missing := [column for column in expected if column not in file.schema_arrow.names]:
-            damages.append(Damage(where, f"it has no {name}: {', '.join(missing)} missing"))
     return damages
 
 
@@ -282,7 +261,11 @@ def without_damage(entry: Entry) -> Entry:
     return replace(entry, parts={name: part for name, part in entry.parts.items() if part.file not in damaged})
 
 
-def _files(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> set[tuple[str, str]]:
+def _tables_of(found: Found) -> dict[str, Any]:
+    return {name: table for kind, entries in found for name, table in datasets(kind, entries).items()}
+
+
+def _files(found: Found) -> set[tuple[str, str]]:
     return {(entry.id, part.sha256) for _, entries in found for entry in entries for part in entry.parts.values()}
 
 

@@ -14,23 +14,17 @@ import tempfile
 import threading
 from pathlib import Path
 
-import pyarrow as pa
-
 from engine.errors import DriftscopeError, StoreError
-from engine.store.columns import Table
 from engine.store.entries import Entry
 from engine.store.files import Files, LocalFiles
-from engine.store.inflated import open_stored
 from engine.store.schema import RUN
+from engine.store.staging import begun_anew
 from engine.store.store import Store
-from engine.store.writing import begin_anew, whole_or_nothing
 
 MOST_KEPT = 200
 """Runs of the place; the oldest go first."""
 SHEET_KEYS = ("schema", "kind", "row", "tables")
 _CREATING = threading.Lock()
-_SEEN: dict[str, None] = {}
-"""Folders of this process's runs, oldest first."""
 
 
 def temporary_files() -> LocalFiles:
@@ -56,12 +50,9 @@ def is_temporary(entry: Entry) -> bool:
 
 
 def trim(files: Files, most: int = MOST_KEPT) -> None:
-    """Keep the newest runs only, by when each was first seen here: their names have the time, but a clock may be set
-    back."""
-    names = set(files.folders(RUN.folder))
-    _SEEN.update(dict.fromkeys(sorted(names - _SEEN.keys())))
-    by_age = [name for name in _SEEN if name in names]
-    for name in by_age[: max(0, len(by_age) - most)]:
+    """Keep the newest runs only: their names begin with the time."""
+    names = files.folders(RUN.folder)
+    for name in names[: max(0, len(names) - most)]:
         with contextlib.suppress(DriftscopeError):  # another process removed it
             files.remove(f"{RUN.folder}/{name}")
 
@@ -69,15 +60,9 @@ def trim(files: Files, most: int = MOST_KEPT) -> None:
 def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     """A copy of the entry in the user's store, under the same name."""
     row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
-    staging = begin_anew(home, RUN, entry.id, row, **more)
-    with whole_or_nothing(staging):
-        staging.add({table.name: _rows(entry, table) for table in RUN.tables if table.name in entry.parts})
-        return staging.publish({"label": label} if label else {})
-
-
-def _rows(entry: Entry, table: Table) -> pa.Table:
     try:
-        with open_stored(entry.files, entry.folder, entry.parts[table.name], table) as file:
-            return file.read()
+        with begun_anew(home, RUN, entry.id, row, **more) as staging:
+            staging.add({table: entry.read(table) for table in entry.parts})
+            return staging.publish({"label": label} if label else {})
     except OSError as error:
         raise StoreError(f"{entry.id} is gone", "Generate it again") from error

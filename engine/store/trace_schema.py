@@ -63,9 +63,6 @@ TRACE_OPS = _table(
     ("launch_us", REAL, "time of those calls on the host; one that begins several events is shared by them"),
     ("delay_us", REAL, "from those calls' start to the events' own, added up"),
     order=("op",),
-    key=("op",),
-    signed="delay_us",
-    blank="name",
 )
 
 TRACE_TIMELINE = _table(
@@ -78,7 +75,6 @@ TRACE_TIMELINE = _table(
     ("width_us", REAL, "of every bin"),
     ("busy_us", REAL, "time of the family in it; several at once count each, operators without those inside them"),
     order=("side", "family", "bin"),
-    signed="start_us",
 )
 
 TRACE_GAPS = _table(
@@ -90,7 +86,6 @@ TRACE_GAPS = _table(
     ("before_op", SMALL, "the operation that ended"),
     ("after_op", SMALL, "the operation that began"),
     order=("start_us",),
-    signed="start_us before_op after_op",
 )
 
 TRACE_MARKS = _table(
@@ -102,7 +97,6 @@ TRACE_MARKS = _table(
     ("start_us", REAL, "from the trace's first event"),
     ("dur_us", REAL, "how long"),
     order=("start_us",),
-    signed="start_us thread",
 )
 
 TRACE_STEPS = _table(
@@ -118,8 +112,6 @@ TRACE_STEPS = _table(
     ("kinds", TEXTS, "what is right or wrong with that block; null: not known, or none"),
     ("mark", TEXT, "junk; cut, at the last token of a block that was; null: not known, else empty"),
     order=("step", "sample_id", "pos"),
-    signed="block",
-    blank="piece",
 )
 
 TRACE_EVENTS = _table(
@@ -130,7 +122,6 @@ TRACE_EVENTS = _table(
     ("start_us", REAL, "from the trace's first event; null where the trace has no sensible time"),
     ("dur_us", REAL, "how long"),
     ("correlation", WHOLE, "the same for a call and what it began"),
-    signed="op thread start_us correlation",
 )
 
 TRACE = Kind(

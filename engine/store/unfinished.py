@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from engine.errors import RunError, StoreError, StoreFolderError
 from engine.store.files import Files
@@ -16,15 +16,13 @@ from engine.store.schema import KINDS, RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts
 
-State = Literal["being written", "stopped", "damaged"]
-
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
     """``row`` is what was known of the run before its first sample; counts are None where its sheet does not read."""
 
     run_id: str
-    state: State
+    state: str  # being written, stopped or damaged
     samples_done: int | None
     samples: int | None  # asked for
     row: Mapping[str, Any]
@@ -33,28 +31,20 @@ class Unfinished:
 
 def unfinished_runs(files: Files) -> list[Unfinished]:
     """Oldest first. One that is finished or removed while this looks is left out."""
-    runs = [_unfinished(files, id_) for id_ in unfinished_ids(files, RUN)]
-    return [run for run in runs if run is not None]
-
-
-def _unfinished(files: Files, id_: str) -> Unfinished | None:
-    try:
-        staging = Staging.open(files, RUN, id_)
-        done = len({member for group in staging.groups() for member in group.members})
-    except (RunError, FileNotFoundError):  # finished or removed meanwhile
-        return None
-    except (StoreError, OSError):
-        return Unfinished(id_, "damaged", None, None, {}, can_resume=False)
-    samples, row = staging.sheet.get("samples"), staging.sheet.get("row")
-    state: State = "being written" if staging.is_being_written else "stopped"
-    return Unfinished(
-        id_,
-        state,
-        done,
-        samples if isinstance(samples, int) else None,
-        row if isinstance(row, dict) else {},
-        can_resume="plan" in staging.sheet,
-    )
+    runs = []
+    for id_ in unfinished_ids(files, RUN):
+        try:
+            staging = Staging.open(files, RUN, id_)
+            done = len({member for group in staging.groups() for member in group.members})
+        except (RunError, FileNotFoundError):  # finished or removed meanwhile
+            continue
+        except (StoreError, OSError):
+            runs.append(Unfinished(id_, "damaged", None, None, {}, can_resume=False))
+            continue
+        sheet, state = staging.sheet, "being written" if staging.is_being_written else "stopped"
+        samples = sheet.get("samples")
+        runs.append(Unfinished(id_, state, done, samples, sheet["row"], can_resume="plan" in sheet))
+    return runs
 
 
 def check_idle(files: Files, id_: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,8 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from engine.errors import StoreError
+from engine.store.columns import Kind, Table
 from engine.store.entries import Entry
-from engine.store.inflated import check_stored
-from engine.store.schema import Kind, Table
 
 SETTINGS = {
     "autoinstall_known_extensions": "false",
@@ -31,7 +31,8 @@ SETTINGS = {
 MOST_MEMORY = "4 GB"
 """For all queries of a process at once."""
 MOST_SECONDS = 120.0
-PATTERN = "*?["
+PATTERN = re.compile(r"[*?\[\\]")
+"""What DuckDB does not take as it stands in a path."""
 LOCAL = pa.fs.LocalFileSystem()
 _OF_RUN = "OVER (PARTITION BY samples.run_id)"
 WALL_PART_S = f"""CASE WHEN count(samples.decode_s) {_OF_RUN} = count(*) {_OF_RUN}
@@ -52,28 +53,20 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
             connection.register(kind.main.name, main_rows(kind, entries))
         for table in kind.tables:
             if only_of is None or table.name in only_of:
-                some = [entry for entry in entries if table.name in entry.parts]
-                check_stored((entry.files, entry.folder, entry.parts[table.name], table) for entry in some)
-                _view(connection, table, some)
+                _view(connection, table, [entry for entry in entries if table.name in entry.parts])
     return connection
 
 
 @contextmanager
 def time_limit(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """StoreError where the queries inside take longer than ``MOST_SECONDS``."""
-    is_late = threading.Event()
-
-    def stop() -> None:
-        is_late.set()
-        connection.interrupt()
-
-    timer = threading.Timer(MOST_SECONDS, stop)
+    timer = threading.Timer(MOST_SECONDS, connection.interrupt)
     timer.daemon = True
     timer.start()
     try:
         yield
     except duckdb.InterruptException as error:
-        if not is_late.is_set():  # somebody else stopped it
+        if timer.is_alive():  # somebody else stopped it
             raise
         raise StoreError(f"a query was stopped after {MOST_SECONDS:g} s", "Choose fewer or smaller entries") from error
     finally:
@@ -141,25 +134,14 @@ def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence
     """The empty table gives columns and types, so that no file, or an older one, has them too."""
     connection.register(f"_no_{table.name}", table.schema.empty_table())
     parts = [f'SELECT * FROM "_no_{table.name}"']
-    local: list[Entry] = []
-    others: list[Entry] = []
-    for entry in entries:
-        (local if entry.files.filesystem is None and _can_be_named(entry.path(table.name)) else others).append(entry)
+    is_far = [entry.files.filesystem is not None or bool(PATTERN.search(entry.path(table.name))) for entry in entries]
+    local = [entry for entry, far in zip(entries, is_far, strict=True) if not far]
     for version in sorted({entry.version for entry in local}):
-        paths = [entry.path(table.name) for entry in local if entry.version == version]
-        parts.append(f"SELECT * FROM read_parquet([{', '.join(map(_literal, paths))}], hive_partitioning = false)")
-    if others:
+        paths = [entry.path(table.name).replace("'", "''") for entry in local if entry.version == version]
+        names = "', '".join(paths)
+        parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
+    if any(is_far):
+        others = [entry for entry, far in zip(entries, is_far, strict=True) if far]
         connection.register(f"_far_{table.name}", dataset(table, others))
         parts.append(f'SELECT * FROM "_far_{table.name}"')
     connection.execute(f'CREATE TEMP VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
-
-
-def _can_be_named(path: str) -> bool:
-    """DuckDB has no way to write a backslash in a pattern, and what has such a character is one."""
-    return "\\" not in path or not any(char in path for char in PATTERN)
-
-
-def _literal(path: str) -> str:
-    """A path that DuckDB takes as it is. Brackets and asterisks would be patterns to it."""
-    escaped = "".join(f"[{char}]" if char in PATTERN else char for char in path)
-    return "'" + escaped.replace("'", "''") + "'"

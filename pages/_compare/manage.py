@@ -16,9 +16,8 @@ from engine.comparing.measures import has_samples, run_names
 from engine.decode.plan import BACKENDS, Plan
 from engine.lp_records import lp_choices
 from engine.store.entries import Entry, is_profiled
-from engine.store.reference_schema import REFERENCES
 from engine.store.reports.exporting import export_report
-from engine.store.schema import RUN, SAMPLES
+from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import Store
 from pages._kit.picker import Picker, run_cells, run_columns
 from pages._shared.choices import one_of

@@ -14,7 +14,6 @@ from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import conformers_of
 from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
-from engine.store.inflated import open_stored
 from engine.store.reports.exporting import report_of
 from engine.store.schema import STEPS
 from engine.store.store import Store
@@ -84,5 +83,4 @@ def _report(entry: Entry) -> str:
 
 
 def _steps(entry: Entry) -> bytes:
-    with open_stored(entry.files, entry.folder, entry.parts[STEPS.name], STEPS) as file:
-        return parquet_of(file.read())
+    return parquet_of(entry.read(STEPS.name))

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from engine.store.sql.rows import in_parts, json_values
+from engine.store.sql.rows import json_values
 
 TYPES = {
     "csv": "text/csv",
@@ -84,7 +84,7 @@ def json_texts(column: pa.ChunkedArray) -> Iterator[str | None]:
 
 def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] | None:
     """What CSV has instead of this type; None where it takes the type as it is."""
-    values = (value for part in in_parts(column) for value in part.to_pylist())
+    values = (value for part in column.iterchunks() for value in part.to_pylist())
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
         return (None if row is None else " ".join("?" if one is None else str(one) for one in row) for row in values)
     if pa.types.is_nested(kind):

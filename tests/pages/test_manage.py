@@ -13,9 +13,8 @@ from streamlit.testing.v1 import AppTest
 from engine.profile.ingest import add_trace
 from engine.runner.progress_file import PartProgress
 from engine.store.files import Files
-from engine.store.reference_schema import REFERENCES
 from engine.store.reports.importing import import_report
-from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.schema import LOGIT_LOG, REFERENCES, RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE

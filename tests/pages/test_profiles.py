@@ -10,7 +10,6 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.store.reported import publish_traces
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from pages._profiles.traces import default_choice, trace_picker
@@ -18,6 +17,7 @@ from pages._shared.links import profiles_address
 from tests.pages.params import Params
 from tests.pages.profile_pages import Open, opened, runs, said, store, table
 from tests.pages.profile_traces import HOSTILE, both, captured, hostile, on_gpu, operators
+from tools.reported import publish_traces
 
 __all__ = ["opened", "store"]
 

@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from engine.store.files import LocalFiles
-from engine.store.reported import publish_traces
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.pages.browser import (
@@ -25,6 +24,7 @@ from tests.pages.browser import (
 from tests.pages.canvas_clicks import click_row, open_picker
 from tests.pages.profile_traces import both, hostile, on_gpu
 from tests.support import of_soak
+from tools.reported import publish_traces
 
 pytestmark = pytest.mark.browser
 

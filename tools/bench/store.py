@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from engine.store.columns import VERSION
 from engine.store.entries import entry_folder
 from engine.store.files import LocalFiles
 from engine.store.groups import write_part
-from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES, VERSION
+from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect
 from tools.bench._measure import in_turn, machine, note, pin, show, spread

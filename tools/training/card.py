@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.array_files import read_json, write_bytes, write_json
+from engine.array_files import write_bytes
 from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.errors import FileFormatError
 from tools.terminal import markdown
+from tools.training.json_files import read_json, write_json
 from tools.training.quality import ALL, Quality
 from tools.training.training_card import (
     NO_FIGURE,

@@ -30,13 +30,14 @@ import numpy as np
 import rdkit
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, read_arrays, read_json, remove_stale, sha256_of, write_arrays, write_json
+from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.chem.rdkit_log import captured_log
 from engine.errors import DriftscopeError, FileFormatError
 from engine.file_jobs import FileJob, key_of, run_jobs
 from engine.paths import cache_folder
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers
+from tools.training.json_files import read_json, remove_stale, sha256_of, write_json
 from tools.training.molecules import (
     MEMBER_SHA256,
     REQUIREMENT,

@@ -32,11 +32,12 @@ from rdkit import Chem
 from rdkit.Chem import rdMolHash
 from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnumerationOptions
 
-from engine.array_files import sha256_of, write_bytes
+from engine.array_files import write_bytes
 from engine.chem.smiles import parse_smiles
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
 from engine.records import Molecule
+from tools.training.json_files import sha256_of
 
 log = logging.getLogger(__name__)
 

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.array_files import Arrays, read_arrays, read_json
+from engine.array_files import Arrays, read_arrays
 from engine.errors import FileFormatError, shown
 from engine.text.number_ids import NumberIds
+from tools.training.json_files import read_json
 from tools.training.number_tokens import (
     END,
     MOST_DECIMALS,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.array_files import Arrays, Meta, packed_bytes, remove_stale, write_bytes, write_json
+from engine.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import stereo_goals
@@ -31,6 +31,7 @@ from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, answer_of
 from tools.training.corpus import corpus_manifest, read_corpus
+from tools.training.json_files import remove_stale, write_json
 from tools.training.number_tokens import MOST_DECIMALS, all_ids, numbers_of
 from tools.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
 

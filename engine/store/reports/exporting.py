@@ -23,32 +23,7 @@ from engine.errors import FileFormatError, StoreError, shown
 from engine.folders import exporting
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.inflated import open_stored
-from engine.store.reports.format import (
-    AFTER,
-    AT_TOP,
-    BEFORE,
-    BESIDE,
-    ENTRY,
-    EXTRA_KINDS,
-    FAILURES,
-    GENERATIONS,
-    MAIN,
-    METADATA,
-    OWN,
-    PASSES,
-    REPORTED,
-    REPORTED_PASSED,
-    RUN_EXTRA_KINDS,
-    RUN_OWN,
-    TEXT,
-    UNREPORTED,
-    item_of,
-    main_of,
-    metadata_of,
-    restored,
-    totals_of,
-)
+from engine.store.reports import format as keys
 from engine.store.schema import SAMPLES
 from engine.user_files import parsed_json
 
@@ -58,34 +33,22 @@ COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
 
 @dataclass(frozen=True, slots=True)
 class _ExportedSample:
-    """A sample's row, and the ``extra`` that its report file had."""
+    """A sample's row, and what is kept of the ``extra`` that its report file had."""
 
     row: Mapping[str, Any]
     extra: Mapping[str, Any]
+    passed: bool
+    before: str
+    after: str
+    unknown: Mapping[str, Any]
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        return cls(row, _extra_of(row["extra"], f"sample {row['sample_id']}", EXTRA_KINDS))
-
-    @property
-    def passed(self) -> bool:
-        return bool(self.extra.get(REPORTED_PASSED, self.row["passed"]))
-
-    @property
-    def before(self) -> str:
-        return str(self.extra.get(BEFORE, prompt_of(self.row["smiles"])))
-
-    @property
-    def after(self) -> str:
-        return str(self.extra.get(AFTER, ""))
-
-    @property
-    def decoded(self) -> str:
-        return f"{self.before}{self.row['text']}{self.after}"
-
-    @property
-    def unknown(self) -> dict[str, Any]:
-        return {key: value for key, value in self.extra.items() if key not in OWN}
+        extra = _extra_of(row["extra"], f"sample {row['sample_id']}")
+        passed = bool(extra.get(keys.REPORTED_PASSED, row["passed"]))
+        before = extra.get(keys.BEFORE, prompt_of(row["smiles"]))
+        unknown = {key: value for key, value in extra.items() if key not in keys.OWN}
+        return cls(row, extra, passed, before, extra.get(keys.AFTER, ""), unknown)
 
 
 def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
@@ -111,32 +74,31 @@ def report_of(entry: Entry) -> dict[str, Any]:
     if SAMPLES.name not in entry.parts:
         raise without_samples(entry, "export")
     try:
-        with open_stored(entry.files, entry.folder, entry.parts[SAMPLES.name], SAMPLES) as file:
-            table = file.read(list(COLUMNS))
+        table = entry.read(SAMPLES.name, COLUMNS)
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
     items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id, RUN_EXTRA_KINDS)
-    reported, unreported = extra.get(REPORTED, {}), extra.get(UNREPORTED, {})
-    metadata = restored(
-        metadata_of(row, len(items)),
-        extra.get(METADATA, {}),
-        reported.get(METADATA, {}),
-        unreported.get(METADATA, ()),
+    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id)
+    reported, unreported = extra.get(keys.REPORTED, {}), extra.get(keys.UNREPORTED, {})
+    metadata = keys.restored(
+        keys.metadata_of(row, len(items)),
+        extra.get(keys.METADATA, {}),
+        reported.get(keys.METADATA, {}),
+        unreported.get(keys.METADATA, ()),
     )
-    listed: dict[str, list[dict[str, Any]]] = {PASSES: [], FAILURES: []}
+    listed: dict[str, list[dict[str, Any]]] = {keys.PASSES: [], keys.FAILURES: []}
     for members in items:
-        marked = next((index for index, member in enumerate(members) if member.extra.get(MAIN)), None)
-        main = main_of([member.row["passed"] for member in members]) if marked is None else marked
-        listed[PASSES if members[main].passed else FAILURES].append(_item(members, main))
-    unknown = {key: value for key, value in extra.items() if key not in RUN_OWN}
-    otherwise = {key: value for key, value in reported.items() if key != METADATA}
-    ours = {METADATA: metadata, **totals_of(row)}
-    document = restored(ours, unknown, otherwise, unreported.get(AT_TOP, ())) | listed
-    return {key: value for key, value in document.items() if key not in listed or key not in unreported.get(AT_TOP, ())}
+        marked = next((index for index, member in enumerate(members) if member.extra.get(keys.MAIN)), None)
+        main = keys.main_of([member.row["passed"] for member in members]) if marked is None else marked
+        listed[keys.PASSES if members[main].passed else keys.FAILURES].append(_item(members, main))
+    unknown = {key: value for key, value in extra.items() if key not in keys.RUN_OWN}
+    differing = {key: value for key, value in reported.items() if key != keys.METADATA}
+    ours, lacking = {keys.METADATA: metadata, **keys.totals_of(row)}, unreported.get(keys.AT_TOP, ())
+    lists = {key: value for key, value in listed.items() if key not in lacking}
+    return keys.restored(ours, unknown, differing, lacking) | lists
 
 
-def _extra_of(text: str | None, whose: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
     """What is kept of a file, beside the columns."""
     try:
         extra = parsed_json(text or "{}")
@@ -144,19 +106,7 @@ def _extra_of(text: str | None, whose: str, kinds: Mapping[str, Any]) -> dict[st
         raise StoreError(f"the extra of {whose} is no JSON: {error}", "Import the run again") from error
     if not isinstance(extra, dict):
         raise StoreError(f"the extra of {whose} is no object", "Import the run again")
-    _check_kinds(extra, kinds, whose)
     return extra
-
-
-def _check_kinds(extra: Mapping[str, Any], kinds: Mapping[str, Any], whose: str) -> None:
-    for key, kind in kinds.items():
-        if key not in extra:
-            continue
-        has_inner = isinstance(kind, Mapping)
-        if not isinstance(extra[key], dict if has_inner else kind):
-            raise StoreError(f"the extra of {whose} is damaged: {key} is of another kind", "Import the run again")
-        if has_inner:
-            _check_kinds(extra[key], kind, whose)
 
 
 def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:
@@ -175,16 +125,17 @@ def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:
 
 def _item(members: Sequence[_ExportedSample], index: int) -> dict[str, Any]:
     main = members[index]
-    ours = item_of(main.row, passed=main.passed, before=main.before, after=main.after)
-    item = restored(ours, main.unknown, main.extra.get(REPORTED, {}), main.extra.get(UNREPORTED, ()))
-    how = main.extra.get(GENERATIONS)
+    ours = keys.item_of(main.row, passed=main.passed, before=main.before, after=main.after)
+    item = keys.restored(ours, main.unknown, main.extra.get(keys.REPORTED, {}), main.extra.get(keys.UNREPORTED, ()))
+    how = main.extra.get(keys.GENERATIONS)
     if how is None and len(members) == 1:
         return item
-    others = [member for member in members if how != BESIDE or member is not main]
-    return item | {GENERATIONS: [_entry(other, is_main=other is main) for other in others]}
+    others = [member for member in members if how != keys.BESIDE or member is not main]
+    return item | {keys.GENERATIONS: [_entry(other, is_main=other is main) for other in others]}
 
 
 def _entry(sample: _ExportedSample, *, is_main: bool) -> str | dict[str, Any]:
     """A text alone where nothing else is said of it."""
-    rest = ({} if is_main else sample.unknown) | sample.extra.get(ENTRY, {})
-    return {TEXT: sample.decoded, **rest} if rest or ENTRY in sample.extra else sample.decoded
+    rest = {**({} if is_main else sample.unknown), **sample.extra.get(keys.ENTRY, {})}
+    decoded = f"{sample.before}{sample.row['text']}{sample.after}"
+    return {keys.TEXT: decoded, **rest} if rest or keys.ENTRY in sample.extra else decoded

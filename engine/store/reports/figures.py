@@ -11,36 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.decode.plan import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
-from engine.records import DESCRIPTORS, Descriptors, NumberFormat
-from engine.store.reports.format import (
-    AT_TOP,
-    FAILURES,
-    METADATA,
-    METADATA_COLUMNS,
-    PASSES,
-    REPORTED,
-    REPORTED_PASSES,
-    RUN_OWN,
-    TOTALS,
-    UNREPORTED,
-    RuleName,
-    beyond,
-    compact,
-    family_of,
-    lp_of,
-    metadata_of,
-    otherwise,
-    placeholder_of,
-    rule_of,
-    tokenizer_of,
-    totals_of,
-)
+from engine.records import DESCRIPTORS, NumberFormat
+from engine.store.reports import format as keys
 from engine.store.reports.texts import ReportItem, TextReader, malformed
 from engine.text.blocks import READ_FORMAT, found_form
 from engine.text.template import check_placeholder
@@ -49,6 +28,10 @@ from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 _MOST = 2**53
 _STAMP = re.compile(r"(\d{8})[_-](\d{6})", re.ASCII)
 _FIRST_YEAR = 1970
+_TEXTS = (
+    *("model_alias", "model_path", "model_step", "attention", "kv_cache", "tokenizer_name", "placeholder"),
+    *("descriptors", "processor_type", "version"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +42,11 @@ class RunOfFile:
     reader: TextReader
     passes: int  # by the file
     form: NumberFormat | None  # as its texts show; None where they are too few
-    rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
+    rule: tuple[keys.RuleName, str]  # that the file goes by: our check of it, and in words
     extra: Mapping[str, Any]
     notes: tuple[str, ...]
 
-    def late_columns(self, differing: Mapping[RuleName, int]) -> dict[str, Any]:
+    def late_columns(self, differing: Mapping[keys.RuleName, int]) -> dict[str, Any]:
         """The columns that are known after all samples were read; they replace sums over the samples.
 
         ``differing`` counts the file's items of which our checks say otherwise.
@@ -72,7 +55,7 @@ class RunOfFile:
         check, rule = self.rule
         words = f"The file has {self.passes:,} passes, by {rule}"
         if differing["passed"]:
-            extra[REPORTED_PASSES] = self.passes
+            extra[keys.REPORTED_PASSES] = self.passes
         if differing[check]:
             words += f"; of {differing[check]:,} samples our check of {check} says otherwise"
         notes.append(f"{words}.")
@@ -90,41 +73,45 @@ def read_run(
     missing: Sequence[str] = (),
     tokenizer: str | None = None,
 ) -> RunOfFile:
-    values = _FileValues(metadata, METADATA + ".")
-    lp = lp_of(
-        values.flag("logit_processor_enabled"), values.text("processor_type") or "", values.text("version") or ""
-    )
-    placeholder = _placeholder(values.text("placeholder")) or placeholder_of(lp)
-    name, loaded = _tokenizer(tokenizer, values.text("tokenizer_name"))
+    texts = {key: _text(metadata.get(key)) for key in _TEXTS}
+    is_enabled = metadata.get("logit_processor_enabled")
+    if not isinstance(is_enabled, bool | None):
+        raise malformed(f"{keys.METADATA}.logit_processor_enabled", is_enabled, "true or false")
+    lp = keys.lp_of(is_enabled, texts["processor_type"] or "", texts["version"] or "")
+    placeholder = _placeholder(texts["placeholder"]) or keys.placeholder_of(lp)
+    name, loaded = _tokenizer(tokenizer, texts["tokenizer_name"])
     forced_close = stored_lp(lp).closed_by != "model"
     form, numbers = found_form((text for item in items for text in item.texts), forced_close=forced_close)
+    given = next((name for name in DESCRIPTORS if name == texts["descriptors"]), None)
+    count = partial(_number, metadata, where=f"{keys.METADATA}.", is_whole=True)
+    passes = sum(item.passed for item in items)
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        **{key: values.text(key) for key in ("model_alias", "model_step", "attention", "kv_cache")},
-        "model_family": family_of(*(values.text(key) or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
+        **{key: texts[key] for key in ("model_alias", "model_step", "attention", "kv_cache")},
+        "model_family": keys.family_of(*(texts[key] or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": _descriptors(values.text("descriptors")) or stored_lp(lp).descriptors,
+        "descriptors": given or stored_lp(lp).descriptors,
         **_sampling(metadata.get("sampling")),
-        "generations": values.whole("num_generations") or max(len(item.texts) for item in items),
-        "batch_size": values.whole("batch_size"),
+        "generations": count("num_generations") or max(len(item.texts) for item in items),
+        "batch_size": count("batch_size"),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": (totals := _FileValues(top)).real("time_taken"),
-        "chars_raw": totals.whole("total_chars_raw"),
-        "chars_clean": totals.whole("total_chars_clean"),
-        "reported_passes": None if PASSES in missing else sum(item.passed for item in items),
-        "reported_failures": None if FAILURES in missing else sum(not item.passed for item in items),
+        "wall_s": _number(top, "time_taken"),
+        "chars_raw": _number(top, "total_chars_raw", is_whole=True),
+        "chars_clean": _number(top, "total_chars_clean", is_whole=True),
+        "reported_passes": None if keys.PASSES in missing else passes,
+        "reported_failures": None if keys.FAILURES in missing else len(items) - passes,
     }
     row = {key: value for key, value in row.items() if value is not None}
     return RunOfFile(
         row=row,
         reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT),
-        passes=sum(item.passed for item in items),
+        passes=passes,
         form=form,
-        rule=rule_of(values.text("version") or ""),
+        rule=keys.rule_of(texts["version"] or ""),
         extra=_extra(metadata, top, row, len(items), missing),
         notes=(
             *_notes(metadata, lp, name, loaded),
@@ -136,17 +123,17 @@ def read_run(
 def _extra(
     metadata: Mapping[str, Any], top: Mapping[str, Any], row: Mapping[str, Any], prompts: int, missing: Sequence[str]
 ) -> dict[str, Any]:
-    ours, our_totals = metadata_of(row, prompts), totals_of(row)
-    unknown, unknown_top = beyond(metadata, METADATA_COLUMNS), beyond(top, TOTALS, RUN_OWN)
-    reported = otherwise(top, our_totals, unknown_top)
-    if differing := otherwise(metadata, ours, unknown):
-        reported[METADATA] = differing
+    ours = keys.metadata_of(row, prompts)
+    unknown, differing = keys.differences(metadata, ours, keys.METADATA_COLUMNS)
+    unknown_top, reported = keys.differences(top, keys.totals_of(row), keys.TOTALS, keys.RUN_OWN)
+    if differing:
+        reported[keys.METADATA] = differing
     lacking = {
-        METADATA: [key for key in ours if key not in metadata],
-        AT_TOP: [*missing, *(key for key in TOTALS if key not in top)],
+        keys.METADATA: [key for key in ours if key not in metadata],
+        keys.AT_TOP: [*missing, *(key for key in keys.TOTALS if key not in top)],
     }
     unreported = {part: keys for part, keys in lacking.items() if keys}
-    kept = unknown_top | {METADATA: unknown, REPORTED: reported, UNREPORTED: unreported}
+    kept = unknown_top | {keys.METADATA: unknown, keys.REPORTED: reported, keys.UNREPORTED: unreported}
     return {key: value for key, value in kept.items() if value or key in unknown_top}
 
 
@@ -168,47 +155,27 @@ def _notes(
 # --- single values ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _FileValues:
-    """A part of the file, read key by key; null is as good as nothing."""
+def _text(value: Any) -> str | None:
+    """Null and an empty text are as good as nothing."""
+    return None if value in (None, "") else value if isinstance(value, str) else keys.compact(value)
 
-    values: Mapping[str, Any]
-    where: str = ""
 
-    def text(self, key: str) -> str | None:
-        value = self.values.get(key)
-        if value is None or value == "":
-            return None
-        return value if isinstance(value, str) else compact(value)
-
-    def flag(self, key: str) -> bool | None:
-        value = self.values.get(key)
-        if value is not None and not isinstance(value, bool):
-            raise malformed(f"{self.where}{key}", value, "true or false")
-        return value
-
-    def real(self, key: str) -> float | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-            raise malformed(f"{self.where}{key}", value, "a number")
-        return float(value)
-
-    def whole(self, key: str) -> int | None:
-        value = self.real(key)
-        if value is None:
-            return None
-        if value != int(value):
-            raise malformed(f"{self.where}{key}", self.values[key], "a whole number")
-        return int(self.values[key])
+def _number(values: Mapping[str, Any], key: str, where: str = "", *, is_whole: bool = False) -> Any:
+    value = values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
+        raise malformed(f"{where}{key}", value, "a number")
+    if is_whole and value != int(value):
+        raise malformed(f"{where}{key}", value, "a whole number")
+    return int(value) if is_whole else float(value)
 
 
 def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTokenizer | None]:
     """The name for the row and, where it is known, the tokenizer."""
     if given is not None:
         return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
-    known = tokenizer_of(named or "")
+    known = keys.tokenizer_of(named or "")
     return known or named, load_tokenizer(known) if known else None
 
 
@@ -216,11 +183,7 @@ def _placeholder(text: str | None) -> str | None:
     try:
         return check_placeholder(text) if text else None
     except PlaceholderError as error:
-        raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
-
-
-def _descriptors(text: str | None) -> Descriptors | None:
-    return next((name for name in DESCRIPTORS if name == text), None)
+        raise FileFormatError(f"{keys.METADATA}.placeholder: {error.what}", error.fix) from error
 
 
 def _sampling(sampling: Any) -> dict[str, Any]:
@@ -229,8 +192,8 @@ def _sampling(sampling: Any) -> dict[str, Any]:
         names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
         numbers = {key: sampling[key] for key in names if type(sampling.get(key)) in (int, float)}
         fitting = {key: names[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
-        return {"sampling": compact(sampling), **fitting}
-    text = _FileValues({"sampling": sampling}).text("sampling")
+        return {"sampling": keys.compact(sampling), **fitting}
+    text = _text(sampling)
     if text not in PRESETS:
         return {"sampling": text}
     known = PRESETS[text]

@@ -17,23 +17,14 @@ from engine.lp_records import ALIASES, LPS, full_name, split_cleanup, stored_lp
 METADATA, PASSES, FAILURES, GENERATIONS = "metadata", "passes", "failures", "all_generations"
 TEXT = "decoded_text"
 TOTALS = ("time_taken", "throughput_chars_per_sec", "total_chars_raw", "total_chars_clean")
+_SAME = ("model_alias", "model_step", "placeholder", "descriptors", "sampling", "batch_size", "kv_cache", "attention")
 METADATA_COLUMNS = {
-    "version": "",  # no column: what the LP is called there
-    "processor_type": "",
+    **dict.fromkeys(("version", "processor_type", "logit_processor_enabled", "sample_size"), ""),  # have no column
+    **{name: name for name in _SAME},
     "timestamp": "created_at",
-    "model_alias": "model_alias",
-    "model_step": "model_step",
     "tokenizer_name": "tokenizer",
-    "logit_processor_enabled": "",
-    "placeholder": "placeholder",  # ours, as the next; the others are the reports'
-    "descriptors": "descriptors",
-    "sampling": "sampling",
-    "batch_size": "batch_size",
-    "sample_size": "",
     "num_generations": "generations",
     "total_generations": "samples",
-    "kv_cache": "kv_cache",
-    "attention": "attention",
 }
 """What a file's metadata and our columns share, with the column; all else is kept as it stands."""
 OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_coordinates", "parse_success", TEXT)
@@ -57,10 +48,6 @@ AT_TOP = "totals"
 """Where ``unreported`` of a run lists keys of the file's own level; those of its metadata stand under that name."""
 RUN_OWN = frozenset((METADATA, REPORTED, UNREPORTED, REPORTED_PASSES))
 """The same for a run's ``extra``: unknown metadata, what the file says otherwise or leaves out, its count of passes."""
-
-EXTRA_KINDS = {REPORTED: dict, UNREPORTED: list, ENTRY: dict, GENERATIONS: str, BEFORE: str, AFTER: str}
-RUN_EXTRA_KINDS = {METADATA: dict, REPORTED: {METADATA: dict}, UNREPORTED: {METADATA: list, AT_TOP: list}}
-"""Of what kind the values are that an ``extra`` has under our keys."""
 
 _VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
 _QWEN_VERSIONS = {
@@ -175,15 +162,14 @@ def _processor(lp: str | None, family: str | None) -> dict[str, Any]:
 # --- what a file says otherwise -----------------------------------------------------------------------------------
 
 
-def beyond(content: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()) -> dict[str, Any]:
-    """The content under keys that are neither the format's nor ours."""
-    return {key: value for key, value in content.items() if key not in known and key not in taken}
-
-
-def otherwise(content: Mapping[str, Any], ours: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The content that differs from ``ours`` and ``extra``."""
-    known = {**ours, **extra}  # compared as JSON: 1, 1.0 and true are three values in a file
-    return {key: value for key, value in content.items() if key not in known or compact(value) != compact(known[key])}
+def differences(
+    content: Mapping[str, Any], ours: Mapping[str, Any], known: Collection[str], taken: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file says under keys that are neither the format's nor ours, and what it says otherwise than ``ours``."""
+    unknown = {key: value for key, value in content.items() if key not in known and key not in taken}
+    said = {**ours, **unknown}  # compared as JSON: 1, 1.0 and true are three values in a file
+    is_same = {key for key, value in content.items() if key in said and compact(value) == compact(said[key])}
+    return unknown, {key: value for key, value in content.items() if key not in is_same}
 
 
 def restored(

@@ -8,7 +8,6 @@ totals are true, is not known here.
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import hashlib
 import json
@@ -21,35 +20,27 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any, get_args
 
-from engine.chem.enriched import MOST_CHARACTERS
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
+from engine.store.reports import format as keys
 from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.format import FAILURES, METADATA, PASSES, RuleName, compact
 from engine.store.reports.texts import ReportItem, malformed, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
-from engine.store.staging import Staging
+from engine.store.staging import Staging, begun_anew
 from engine.store.store import Store
-from engine.store.writing import begin_anew, whole_or_nothing
-from engine.user_files import ReadLimit, gz_problem, open_file, parsed_json, unique_keys
+from engine.user_files import gz_problem, open_file, parsed_json, unique_keys
 
 MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
-MOST_VALUES = 2 * MOST_BYTES
-"""Of its text and of its values, as memory holds them."""
-MOST_TEXT, MOST_PART = MOST_CHARACTERS, 16_000_000
-"""Characters of a generated text, which the readers take and a page can show, and of an item with all its generations
-or of all that is said of the run."""
+PARTS = (keys.METADATA, keys.PASSES, keys.FAILURES)
 GROUP = 500
 """Samples that are written together."""
-_CHUNK = 1 << 24
 _GZ = b"\x1f\x8b"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 Progress = Callable[..., None]
@@ -83,15 +74,14 @@ def import_report(
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
     the file names."""
     report = read_report(path)
-    if any(f"{RUN.key}={report.run_id}" in files.folders(RUN.folder) for files in store.places):
+    if store.has(report.run_id):
         return store.entry(report.run_id)
     with _errors_with(report.name):
         run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
         row = {**run.row, "source": report.name, "label": label}
         known = {key: value for key, value in row.items() if value is not None}
-        staging = begin_anew(store.home, RUN, report.run_id, known)
-        with whole_or_nothing(staging):
-            form = {} if run.form is None else {"form": asdict(run.form)}
+        form = {} if run.form is None else {"form": asdict(run.form)}
+        with begun_anew(store.home, RUN, report.run_id, known) as staging:
             return staging.publish(_write(staging, report, run, progress), **form)
 
 
@@ -102,7 +92,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
     """Write all samples; the columns of the run that only they tell."""
     waiting: list[StoredSample] = []
     done = number = 0
-    differing = Counter[RuleName]()
+    differing = Counter[keys.RuleName]()
     molecules: set[str] = set()
     for item in report.items:
         samples = run.reader.samples(item, done)
@@ -110,7 +100,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
         check = samples[item.main].check
-        differing += Counter(rule for rule in get_args(RuleName) if getattr(check, rule) != item.passed)
+        differing += Counter(rule for rule in get_args(keys.RuleName) if getattr(check, rule) != item.passed)
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
@@ -126,21 +116,18 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
 
 def read_report(path: Path) -> ReportFile:
     """A file whose shape is checked; errors say where in it something is wrong."""
-    text = _text(path)
+    content = _content(path)
     with _errors_with(path.name):
-        document = _parsed(text)
-        missing = tuple(part for part in (METADATA, PASSES, FAILURES) if part not in document)
+        document = _parsed(content)
+        missing = tuple(part for part in PARTS if part not in document)
         if is_summary(document):
             raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
-        if {PASSES, FAILURES} <= set(missing):
+        if {keys.PASSES, keys.FAILURES} <= set(missing):
             raise FileFormatError("it has neither passes nor failures", "It is no report file")
-        metadata = document.get(METADATA, {})
+        metadata = document.get(keys.METADATA, {})
         if not isinstance(metadata, dict):
-            raise malformed(METADATA, metadata, "an object")
-        _check_size(
-            {key: value for key, value in document.items() if key not in (PASSES, FAILURES)}, "what it says of the run"
-        )
-        items = [*_items(document, PASSES), *_items(document, FAILURES)]
+            raise malformed(keys.METADATA, metadata, "an object")
+        items = [*_items(document, keys.PASSES), *_items(document, keys.FAILURES)]
         if not items:
             raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
         _check_forms(items)
@@ -148,36 +135,17 @@ def read_report(path: Path) -> ReportFile:
             name=path.name,
             run_id=f"imported-{_digest(document)[:16]}",
             metadata=metadata,
-            totals={key: value for key, value in document.items() if key not in (METADATA, PASSES, FAILURES)},
+            totals={key: value for key, value in document.items() if key not in PARTS},
             items=tuple(items),
             missing=missing,
         )
 
 
-def _items(document: Mapping[str, Any], part: str) -> Iterator[ReportItem]:
+def _items(document: Mapping[str, Any], part: str) -> list[ReportItem]:
     listed = document.get(part, [])
     if not isinstance(listed, list):
         raise malformed(part, listed, "a list")
-    for number, item in enumerate(listed):
-        _check_size(item, f"{part}[{number}]")
-        yield read_item(item, part, number)
-
-
-def _check_size(part: Any, where: str) -> None:
-    longest, total = _characters(part)
-    if longest > MOST_TEXT or total > MOST_PART:
-        what = f"a text of {longest:,}" if longest > MOST_TEXT else f"{total:,}"
-        fix = f"Give texts of at most {MOST_TEXT:,}, and {MOST_PART:,} together"
-        raise FileFormatError(f"{where} has {what} characters", fix)
-
-
-def _characters(value: Any) -> tuple[int, int]:
-    """Of the longest text in it, and of all in it; a number counts as one."""
-    if isinstance(value, str):
-        return len(value), len(value)
-    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    sizes = [_characters(part) for part in inner]
-    return max((longest for longest, _ in sizes), default=0), 1 + sum(total for _, total in sizes)
+    return [read_item(item, part, number) for number, item in enumerate(listed)]
 
 
 def _check_forms(items: Iterable[ReportItem]) -> None:
@@ -197,10 +165,10 @@ def _digest(document: Mapping[str, Any]) -> str:
     """Of what the file says: order of keys, spaces and escapes do not count."""
     digest = hashlib.sha256()
     for key in sorted(document):
-        digest.update(f"\n{compact(key)}:".encode())
+        digest.update(f"\n{keys.compact(key)}:".encode())
         value = document[key]
         for part in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
-            digest.update(f"\n {compact(part)}".encode())
+            digest.update(f"\n {keys.compact(part)}".encode())
         digest.update(b"]" if isinstance(value, list) else b".")
     return digest.hexdigest()
 
@@ -215,89 +183,40 @@ def _errors_with(name: str) -> Iterator[None]:
         raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _content(path: Path) -> bytes:
+    with open_file(path) as file:
+        source = gzip.GzipFile(fileobj=file) if file.read(len(_GZ)) == _GZ else file
+        file.seek(0)
+        try:
+            content = source.read(MOST_BYTES + 1)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
+            raise FileFormatError(what, "Compress it again") from error
+    if len(content) > MOST_BYTES:
+        what = f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON"
+        raise FileFormatError(what, "Split it by its samples")
+    return content
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
     def finite(number: type[int | float], digits: str) -> float | None:
         value = number(digits)
         return value if abs(value) <= sys.float_info.max else None
 
     how: dict[str, Any] = {"parse_float": partial(finite, float), "parse_int": partial(finite, int)}
     try:  # Python writes NaN and Infinity, which JSON does not have
-        document = parsed_json(
-            text, most=MOST_VALUES, parse_constant=lambda _: None, object_pairs_hook=unique_keys, **how
-        )
+        text = content.decode("utf-8-sig")
+        document = parsed_json(text, parse_constant=lambda _: None, object_pairs_hook=unique_keys, **how)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"it is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
-        raise FileFormatError(
-            f"it is no JSON at {where}: {error.msg}", "Correct it there, or write it again"
-        ) from error
+        raise FileFormatError(f"it is no JSON at {where}: {error.msg}", "Correct it there") from error
     except ValueError as error:  # a number of thousands of digits, a key that stands twice
         raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
         raise malformed("it", document, "an object with passes and failures")
-    clean: dict[str, Any] = _without_halves(document) if _HALF.search(text) else document
-    return clean
-
-
-def _without_halves(value: Any) -> Any:
-    """Halves of a character outside the BMP, which no text can hold, become ``�``."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_without_halves(item) for item in value]
-    if isinstance(value, dict):
-        return {_without_halves(key): _without_halves(item) for key, item in value.items()}
-    return value
-
-
-def _text(path: Path) -> str:
-    """Decoded in pieces, as it is read, so that it is held once."""
-    parts, size, width = [], 0, 1
-    try:
-        with open_file(path) as file:
-            for text in _decoded(_content(file, path), path):
-                parts.append(text)
-                size, width = size + len(text), width if text.isascii() else 4
-                if size * width > MOST_VALUES:
-                    raise _too_much(path)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
-        raise FileFormatError(what, "Compress it again") from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or error
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Check its path") from error
-    return "".join(parts)
-
-
-def _content(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    source = gzip.GzipFile(fileobj=file) if file.read(2) == _GZ else file
-    file.seek(0)
-    limit, size = ReadLimit(path), 0
-    while part := source.read(_CHUNK):
-        limit.add(len(part))
-        size += len(part)
-        if size > MOST_BYTES:
-            raise _too_much(path)
-        yield part
-    yield b""
-
-
-def _decoded(parts: Iterator[bytes], path: Path) -> Iterator[str]:
-    decoder, start = codecs.getincrementaldecoder("utf-8-sig")(), 0
-    for part in parts:
-        if not start and part[:2] in _UTF16:
-            raise FileFormatError(f"{shown(path.name)} is UTF-16 text", "Save it as UTF-8")
-        waiting = len(decoder.getstate()[0])
-        try:
-            yield decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
-            where = start - waiting + error.start
-            raise FileFormatError(
-                f"{shown(path.name)} is no UTF-8 text: byte {where:,} is not", "Save it as UTF-8"
-            ) from error
-        start += len(part)
-
-
-def _too_much(path: Path) -> FileFormatError:
-    return FileFormatError(
-        f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON", "Split it by its samples"
-    )
+    if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark
+        whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        document = json.loads(whole.decode("utf-16", "replace"))
+    return dict(document)

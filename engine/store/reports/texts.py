@@ -9,6 +9,7 @@ model's masses are unknown too: a clean triple that an LP closed is ``unverified
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,40 +21,18 @@ from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import CHECK_COLUMNS, Block, Check, Descriptors, Molecule, NumberFormat
-from engine.store.reports.format import (
-    AFTER,
-    ALONE,
-    BEFORE,
-    BESIDE,
-    ENTRY,
-    GENERATIONS,
-    MAIN,
-    OF_ITEM,
-    OWN,
-    PASSES,
-    REPORTED,
-    REPORTED_PASSED,
-    TEXT,
-    UNREPORTED,
-    beyond,
-    item_of,
-    main_of,
-    otherwise,
-)
+from engine.store.reports import format as keys
 from engine.store.sample_rows import StoredSample
 from engine.text.align import blocks_of
-from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, BlockReading, FoundBlock, find_blocks, read_block
+from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import Unit, match_units, units_between
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 
+_PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})*+")
 PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
-
-
-Generation = tuple[str, Mapping[str, Any] | None]
-"""A text, and what else a file's list says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +53,28 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     where = f"{listed_in}[{number}]"
     if not isinstance(item, dict):
         raise malformed(where, item, "an object")
-    own = item.get(TEXT)
-    if own is not None and not isinstance(own, str):
-        raise malformed(f"{where}.{TEXT}", own, "text")
-    listed = None if item.get(GENERATIONS) is None else _generations(item[GENERATIONS], f"{where}.{GENERATIONS}")
+    own, listed = _text_of(item, keys.TEXT, where), item.get(keys.GENERATIONS)
+    if listed is not None and not isinstance(listed, list):
+        raise malformed(f"{where}.{keys.GENERATIONS}", listed, "a list")
     if own is None and not listed:
-        if listed_in == PASSES:
-            raise FileFormatError(f"{where} has no {TEXT}", "Without a text there is nothing to import")
+        if listed_in == keys.PASSES:
+            raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    generations, main, form = [(own or "", None)] if listed is None else listed, 0, None
-    texts = [text for text, _ in generations]
-    if listed is not None and own is not None and own not in texts:
-        generations, form = [(own, None), *listed], BESIDE
-    elif listed is not None:
-        main, form = 0 if own is None else texts.index(own), ALONE if len(listed) == 1 else None
+    generations = [_generation(entry, f"{where}.{keys.GENERATIONS}[{at}]") for at, entry in enumerate(listed or ())]
+    texts, main, form = [text for text, _ in generations], 0, None
+    if listed is not None and (own is None or own in texts):
+        main, form = 0 if own is None else texts.index(own), keys.ALONE if len(listed) == 1 else None
+    else:
+        generations, form = [(own or "", None), *generations], None if listed is None else keys.BESIDE
+    smiles = _text_of(item, "prompt_smiles", where) or ""
+    if not smiles.strip() and not (smiles := prompt_smiles(own or generations[0][0])).strip():
+        raise FileFormatError(
+            f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
+        )
     return ReportItem(
-        passed=listed_in == PASSES,
-        smiles=_smiles_of(item, where, own or generations[0][0]),
-        content={key: value for key, value in item.items() if key != GENERATIONS or listed is None},
+        passed=listed_in == keys.PASSES,
+        smiles=smiles,
+        content={key: value for key, value in item.items() if key != keys.GENERATIONS or listed is None},
         texts=tuple(text for text, _ in generations),
         entries=tuple(entry for _, entry in generations),
         main=main,
@@ -99,30 +82,20 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
     )
 
 
-def _generations(listed: Any, where: str) -> list[Generation]:
-    """Texts, alone or in objects; of an object also all else that it says."""
-    if not isinstance(listed, list):
-        raise malformed(where, listed, "a list")
-    generations: list[Generation] = []
-    for number, entry in enumerate(listed):
-        is_object = isinstance(entry, dict)
-        text = entry.get(TEXT) if is_object else entry
-        if not isinstance(text, str):
-            raise malformed(f"{where}[{number}]{f'.{TEXT}' if is_object else ''}", text, "text")
-        generations.append((text, {key: value for key, value in entry.items() if key != TEXT} if is_object else None))
-    return generations
+def _generation(entry: Any, where: str) -> tuple[str, Mapping[str, Any] | None]:
+    """A text, alone or in an object; of an object also all else that it says."""
+    is_object = isinstance(entry, dict)
+    text = entry.get(keys.TEXT) if is_object else entry
+    if not isinstance(text, str):
+        raise malformed(f"{where}{f'.{keys.TEXT}' if is_object else ''}", text, "text")
+    return text, {key: value for key, value in entry.items() if key != keys.TEXT} if is_object else None
 
 
-def _smiles_of(item: Mapping[str, Any], where: str, text: str) -> str:
-    smiles = item.get("prompt_smiles")
-    if smiles is not None and not isinstance(smiles, str):
-        raise malformed(f"{where}.prompt_smiles", smiles, "text")
-    if smiles and smiles.strip():
-        return smiles
-    tagged = prompt_smiles(text)
-    if not tagged.strip():
-        raise FileFormatError(f"{where} has no prompt_smiles, and none in its {TEXT}", "Add it, or leave the item out")
-    return tagged
+def _text_of(values: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = values.get(key)
+    if not isinstance(value, str | None):
+        raise malformed(f"{where}.{key}", value, "text")
+    return value
 
 
 def malformed(where: str, value: Any, expected: str) -> FileFormatError:
@@ -153,13 +126,8 @@ def split_text(decoded: str, smiles: str) -> tuple[str, str, str]:
 
 
 def _behind_padding(text: str, start: int) -> int:
-    while True:
-        while start < len(text) and text[start].isspace():
-            start += 1
-        special = SPECIAL_TOKEN.match(text, start)
-        if special is None:
-            return start
-        start = special.end()
+    found = _PADDING.match(text, start)
+    return found.end() if found else start
 
 
 def _end_of_answer(text: str) -> int:
@@ -238,29 +206,19 @@ class TextReader:
                 has_template=free is not None,
             )
             readings.append((sample, before, after))
-        main = main_of([sample.check.passed for sample, _, _ in readings])
+        main = keys.main_of([sample.check.passed for sample, _, _ in readings])
         return [replace(reading[0], extra=_extra(item, *reading, usual_main=main)) for reading in readings]
 
     def _judged(
         self, text: str, prompt: _PromptMolecule, units: Sequence[Unit], free: list[int] | None
     ) -> tuple[tuple[Block, ...], Check]:
         lp = self.lp or UNKNOWN_LP.name
-        blocks = find_blocks(text)
-        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in blocks]
+        places = find_blocks(text)
+        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in places]
         check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
         if prompt.error:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
             check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
-        return tuple(self._blocks(text, blocks, readings, units, free)), check
-
-    def _blocks(
-        self,
-        text: str,
-        places: Sequence[FoundBlock],
-        readings: Sequence[BlockReading],
-        units: Sequence[Unit],
-        free: list[int] | None,
-    ) -> list[Block]:
         atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
         return blocks_of(places, readings, atoms, free, self.tokenizer)
 
@@ -271,25 +229,24 @@ class TextReader:
 def _extra(item: ReportItem, sample: StoredSample, before: str, after: str, *, usual_main: int) -> dict[str, Any]:
     extra: dict[str, Any] = {}
     if before != prompt_of(sample.smiles):
-        extra[BEFORE] = before
+        extra[keys.BEFORE] = before
     if after:
-        extra[AFTER] = after
+        extra[keys.AFTER] = after
     entry = item.entries[sample.generation]
     if sample.generation != item.main:
-        is_plain = bool(entry) and OWN.isdisjoint(entry or ())
-        return extra | ({} if entry is None else dict(entry) if is_plain else {ENTRY: entry})
+        is_plain = bool(entry) and keys.OWN.isdisjoint(entry or ())
+        return extra | ({} if entry is None else dict(entry) if is_plain else {keys.ENTRY: entry})
     if entry is not None:
-        extra[ENTRY] = entry
+        extra[keys.ENTRY] = entry
     if item.main != usual_main:
-        extra[MAIN] = True
+        extra[keys.MAIN] = True
     if item.listed:
-        extra[GENERATIONS] = item.listed
+        extra[keys.GENERATIONS] = item.listed
     if item.passed != sample.check.passed:
-        extra[REPORTED_PASSED] = item.passed
+        extra[keys.REPORTED_PASSED] = item.passed
     row = {"smiles": sample.smiles, "text": sample.text} | {name: getattr(sample.check, name) for name in CHECK_COLUMNS}
-    ours = item_of(row, passed=item.passed, before=before, after=after)
-    unknown = beyond(item.content, OF_ITEM, OWN)
-    reported = otherwise(item.content, ours, unknown)
+    ours = keys.item_of(row, passed=item.passed, before=before, after=after)
+    unknown, reported = keys.differences(item.content, ours, keys.OF_ITEM, keys.OWN)
     unreported = [key for key in ours if key not in item.content]
-    rest = {REPORTED: reported, UNREPORTED: unreported}
+    rest = {keys.REPORTED: reported, keys.UNREPORTED: unreported}
     return extra | unknown | {key: value for key, value in rest.items() if value}

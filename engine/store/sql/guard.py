@@ -38,10 +38,6 @@ class SqlAnswer:
     left_out: tuple[str, ...] = ()  # entries with damaged files, which were not read
 
 
-class UnreadableError(SqlError):
-    """A table's files are damaged."""
-
-
 class Console:
     """One user's connection. Statements from several threads wait for each other."""
 
@@ -68,48 +64,39 @@ class Console:
             what = f"the statement has {len(sql):,} characters (at most {MOST_CHARACTERS:,})"
             raise SqlError(what, "Write a shorter one")
         with self._turn:
-            try:
-                return self._ask(sql, names or {})
-            except UnreadableError:
-                if self._without_damage is None:
-                    raise
+            head, body = self._ask(sql, names or {})
+            if head.get("is_unreadable") and self._without_damage is not None:
                 tables, self._left_out = self._without_damage()
                 self._child.end()
                 self._child = self._child_for(tables)
-                return self._ask(sql, names or {})
+                head, body = self._ask(sql, names or {})
+        if "what" in head:
+            raise SqlError(head["what"], head["fix"])
+        return SqlAnswer(pa.ipc.open_stream(body).read_all(), head["is_cut"], head["seconds"], self._left_out)
 
     def _child_for(self, tables: Mapping[str, Any]) -> Sandbox:
-        # A heap's address space is larger than what is in use of it.
-        memory_mb = self._limits.memory_mb * 1.5 + 64
-        return Sandbox(
-            statements, tables, self._limits, limits=SandboxLimits(self._limits.seconds, False, memory_mb, 0)
-        )
+        most = SandboxLimits(self._limits.seconds, False, self._limits.memory_mb * 1.5 + 64, 0)  # a heap has gaps
+        return Sandbox(statements, tables, self._limits, limits=most)
 
-    def _ask(self, sql: str, names: Mapping[str, str | tuple[str, ...]]) -> SqlAnswer:
+    def _ask(self, sql: str, names: Mapping[str, str | tuple[str, ...]]) -> tuple[dict[str, Any], bytes]:
         if self._is_closed:
             raise SqlError("the console is closed", "Open another")
         try:
             head, body = self._child.ask(sql, names)
         except SandboxError as error:
-            seconds = f"{self._limits.seconds:g} s"
+            late = f"the statement ran for over {self._limits.seconds:g} s and was stopped"
             told = {
-                "stopped": (STOPPED,),
-                "time": (
-                    f"the statement ran for over {seconds} and was stopped",
-                    "Ask for less, or join on a condition",
-                ),
+                "stopped": (STOPPED, ""),
+                "time": (late, "Ask for less, or join on a condition"),
                 "memory": (f"the statement ran out of memory (limit {self._limits.memory_mb} MB)", LESS_MEMORY),
             }
-            raise SqlError(
-                *told.get(error.why, (f"the statement failed: {error.what}", "Write it in another way"))
-            ) from None
-        if "what" not in head:
-            return SqlAnswer(pa.ipc.open_stream(body).read_all(), head["is_cut"], head["seconds"], self._left_out)
+            other = f"the statement failed: {error.what}", "Write it in another way"
+            raise SqlError(*told.get(error.why, other)) from None
         if head["is_last"]:
             self._child.end()
-        if head["detail"]:
+        if head.get("detail"):
             _log.warning("a user's statement failed: %s", head["detail"])
-        raise (UnreadableError if head["is_unreadable"] else SqlError)(head["what"], head["fix"])
+        return head, body
 
     def cancel(self) -> None:
         """From another thread: end the statement that is running, if there is one."""

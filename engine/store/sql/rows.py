@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from engine.errors import SqlError
 
-ROWS_AT_ONCE = 256
-
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, object]]:
     """A table's rows as objects that JSON can hold, in the order of its columns.
@@ -24,14 +22,9 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, object]]:
         yield dict(zip(table.column_names, row, strict=True))
 
 
-def in_parts(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
-    """Some rows after the other, so that few of them are Python's objects at a time."""
-    for start in range(0, len(column), ROWS_AT_ONCE):
-        yield column.slice(start, ROWS_AT_ONCE)
-
-
 def json_values(column: pa.ChunkedArray) -> Iterator[object]:
-    for part in in_parts(column):
+    """A part after the other, so that few of them are Python's objects at a time."""
+    for part in column.iterchunks():
         try:
             values = part.to_pylist()
         except (OverflowError, ValueError):

@@ -329,7 +329,7 @@ def test_mistakes_are_one_line(argv: list[str], told: str) -> None:
 @pytest.mark.parametrize("argv", [["annotate", "none", "--label", "x"], ["rm", "none", "--yes"]])
 def test_a_store_that_cannot_be_written(store: Store, argv: list[str]) -> None:
     with Fault(raising(OSError(errno.EROFS, os.strerror(errno.EROFS)))).armed():
-        assert "Read-only file system. It can be read only; choose another place" in run(*argv).error
+        assert "Read-only file system. Make room there, check its rights, or choose another place" in run(*argv).error
         assert [run(command).code for command in ("runs", "verify")] == [0, 0]
         assert run_json("show", "none")[0]["label"] is None
     assert len(ids(store)) == 2

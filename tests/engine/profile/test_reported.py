@@ -12,11 +12,11 @@ from engine.errors import FileFormatError
 from engine.profile.ingest import add_trace
 from engine.questions import ask
 from engine.store.files import LocalFiles
-from engine.store.reported import publish_traces
 from engine.store.store import Store
 from tests.engine.profile.made_events import event
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_ingest import trace_of
+from tools.reported import publish_traces
 
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 

@@ -15,11 +15,11 @@ from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
-from engine.store.reported import publish_traces
 from engine.store.store import DEMO, Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_events import added, event, kernels, mark
 from tests.engine.profile.made_traces import write_trace
+from tools.reported import publish_traces
 
 GEMM, FMHA, CAT = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x"
 

@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.schema import RUN, Kind
+from engine.store.schema import RUN
 from engine.store.staging import sweep
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect

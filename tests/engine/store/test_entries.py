@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError
-from engine.store.entries import NAME, TableFile, entry_folder
+from engine.store.columns import VERSION
+from engine.store.entries import NAME, entry_folder
 from engine.store.files import LocalFiles
-from engine.store.schema import RUN, RUNS, VERSION
+from engine.store.schema import RUN, RUNS
 from engine.store.store import Store, damaged_parts
 from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, written
 
@@ -131,7 +132,6 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "half a sheet": (lambda folder: os.truncate(folder / "run.json", 200), "run.json is no JSON"),
     "no text": (content(b"\xff\xfe\x00\x01\x02"), "run.json is no JSON"),
     "zeros": (content(bytes(4096)), "run.json is no JSON"),
-    "a key twice": (content(b'{"schema": 1, "schema": 1}'), "run.json is no JSON (the key 'schema' stands 2 times"),
     "a list": (content(b"[]"), "run.json holds no object"),
     "a number": (content(b"5"), "run.json holds no object"),
     "null": (content(b"null"), "run.json holds no object"),
@@ -139,7 +139,6 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "deep objects": (content(b'{"a":' * DEEP + b"1" + b"}" * DEEP), "run.json is no JSON"),
     "long number": (content(b'{"a": ' + b"9" * 5_000 + b"}"), "run.json is no JSON"),
     "NaN": (row("wall_s", float("nan")), "run.json is no JSON"),
-    "a number without end": (content(b'{"a": 1e999}'), "run.json is no JSON"),
     "no schema": (sheet(lambda one: one.pop("schema")), "run.json names no schema version"),
     "schema 0": (sheet(lambda one: one.update(schema=0)), "run.json names no schema version"),
     "schema true": (sheet(lambda one: one.update(schema=True)), "run.json names no schema version"),
@@ -153,21 +152,16 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "no tables": (sheet(lambda one: one.pop("tables")), "run.json does not describe one"),
     "tables list": (sheet(lambda one: one.update(tables=[])), "run.json does not describe one"),
     "another's sheet": (row("run_id", "other"), "run.json does not describe one"),
-    "no origin": (sheet(lambda one: one["row"].pop("origin")), "its origin is 'None'"),
-    "half a character": (row("label", "a\ud800"), r"its label is 'a\ud800'"),
-    "far number": (row("samples", 2**63), "its samples is '9223372036854775808'"),
+    "no origin": (sheet(lambda one: one["row"].pop("origin")), "`origin`"),
+    "far number": (row("samples", 2**63), "$.samples"),
     "part list": (sheet(lambda one: one["tables"].update(samples=[])), "run.json describes a table wrongly"),
     "part null": (sheet(lambda one: one["tables"].update(samples=None)), "run.json describes a table wrongly"),
     "part bytes": (part("bytes", "12"), "run.json describes a table wrongly"),
     "part bytes null": (part("bytes", None), "run.json describes a table wrongly"),
-    "part bytes less": (part("bytes", -1), "run.json describes a table wrongly"),
     "part rows": (part("rows", 1.5), "run.json describes a table wrongly"),
     "part sum": (part("sha256", 5), "run.json describes a table wrongly"),
     "part file": (part("file", 5), "run.json describes a table wrongly"),
     "part file list": (part("file", []), "run.json describes a table wrongly"),
-    "part key": (part("colour", "red"), "run.json describes a table wrongly"),
-    "file elsewhere": (part("file", "../run_id=other/samples.parquet"), "run.json names a file '../run_id=other"),
-    "file of all": (part("file", "/etc/passwd"), "run.json names a file '/etc/passwd'"),
     "folder as sheet": (replaced("run.json", Path.mkdir), "it has no run.json"),
     "pipe as sheet": (replaced("run.json", os.mkfifo), "it has no run.json"),
     "sheet to itself": (link("run.json", "run.json"), "it has no run.json"),
@@ -175,7 +169,7 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "a file": (partial(in_place_of, make=Path.touch), "it is no folder of runs"),
     "link to itself": (partial(in_place_of, make=lambda folder: folder.symlink_to(folder.name)), "levels of symbolic"),
     "link to nowhere": (partial(in_place_of, make=lambda folder: folder.symlink_to("nowhere")), "it has no run.json"),
-    "a pipe": (partial(in_place_of, make=os.mkfifo), "is a file, where the store has a folder"),
+    "a pipe": (partial(in_place_of, make=os.mkfifo), "cannot be read as a folder"),
 }
 
 
@@ -207,14 +201,6 @@ def test_any_column_may_hold_anything(store: Store, name: str) -> None:
     assert [entry[name] for entry in RUNS.rows([{name: value} for value in served]).to_pylist()] == served
 
 
-def test_lists_that_are_nearly_too_deep(store: Store) -> None:
-    """What the parser just takes, a message could no longer print."""
-    for depth in range(880, 1_000, 3):
-        text = b'{"schema": 1, "row": {"run_id": "one", "origin": "measured", "label": %s}, "tables": {}}'
-        content(text % (b"[" * depth + b"]" * depth))(folder_of(store))
-        assert list(named(store)) == ["runs/run_id=one"]
-
-
 PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
     "missing": (lambda folder: (folder / "blocks.parquet").unlink(), {"blocks.parquet": "it is missing"}),
     "truncated": (
@@ -235,8 +221,7 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
     "foreign": (content(b"mine", "thesis.txt"), {"thesis.txt": "run.json does not name it"}),
     "user list": (content(b"[]", "user.json"), {"user.json": "user.json holds no object"}),
     "user text": (content(b"{", "user.json"), {"user.json": "user.json is no JSON"}),
-    "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "its label is '5'"}),
-    "user half": (content(b'{"notes": "\\udc00"}', "user.json"), {"user.json": r"its notes is '\udc00'"}),
+    "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "$.label"}),
 }
 
 
@@ -300,10 +285,10 @@ def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.Te
 def test_a_run_that_cannot_be_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     read = LocalFiles.read
 
-    def refused(files: LocalFiles, name: str, *most: int) -> bytes:
+    def refused(files: LocalFiles, name: str) -> bytes:
         if "run_id=one" in name:
             raise PermissionError(13, "Permission denied", name)
-        return read(files, name, *most)
+        return read(files, name)
 
     monkeypatch.setattr(LocalFiles, "read", refused)
     assert ids(store) == ["other"]
@@ -317,12 +302,6 @@ def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
     sheet(lambda one: one["tables"].update(moods=newer))(folder)
     assert named(store) == {}
     assert "moods" not in store.entry("one").parts
-
-
-def test_parts_check_themselves() -> None:
-    for wrong in ({"file": 1}, {"rows": True}, {"bytes": -1}, {"sha256": None}):
-        with pytest.raises(TypeError):
-            TableFile(**{"file": "a", "rows": 1, "bytes": 1, "sha256": "", **wrong})  # type: ignore[arg-type]
 
 
 def test_a_sheet_of_gigabytes_is_damage_and_is_not_read(store: Store) -> None:

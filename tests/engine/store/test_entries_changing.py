@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,8 +41,8 @@ class Meanwhile(LocalFiles):
         self._maybe(name, "before its sheet is read")
         return found
 
-    def read(self, name: str, most: int = sys.maxsize) -> bytes:
-        found = super().read(name, most)
+    def read(self, name: str) -> bytes:
+        found = super().read(name)
         self._maybe(name, "before the user's words are read")
         return found
 

@@ -28,7 +28,6 @@ def test_groups_are_merged_in_order_in_memory_and_through_files(
     store: Store, monkeypatch: pytest.MonkeyPatch, samples: list[list[int]], held: int
 ) -> None:
     monkeypatch.setattr(staging_module, "MOST_HELD_BYTES", held)
-    monkeypatch.setattr(staging_module, "PIECE_BYTES", 1)
     monkeypatch.setattr(staging_module, "BATCH_ROWS", 2)
     staging = begun(store.home)
     for some in samples:
@@ -42,7 +41,7 @@ def test_groups_are_merged_in_order_in_memory_and_through_files(
     assert steps.schema.equals(STEPS.schema)
 
 
-def test_what_is_sorted_through_files_keeps_null_lists_moments_and_the_order_of_equal_keys() -> None:
+def test_what_is_sorted_through_files_keeps_null_lists_moments_and_the_order_of_equal_keys(tmp_path: Path) -> None:
     columns = (Column("key", TEXT, ""), Column("at", SMALL, ""), Column("some", REALS, ""), Column("when", MOMENT, ""))
     table = Table("keyed", columns, order=("key",))
     moment = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -50,7 +49,9 @@ def test_what_is_sorted_through_files_keeps_null_lists_moments_and_the_order_of_
         {"key": key, "at": at, "some": [at, None] if at % 2 else None, "when": moment if at % 3 else None}
         for at, key in enumerate(["b", None, "a", "Z", "b", "a", None])
     ]
-    rows = pa.concat_tables(staging_module._sorted([table.rows(given[:4]), table.rows(given[4:])], table))
+    rows = pa.concat_tables(
+        staging_module._sorted([table.rows(given[:4]), table.rows(given[4:])], table, str(tmp_path))
+    )
     assert rows.equals(table.rows([given[at] for at in (3, 2, 5, 0, 4, 1, 6)]))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import version
@@ -71,7 +70,7 @@ def test_outside_a_checkout_and_without_git(tmp_path: Path, checkout: Path, monk
     monkeypatch.setattr(provenance, "ROOT", tmp_path / "elsewhere")
     assert provenance.git_commit() is None
     monkeypatch.setattr(provenance, "ROOT", checkout)
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setenv("PATH", "")
     provenance.git_commit.cache_clear()
     assert provenance.git_commit() is None
 

@@ -19,8 +19,7 @@ from engine.runner.run import Run, begin, molecules_of, resume
 from engine.runner.run_state import RunState
 from engine.runner.submit import Cluster, submit
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
-from engine.store.remote import RemoteFiles
+from engine.store.files import LocalFiles, RemoteFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts, files_at
@@ -347,8 +346,3 @@ def test_a_store_that_goes_away_is_told_as_such(place: str) -> None:
     with pytest.raises(OSError, match="network connection") as raised:
         staging.files.read("staging/one/run.json")
     assert raised.value.filename == f"{place}/staging/one/run.json"
-
-
-def test_an_entry_is_not_moved_there(place: str) -> None:
-    with pytest.raises(StoreError, match="cannot rename a to b"):
-        RemoteFiles.at(place).publish("a", "b")

@@ -10,9 +10,9 @@ import pytest
 
 from engine.errors import FileFormatError
 from engine.store.files import LocalFiles
-from engine.store.reported import RUNS_FILE, load_reported, main, publish_reported
 from engine.store.store import DEMO, Store
 from tests.engine.store.reports.documents import store_in
+from tools.reported import RUNS_FILE, load_reported, main, publish_reported
 
 SHIPPED = Store(LocalFiles(DEMO))
 

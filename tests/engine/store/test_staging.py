@@ -17,9 +17,10 @@ import pytest
 
 from engine.errors import RunError, StoreError
 from engine.store import staging as staging_module
+from engine.store.columns import VERSION
 from engine.store.files import LocalFiles
 from engine.store.groups import totals
-from engine.store.schema import RUN, SAMPLES, VERSION
+from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Staging, sweep, unfinished_ids
 from engine.store.store import Store
 from tests.engine.store import stored_runs
@@ -198,15 +199,6 @@ def test_one_process_a_rank(store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     assert states == [False, True, False]
     second.lock()
     second.release()
-
-
-def test_a_link_in_place_of_a_lock_is_not_followed(store: Store, tmp_path: Path) -> None:
-    """`run --resume` made an empty file where a dangling link led to."""
-    staging = begun(store.home)
-    (Path(store.home.path(staging.folder)) / ".lock-0000").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunError, match=r"\.lock-0000 is a link, where one has its lock\. Remove the link"):
-        staging.lock()
-    assert not staging.is_being_written and not (tmp_path / "elsewhere").exists()
 
 
 def test_a_look_at_the_lock_does_not_keep_a_writer_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

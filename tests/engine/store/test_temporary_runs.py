@@ -93,13 +93,6 @@ def test_the_oldest_go_first(place: LocalFiles) -> None:
     assert {entry.id for entry in Store(place).found().entries} == {"20260103-c", "20260102-b"}
 
 
-def test_a_run_outlives_older_ones_when_the_clock_was_set_back(place: LocalFiles) -> None:
-    for name in ("20260102-030000-x", "20260102-020000-y", "20260102-020100-z"):
-        written(place, name)
-        trim(place, 2)
-    assert {entry.id for entry in Store(place).found().entries} == {"20260102-020000-y", "20260102-020100-z"}
-
-
 def test_the_place_goes_with_its_process() -> None:
     script = "from engine.store.temporary_runs import temporary_files as f; f().write('a/b', b'c'); print(f().where)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -18,9 +18,10 @@ from engine.errors import StoreError
 from engine.store import entries as entries_module
 from engine.store import staging as staging_module
 from engine.store import views
+from engine.store.columns import TEXT, VERSION, WHOLE, Column, Kind, Table
 from engine.store.entries import read_entries
 from engine.store.files import LocalFiles
-from engine.store.schema import KINDS, RUN, RUNS, SAMPLES, TEXT, VERSION, WHOLE, Column, Kind, Table
+from engine.store.schema import KINDS, RUN, RUNS, SAMPLES
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.views import connect, datasets

@@ -17,7 +17,6 @@ from engine.errors import StoreError
 from engine.lp_records import LPS, split_cleanup
 from engine.records import TRIMMED4
 from engine.store.entries import Entry
-from engine.store.reported import load_reported, publish_reported
 from engine.store.reports.exporting import export_report, report_of
 from engine.store.reports.format import compact
 from engine.store.reports.importing import import_report
@@ -40,6 +39,7 @@ from tests.engine.store.reports.documents import (
 )
 from tests.strategies import molecule, seeds
 from tests.support import sized
+from tools.reported import load_reported, publish_reported
 
 RUN_VALUES = {
     "origin": "measured",
@@ -256,26 +256,6 @@ def test_what_no_import_keeps_is_named(extra: str, why: str, tmp_path: Path) -> 
         with pytest.raises(StoreError, match=f"the extra of {whose} is .*{why}"):
             export_report(store.entry(run_id), tmp_path / "out.json")
     assert not (tmp_path / "out.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("of_run", "extra"),
-    [
-        (False, {"reported": 5}),
-        (False, {"unreported": 5}),
-        (False, {"entry": "x"}),
-        (False, {"all_generations": []}),
-        (True, {"reported": {"metadata": 5}}),
-        (True, {"metadata": [1]}),
-        (True, {"unreported": {"totals": 5}}),
-    ],
-)
-def test_an_extra_whose_keys_are_of_another_kind_is_named(of_run: bool, extra: dict, tmp_path: Path) -> None:
-    """The bug: it ended in a traceback."""
-    store, text = store_in(tmp_path), json.dumps(extra)
-    write_run(store, "one", [sample_row(0, extra=None if of_run else text)], extra=text if of_run else None)
-    with pytest.raises(StoreError, match=r"the extra of .* is damaged: .* is of another kind"):
-        export_report(store.entry("one"), tmp_path / "out.json")
 
 
 def test_a_user_label_stays_out_of_the_file(tmp_path: Path) -> None:

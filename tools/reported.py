@@ -1,7 +1,7 @@
 """The runs and traces that the reports tell of, as entries of a store: ``data/reported_runs.toml`` made into runs
 without samples, ``data/reported_traces.toml`` into traces of the operations that a report names.
 
-    python -m engine.store.reported --into data/demo
+    python -m tools.reported --into data/demo
 
 Each has what its report states and null for the rest, and ``origin = reported``, so that nobody takes its figures
 for measured ones. Whether they are true is not known here; where two reports differ, both runs are there.
@@ -23,12 +23,13 @@ import pyarrow as pa
 
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.paths import DATA, read_toml
+from engine.store.columns import Kind, Table
 from engine.store.entries import NAME, Entry
 from engine.store.files import LocalFiles
-from engine.store.schema import RUN, RUNS, Kind, Table
+from engine.store.schema import RUN, RUNS
+from engine.store.staging import write_entry
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE, TRACE_OPS, TRACES
-from engine.store.writing import write_entry
 
 log = logging.getLogger(__name__)
 
@@ -107,16 +108,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def publish(store: Store) -> list[Entry]:
         return [*publish_reported(store), *publish_traces(store)]
 
-    return publish_into("engine.store.reported", __doc__ or "", publish, "runs and traces", arguments)
+    return publish_into("tools.reported", __doc__ or "", publish, "runs and traces", arguments)
 
 
 def check_columns(table: Table, row: Mapping[str, Any]) -> None:
-    """ValueError for a name that is no column of the table, TypeError for a value of another type."""
-    columns = {column.name: column for column in table}
-    for name, value in row.items():
-        if name not in columns:
-            raise ValueError(f"{name} is no column of {table.name}")
-        columns[name].value(value)
+    """ValueError for a name that is no column of the table, or a value of another type."""
+    if unknown := row.keys() - table.by_name.keys():
+        raise ValueError(f"{min(unknown)} is no column of {table.name}")
+    table.row_of({table.columns[0].name: "its id", **row})
 
 
 def publish_entry(

@@ -1,0 +1,42 @@
+"""JSON and other files beside those of arrays: written whole, read with one line where they are damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from engine.array_files import write_bytes
+from engine.errors import FileFormatError
+from engine.folders import PART
+from engine.user_files import parsed_json
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    write_bytes(path, (json.dumps(document, indent=1, sort_keys=True, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        document = parsed_json(path.read_bytes())
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
+    except ValueError as error:
+        raise FileFormatError(f"{path} is damaged: {error}", "Make it again") from error
+    if not isinstance(document, dict):
+        raise FileFormatError(f"{path} is damaged: it holds no object", "Make it again")
+    return document
+
+
+def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -> None:
+    """Remove files of these patterns whose names are not kept, and what killed writers left."""
+    stale = [path for pattern in patterns for path in folder.glob(pattern) if path.name not in kept]
+    for path in [*stale, *folder.glob(f".*{PART}")]:
+        path.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
