@@ -23,7 +23,6 @@ from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from engine.user_files import open_file, parsed_json
 from tests.cli import run
-from tools.training import json_files
 
 SECRET = "hunter2"
 READERS: dict[str, Callable[[Store, Path], object]] = {
@@ -148,7 +147,7 @@ def test_json_that_cannot_be_read_is_a_named_error_without_its_content(tmp_path:
     assert "9" not in str(caught.value) and "sys." not in str(caught.value)
     path = tmp_path / "config.json"
     path.write_bytes(content)
-    for read in (fit._json, headers._indexed, json_files.read_json):
+    for read in (fit._json, headers._indexed):
         with pytest.raises(FileFormatError):
             read(path)
 
