@@ -9,8 +9,9 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from engine.errors import FileFormatError, shown
 
@@ -20,7 +21,7 @@ MOST_RATIO = 200
 MOST_TEXT_BYTES = 64 * 1024 * 1024
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path) -> BufferedReader:
     """For reading, in binary; FileFormatError for what cannot be read or is no regular file."""
     try:
         return open_regular(path)
@@ -29,7 +30,7 @@ def open_file(path: Path) -> BinaryIO:
         raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Give a file") from error
 
 
-def open_regular(path: Path | str) -> BinaryIO:
+def open_regular(path: Path | str) -> BufferedReader:
     """The same for a reader with words of its own: OSError. A pipe or a device would be waited for without end."""
     mode = Path(path).stat().st_mode
     if not stat.S_ISREG(mode):

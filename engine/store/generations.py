@@ -54,7 +54,7 @@ def import_generations(
     """The file as a run, named by its content, unless it is there; an error where nothing can be read. ``progress``
     gets how many samples are read, ``warn`` what cannot be."""
     with open_file(path) as file:
-        run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"  # type: ignore[arg-type]
+        run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
     if store.has(run_id):
         return store.entry(run_id)
     row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}

@@ -11,7 +11,6 @@ from typing import Any
 from engine.array_files import write_bytes
 from engine.errors import FileFormatError
 from engine.folders import PART
-from engine.user_files import parsed_json
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -20,14 +19,11 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        document = parsed_json(path.read_bytes())
+        return dict(json.loads(path.read_bytes()))
     except OSError as error:
         raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise FileFormatError(f"{path} is damaged: {error}", "Make it again") from error
-    if not isinstance(document, dict):
-        raise FileFormatError(f"{path} is damaged: it holds no object", "Make it again")
-    return document
 
 
 def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -> None:

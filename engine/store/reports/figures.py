@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.reports import format as keys
-from engine.store.reports.texts import ReportItem, TextReader, malformed
+from engine.store.reports.texts import ReportItem, TextReader
 from engine.text.blocks import READ_FORMAT, found_form
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
@@ -75,15 +74,12 @@ def read_run(
 ) -> RunOfFile:
     texts = {key: _text(metadata.get(key)) for key in _TEXTS}
     is_enabled = metadata.get("logit_processor_enabled")
-    if not isinstance(is_enabled, bool | None):
-        raise malformed(f"{keys.METADATA}.logit_processor_enabled", is_enabled, "true or false")
     lp = keys.lp_of(is_enabled, texts["processor_type"] or "", texts["version"] or "")
     placeholder = _placeholder(texts["placeholder"]) or keys.placeholder_of(lp)
     name, loaded = _tokenizer(tokenizer, texts["tokenizer_name"])
     forced_close = stored_lp(lp).closed_by != "model"
     form, numbers = found_form((text for item in items for text in item.texts), forced_close=forced_close)
     given = next((name for name in DESCRIPTORS if name == texts["descriptors"]), None)
-    count = partial(_number, metadata, where=f"{keys.METADATA}.", is_whole=True)
     passes = sum(item.passed for item in items)
     row = {
         "origin": "imported",
@@ -96,12 +92,12 @@ def read_run(
         "placeholder": placeholder,
         "descriptors": given or stored_lp(lp).descriptors,
         **_sampling(metadata.get("sampling")),
-        "generations": count("num_generations") or max(len(item.texts) for item in items),
-        "batch_size": count("batch_size"),
+        "generations": _whole(metadata, "num_generations") or max(len(item.texts) for item in items),
+        "batch_size": _whole(metadata, "batch_size"),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": _number(top, "time_taken"),
-        "chars_raw": _number(top, "total_chars_raw", is_whole=True),
-        "chars_clean": _number(top, "total_chars_clean", is_whole=True),
+        "wall_s": None if top.get("time_taken") is None else float(top["time_taken"]),
+        "chars_raw": _whole(top, "total_chars_raw"),
+        "chars_clean": _whole(top, "total_chars_clean"),
         "reported_passes": None if keys.PASSES in missing else passes,
         "reported_failures": None if keys.FAILURES in missing else len(items) - passes,
     }
@@ -160,15 +156,8 @@ def _text(value: Any) -> str | None:
     return None if value in (None, "") else value if isinstance(value, str) else keys.compact(value)
 
 
-def _number(values: Mapping[str, Any], key: str, where: str = "", *, is_whole: bool = False) -> Any:
-    value = values.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-        raise malformed(f"{where}{key}", value, "a number")
-    if is_whole and value != int(value):
-        raise malformed(f"{where}{key}", value, "a whole number")
-    return int(value) if is_whole else float(value)
+def _whole(values: Mapping[str, Any], key: str) -> int | None:
+    return None if values.get(key) is None else int(values[key])
 
 
 def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTokenizer | None]:

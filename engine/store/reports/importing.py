@@ -20,7 +20,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
+
+import msgspec
 
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
@@ -28,7 +30,7 @@ from engine.store.entries import Entry
 from engine.store.groups import totals
 from engine.store.reports import format as keys
 from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.texts import ReportItem, malformed, read_item, split_text
+from engine.store.reports.texts import ReportItem, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
 from engine.store.staging import Staging, begun_anew
@@ -45,6 +47,37 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 Progress = Callable[..., None]
 """Told how many ``samples`` are read, and which share that is of all."""
+
+
+_Number = Annotated[float, msgspec.Meta(ge=0, lt=2**53)]
+_Whole = Annotated[float, msgspec.Meta(ge=0, lt=2**53, multiple_of=1)]
+
+
+class _Generation(msgspec.Struct):
+    decoded_text: str
+
+
+class _Item(msgspec.Struct):
+    prompt_smiles: str | None = None
+    decoded_text: str | None = None
+    all_generations: list[str | _Generation] | None = None
+
+
+class _Metadata(msgspec.Struct):
+    logit_processor_enabled: bool | None = None
+    num_generations: _Whole | None = None
+    batch_size: _Whole | None = None
+
+
+class _Report(msgspec.Struct):
+    """Of what kind the values are under the keys that are read; others may be anything."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    passes: list[_Item] = []
+    failures: list[_Item] = []
+    time_taken: _Number | None = None
+    total_chars_raw: _Whole | None = None
+    total_chars_clean: _Whole | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +157,23 @@ def read_report(path: Path) -> ReportFile:
             raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
         if {keys.PASSES, keys.FAILURES} <= set(missing):
             raise FileFormatError("it has neither passes nor failures", "It is no report file")
-        metadata = document.get(keys.METADATA, {})
-        if not isinstance(metadata, dict):
-            raise malformed(keys.METADATA, metadata, "an object")
-        items = [*_items(document, keys.PASSES), *_items(document, keys.FAILURES)]
+        try:
+            msgspec.convert(document, _Report)
+        except msgspec.ValidationError as error:
+            raise FileFormatError(str(error), "Correct it there") from error
+        parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
+        items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
         if not items:
             raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
         _check_forms(items)
         return ReportFile(
             name=path.name,
             run_id=f"imported-{_digest(document)[:16]}",
-            metadata=metadata,
+            metadata=document.get(keys.METADATA, {}),
             totals={key: value for key, value in document.items() if key not in PARTS},
             items=tuple(items),
             missing=missing,
         )
-
-
-def _items(document: Mapping[str, Any], part: str) -> list[ReportItem]:
-    listed = document.get(part, [])
-    if not isinstance(listed, list):
-        raise malformed(part, listed, "a list")
-    return [read_item(item, part, number) for number, item in enumerate(listed)]
 
 
 def _check_forms(items: Iterable[ReportItem]) -> None:
@@ -215,7 +243,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
     except ValueError as error:  # a number of thousands of digits, a key that stands twice
         raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
-        raise malformed("it", document, "an object with passes and failures")
+        raise FileFormatError("it is no object with passes and failures", "It is no report file")
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
         document = json.loads(whole.decode("utf-16", "replace"))

@@ -18,7 +18,7 @@ from rdkit import Chem
 
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, prompt_smiles, skeleton_of
 from engine.chem.smiles import in_text_order, parse_smiles
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import DriftscopeError, FileFormatError
 from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import CHECK_COLUMNS, Block, Check, Descriptors, Molecule, NumberFormat
 from engine.store.reports import format as keys
@@ -48,29 +48,26 @@ class ReportItem:
     listed: str | None  # how the list is written, unless as usual
 
 
-def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
-    """One item, or an error that says where it is no such thing."""
-    where = f"{listed_in}[{number}]"
-    if not isinstance(item, dict):
-        raise malformed(where, item, "an object")
-    own, listed = _text_of(item, keys.TEXT, where), item.get(keys.GENERATIONS)
-    if listed is not None and not isinstance(listed, list):
-        raise malformed(f"{where}.{keys.GENERATIONS}", listed, "a list")
+def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
+    """One item, whose keys have values of the right kinds; an error where it says too little."""
+    where, own, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
     if own is None and not listed:
         if listed_in == keys.PASSES:
             raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    generations = [_generation(entry, f"{where}.{keys.GENERATIONS}[{at}]") for at, entry in enumerate(listed or ())]
+    generations: list[tuple[str, Mapping[str, Any] | None]] = [  # a text, and what else the list says of it
+        (one, None) if isinstance(one, str) else (one[keys.TEXT], {key: one[key] for key in one if key != keys.TEXT})
+        for one in listed or ()
+    ]
     texts, main, form = [text for text, _ in generations], 0, None
     if listed is not None and (own is None or own in texts):
         main, form = 0 if own is None else texts.index(own), keys.ALONE if len(listed) == 1 else None
     else:
         generations, form = [(own or "", None), *generations], None if listed is None else keys.BESIDE
-    smiles = _text_of(item, "prompt_smiles", where) or ""
+    smiles = item.get("prompt_smiles") or ""
     if not smiles.strip() and not (smiles := prompt_smiles(own or generations[0][0])).strip():
-        raise FileFormatError(
-            f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
-        )
+        what = f"{where} has no prompt_smiles, and none in its {keys.TEXT}"
+        raise FileFormatError(what, "Add it, or leave the item out")
     return ReportItem(
         passed=listed_in == keys.PASSES,
         smiles=smiles,
@@ -80,29 +77,6 @@ def read_item(item: Any, listed_in: str, number: int) -> ReportItem:
         main=main,
         listed=form,
     )
-
-
-def _generation(entry: Any, where: str) -> tuple[str, Mapping[str, Any] | None]:
-    """A text, alone or in an object; of an object also all else that it says."""
-    is_object = isinstance(entry, dict)
-    text = entry.get(keys.TEXT) if is_object else entry
-    if not isinstance(text, str):
-        raise malformed(f"{where}{f'.{keys.TEXT}' if is_object else ''}", text, "text")
-    return text, {key: value for key, value in entry.items() if key != keys.TEXT} if is_object else None
-
-
-def _text_of(values: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = values.get(key)
-    if not isinstance(value, str | None):
-        raise malformed(f"{where}.{key}", value, "text")
-    return value
-
-
-def malformed(where: str, value: Any, expected: str) -> FileFormatError:
-    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    literal = "" if isinstance(value, dict | list | None) else f" ({shown(value, 30)})"
-    kind = kinds.get(type(value), "a number")
-    return FileFormatError(f"{where} is {kind}{literal}, not {expected}", "Correct it there")
 
 
 # --- cutting the answer out of a text -----------------------------------------------------------------------------

@@ -41,9 +41,7 @@ def test_tags_are_few_and_short(store: Store) -> None:
         store.tag(["other", "one"], add=["more"])
     assert store.entry("other").row.get("tags") is None, "all of them or none"
     (folder_of(store) / "user.json").write_text('{"tags": "a"}')
-    assert named(store) == {
-        "runs/run_id=one/user.json": "its row does not fit: Expected `array | null`, got `str` - at `$.tags`"
-    }
+    assert "`$.tags`" in named(store)["runs/run_id=one/user.json"]
 
 
 def test_tags_that_many_add_at_once_are_all_kept(store: Store) -> None:

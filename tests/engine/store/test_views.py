@@ -147,8 +147,8 @@ def test_a_database_that_ended_is_replaced() -> None:
 
 # --- versions -----------------------------------------------------------------------------------------------------
 
-MOOD = Column("mood", TEXT, "how it felt", since=VERSION + 1)
-MOODS = Column("moods", WHOLE, "how many", since=VERSION + 1)
+MOOD = Column("mood", TEXT, "how it felt")
+MOODS = Column("moods", WHOLE, "how many")
 NEWER = Kind(
     RUN.folder,
     RUN.key,

@@ -241,7 +241,7 @@ def test_what_cleanup_took_away_stands_beside_the_text(tmp_path: Path) -> None:
 
 
 def test_a_reported_run_has_nothing_to_export(tmp_path: Path) -> None:
-    (entry,) = publish_reported(store_in(tmp_path), load_reported()[:1])
+    (entry,) = publish_reported(store_in(tmp_path), dict(list(load_reported().items())[:1]))
     with pytest.raises(StoreError, match="no samples to export"):
         export_report(entry, tmp_path / "out.json")
     assert not (tmp_path / "out.json").exists()
