@@ -28,15 +28,13 @@ from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
 Form = Literal["list", "table", "jsonl", "sdf", "parquet", "pickle"]
-_ENDINGS: dict[Form, str] = {
-    "table": ".csv .tsv",
-    "jsonl": ".jsonl .ndjson",
-    "sdf": ".sdf .sd .mol",
-    "parquet": ".parquet .pq",
-    "pickle": ".pickle .pkl .p",
+ENDINGS: dict[str, Form] = {
+    **dict.fromkeys((".csv", ".tsv"), "table"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".pickle", ".pkl", ".p"), "pickle"),
 }
-ENDINGS: dict[str, Form] = {ending: form for form, endings in _ENDINGS.items() for ending in endings.split()}
-FIRST_BYTES: dict[bytes, Form] = {b"PAR1": "parquet", b"\x80": "pickle"}
 
 MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
@@ -52,7 +50,7 @@ def form_of(path: Path) -> Form:
     """By its first bytes, else its ending, else its text."""
     with open_file(path) as file:
         head = file.read(4)
-    form = next((form for start, form in FIRST_BYTES.items() if head.startswith(start)), form_by_name(path))
+    form = "parquet" if head == b"PAR1" else "pickle" if head[:1] == b"\x80" else form_by_name(path)
     if form is None and any(re.search("V[23]000", line) for _, line in islice(text_lines(path), 3, 4)):
         return "sdf"
     return form or ("jsonl" if _JSON_START.match(first_line(path)) else "list")

@@ -8,7 +8,7 @@ A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, get_args
@@ -160,21 +160,38 @@ class GeometryVerdict:
         return None if check in self.not_judged else all(failure.check != check for failure in self.failed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class GeometryChecks:
-    """What must hold of any conformer of one molecule."""
+    """What must hold of any conformer of one hydrogen-suppressed molecule.
 
-    mol: Chem.Mol  # sanitised, without conformers
-    checks: tuple[str, ...]
-    of_graph: tuple[FailedCheck, ...]  # what fails in every conformer
-    bounds: PairBounds | None
-    planes: tuple[tuple[str, tuple[int, ...]], ...]  # check and atoms
-    is_sane: bool
+    ``energy`` adds those settings' energy ratio, a second each.
+    """
+
+    def __init__(self, mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> None:
+        self.checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
+        self.mol = Chem.Mol(mol)
+        self.mol.RemoveAllConformers()
+        with captured_log():
+            problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(self.mol)]
+            self.is_sane = Chem.SanitizeMol(self.mol, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
+        self.of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]  # fails in every conformer
+        if (parts := len(Chem.GetMolFrags(self.mol))) > 1:
+            detail = f"{parts} parts without a bond between them"
+            self.of_graph.append(FailedCheck("all_atoms_connected", (), detail))
+        if radicals := tuple(atom.GetIdx() for atom in self.mol.GetAtoms() if atom.GetNumRadicalElectrons()):
+            self.of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
+        self.bounds = pair_bounds(self.mol) if self.is_sane else None
+        with matching():
+            self.planes = [
+                (check, match)
+                for check, patterns in _PATTERNS.items()
+                for pattern in (patterns if self.is_sane else ())
+                for match in self.mol.GetSubstructMatches(pattern)
+            ]
 
     def judge(self, positions: Array) -> GeometryVerdict:
         """Positions [atoms, 3] in angstrom."""
         if not np.isfinite(positions).all():
-            return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
+            return GeometryVerdict(tuple(self.of_graph), tuple(name for name in self.checks if name not in _GRAPH))
         placed = Chem.Mol(self.mol)
         add_conformer(placed, positions)
         failed, not_judged = list(self.of_graph), set[str]()
@@ -200,32 +217,9 @@ class GeometryChecks:
         )
 
 
-def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryChecks:
-    """The checks of a hydrogen-suppressed molecule; ``energy`` adds those settings' energy ratio, a second each."""
-    sane = Chem.Mol(mol)
-    sane.RemoveAllConformers()
-    with captured_log():
-        problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(sane)]
-        is_sane = Chem.SanitizeMol(sane, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
-    of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]
-    if (parts := len(Chem.GetMolFrags(sane))) > 1:
-        of_graph.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
-    if radicals := tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons()):
-        of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
-    with matching():
-        planes = tuple(
-            (check, match)
-            for check, patterns in _PATTERNS.items()
-            for pattern in (patterns if is_sane else ())
-            for match in sane.GetSubstructMatches(pattern)
-        )
-    checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
-    return GeometryChecks(sane, checks, tuple(of_graph), pair_bounds(sane) if is_sane else None, planes, is_sane)
-
-
 def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
     """The first conformer of one molecule."""
-    return geometry_checks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
+    return GeometryChecks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
 
 
 def judged_with(settings: SettingsName) -> str:
@@ -248,7 +242,7 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
-def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Array) -> Iterator[FailedCheck]:
+def wrong_planes(planes: Iterable[tuple[str, tuple[int, ...]]], positions: Array) -> Iterator[FailedCheck]:
     for check, atoms in planes:
         # As PoseBusters measures it: the largest distance on the side that the normal points to.
         centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)
