@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-from pyarrow import parquet
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
@@ -160,8 +158,11 @@ def _of_block(block: str) -> Answer:
 BLOCK_READER = Sandbox(_block_reader, limits=Limits(4, is_cpu=True, memory_mb=1024, is_closed=True))
 
 
-def parquet_rows(path: Path, columns_of: Callable[[pa.Schema], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
+def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
     """The cells of the columns that are chosen of the file's schema, row by row."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             names = columns_of(file.schema_arrow)
@@ -173,7 +174,9 @@ def parquet_rows(path: Path, columns_of: Callable[[pa.Schema], Sequence[str]]) -
         raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Text, or a dictionary of texts."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+def is_text(kind: Any) -> bool:
+    """Of an Arrow type: text, or a dictionary of texts."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

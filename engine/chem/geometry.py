@@ -25,10 +25,8 @@ from engine.records import FailedCheck
 
 Apart = Literal["bond", "angle", "other"]
 APART: tuple[Apart, ...] = get_args(Apart)
-LEAST_OFF = np.array([-0.25, -0.25, -0.3])
-"""Relative to the lower bound, by place in ``APART``: nearer than this is wrong."""
-MOST_OFF = np.array([0.25, 0.25, np.inf])
-"""Relative to the upper bound; atoms that neither a bond nor an angle joins may lie as far apart as they like."""
+LEAST_OFF, MOST_OFF = np.array([-0.25, -0.25, -0.3]), np.array([0.25, 0.25, np.inf])
+"""Relative to the lower and the upper bound, by place in ``APART``: nearer or farther than this is wrong."""
 
 CONJUGATED_ENDS = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
 Indices = NDArray[np.int64]
@@ -53,9 +51,7 @@ SETTINGS: dict[SettingsName, tuple[str, ...]] = {
 }
 """Checks by settings, under PoseBusters' own names: two of its own, and those that the group evaluates with."""
 
-MOST_OFF_PLANE_ANG = 0.25
-LEAST_OFF_PLANE_ANG = 0.05
-MOST_ENERGY_RATIO = 100.0
+MOST_OFF_PLANE_ANG, LEAST_OFF_PLANE_ANG, MOST_ENERGY_RATIO = 0.25, 0.05, 100.0
 _RING_ATOM = "[C,O,S,N;R1]"
 _PLANES = {
     AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
@@ -81,14 +77,6 @@ class PairBounds:
     centre: Indices  # of an angle the atom in its middle, else -1
     lower: Array
     upper: Array
-
-    def least(self, pair: int) -> float:
-        """The shortest distance that passes, tolerance included."""
-        return float(self.lower[pair] * (1 + LEAST_OFF[self.apart[pair]]))
-
-    def most(self, pair: int) -> float:
-        """The longest; infinite for a pair that can only clash."""
-        return float(self.upper[pair] * (1 + MOST_OFF[self.apart[pair]]))
 
     def wrong(self, positions: Array) -> tuple[Indices, Array, Array]:
         """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
@@ -124,24 +112,19 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
         apart[ends], centre[ends] = APART.index("bond"), -1
     second, first = np.tril_indices(atoms, k=-1)
     lower, upper = matrix[second, first], matrix[first, second]
-    _share_bounds(mol, first, second, lower, upper)
+    # Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them.
+    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    alike: dict[tuple[str, ...], list[int]] = {}
+    with matching():
+        matches = mol.GetSubstructMatches(CONJUGATED_ENDS)
+    for match in matches:
+        elements = tuple(sorted(mol.GetAtomWithIdx(atom).GetSymbol() for atom in match))
+        alike.setdefault(elements, []).append(place[min(match), max(match)])
+    for places in alike.values():
+        lower[places], upper[places] = lower[places].min(), upper[places].max()
     heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
     pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
     return pairs.only(heavy[first] & heavy[second])
-
-
-def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Array, upper: Array) -> None:
-    """Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them, in place."""
-    symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
-    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
-    alike: dict[tuple[str, ...], set[int]] = {}
-    with matching():
-        ends = mol.GetSubstructMatches(CONJUGATED_ENDS)
-    for match in ends:
-        elements = tuple(sorted(symbols[atom] for atom in match))
-        alike.setdefault(elements, set()).add(place[min(match), max(match)])
-    for places in map(list, alike.values()):
-        lower[places], upper[places] = lower[places].min(), upper[places].max()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +217,8 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
         of_kind = wrong[bounds.apart[wrong] == place].tolist()
         for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
-            allowed = f"at least {bounds.least(pair):.2f}" if errors[pair] < 0 else f"at most {bounds.most(pair):.2f}"
+            least, most = bounds.lower[pair] * (1 + LEAST_OFF[place]), bounds.upper[pair] * (1 + MOST_OFF[place])
+            allowed = f"at least {least:.2f}" if errors[pair] < 0 else f"at most {most:.2f}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)

@@ -185,14 +185,13 @@ def _skeleton(mol: Chem.Mol) -> Chem.Mol:
 def _without_branches(skeleton: Chem.Mol, needed: set[int]) -> Chem.Mol:
     """Without what has no atom of a needed class and hangs on one atom, whose place decides its own, or on none."""
     kept = {atom.GetIdx() for atom in skeleton.GetAtoms() if atom.GetIsotope() in needed}
-    dropped = {atom for part in Chem.GetMolFrags(skeleton) if not kept.intersection(part) for atom in part}
-    for joint in range(skeleton.GetNumAtoms()):
+    dropped: set[int] = set()
+    for joint in skeleton.GetAtoms():
         cut = Chem.RWMol(skeleton)
-        for neighbour in skeleton.GetAtomWithIdx(joint).GetNeighbors():
-            cut.RemoveBond(joint, neighbour.GetIdx())
-        branches = [set(part) for part in Chem.GetMolFrags(cut) if joint not in part]
-        if joint not in dropped:
-            dropped |= {atom for branch in branches if not branch & kept for atom in branch}
+        for neighbour in joint.GetNeighbors():
+            cut.RemoveBond(joint.GetIdx(), neighbour.GetIdx())
+        branches = (part for part in Chem.GetMolFrags(cut) if joint.GetIdx() not in part)
+        dropped |= {atom for part in branches if not kept.intersection(part) for atom in part}
     return _without(skeleton, dropped)
 
 
