@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import Array, add_conformer, conformer_ids, conformer_of
+from engine.chem.frame import Array, add_conformer, conformer_of, conformers_of
 from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import flat_smiles
@@ -87,7 +87,7 @@ def _heavy(mol: Chem.Mol) -> Chem.Mol:
 
 def _positions(mol: Chem.Mol) -> Array:
     """Of all conformers [conformers, atoms, 3]."""
-    xyz = np.stack([mol.GetConformer(number).GetPositions() for number in conformer_ids(mol)])
+    xyz = np.stack([conformer.GetPositions() for conformer in conformers_of(mol)])
     if not np.isfinite(xyz).all():
         raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
     return xyz

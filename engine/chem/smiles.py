@@ -16,13 +16,11 @@ from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import MoleculeSizeError, NoEnrichedFormError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import Molecule
 
-MOST_CHARACTERS = 4_000
-MOST_HEAVY_ATOMS = 200
+MOST_CHARACTERS, MOST_HEAVY_ATOMS = 4_000, 200
 MOST_RINGS, MOST_SMALLEST_RINGS = 100, 300
 """By bonds and atoms, and as RDKit finds them, choices of equal size included. A fullerene of 180 atoms has 91 and 92;
 denser graphs take RDKit seconds to minutes to read and to draw, in which no other thread runs."""
-MOST_CHARGE = 20
-MOST_ISOTOPE = 999
+MOST_CHARGE, MOST_ISOTOPE = 20, 999
 
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""

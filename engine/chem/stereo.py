@@ -1,11 +1,9 @@
 """The stereo of a conformer: is each stereocentre and double bond in space as its SMILES says?
 
-Only what the SMILES specifies is judged. A centre by the sign of the volume that its neighbours span, against its
-chiral tag; a double bond by the side on which its stereo atoms lie. Molecules equal their own symmetric images, so the
-symmetry of the graph under which most is right counts: meso tartaric acid is its own mirror image. CIP labels and
-SMILES that RDKit writes of the coordinates are not asked: both lose centres, and label some that nobody specified.
-
-What this module does not know: allenes, atropisomers, and centres with more than four neighbours.
+Only what the SMILES specifies is judged: a centre by the sign of the volume that its neighbours span, a double bond by
+the side on which its stereo atoms lie. Of the symmetries of the graph that under which most is right counts: meso
+tartaric acid is its own mirror image. RDKit's CIP labels and SMILES of the coordinates are not asked: both lose
+centres. What this module does not know: allenes, atropisomers, and centres with more than four neighbours.
 """
 
 from __future__ import annotations
