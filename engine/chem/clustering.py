@@ -15,22 +15,16 @@ from engine.chem.frame import Array
 from engine.chem.rmsd import rmsd_matrix
 from engine.records import Molecule
 
-SEED = 1
-EMBEDDED_EACH, MOST_EMBEDDED = 5, 200
-"""Conformers embedded per conformer wanted, and at most; always at least twice as many as are wanted."""
 MAX_SECONDS = 120.0
-MAX_MATCHES = 100
-"""Symmetries per pair of conformers that are clustered: beyond, clusters are coarser than they could be."""
 
 
 def clustered_conformers(molecule: Molecule, count: int, *, max_seconds: float = MAX_SECONDS) -> Chem.Mol:
     """A copy with ``count`` conformers, or fewer if fewer were found; ``EmbedError`` where none is."""
-    pool = reference_conformers(
-        molecule, max(min(EMBEDDED_EACH * count, MOST_EMBEDDED), 2 * count), seed=SEED, max_seconds=max_seconds
-    )
+    embedded = max(min(5 * count, 200), 2 * count)
+    pool = reference_conformers(molecule, embedded, seed=1, max_seconds=max_seconds)
     ids = np.array([conformer.GetId() for conformer in pool.GetConformers()])
     if len(ids) > count:
-        distances, _ = rmsd_matrix(pool, pool, max_matches=MAX_MATCHES)
+        distances, _ = rmsd_matrix(pool, pool, max_matches=100)
         for conformer in np.delete(ids, medoids(distances, count)).tolist():
             pool.RemoveConformer(conformer)
     return pool

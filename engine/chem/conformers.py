@@ -1,9 +1,9 @@
 """Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
 
 Each has a seed of its own, so conformer k depends neither on how many are asked for nor on threads. Fragments stand
-side by side, a convention that says nothing of physics. Stereo that the SMILES leaves open is drawn by lot, conformer by
-conformer. What this module does not know: the lowest energy (ETKDGv3 samples, it does not search), the geometry of
-metals and of hypervalent centres, and the exact time a call takes: RDKit looks at its clock between minimisations only.
+side by side, a convention that says nothing of physics. Stereo that the SMILES leaves open is drawn by lot. What this
+module does not know: the lowest energy (ETKDGv3 samples, it does not search), the geometry of metals and of hypervalent
+centres, and the exact time a call takes: RDKit looks at its clock between minimisations only.
 
 RDKit takes Ctrl-C for itself while it embeds, and answers as if the seed had failed. So it embeds in a process that no
 Ctrl-C reaches, while this one waits and can be interrupted.

@@ -27,9 +27,7 @@ from engine.records import Molecule
 MOST_BOND_PX = 34.0  # small molecules are not blown up to the frame
 HIGHLIGHT_ALPHA = 0.55  # the atom's symbol and bonds stay readable on any colour, light or dark
 SELECTOR_RADIUS = 13.0
-NOTE_CHARS = 24
-NOTE_SIZE = 12
-NOTE_GAP = 18.0
+NOTE_CHARS, NOTE_SIZE, NOTE_GAP = 24, 12, 18.0
 NOTE_COLOURS = {False: "#3b4252", True: "#d8dee9"}
 PALETTES: dict[bool, dict[int, str]] = {  # by dark; -1 is any other element. RDKit's own yellow and brown fade away
     False: {-1: "#1b1f24", 7: "#2038d0", 8: "#c81e1e", 9: "#0b7285", 15: "#a34a00", 16: "#7a6200", 17: "#1a7f37",
@@ -97,22 +95,29 @@ def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
     options.setAtomPalette(palette)
     options.setSymbolColour(palette[-1])
     options.setAnnotationColour(palette[-1])
-    options.clearBackground = False
-    options.prepareMolsBeforeDrawing = False
-    options.fixedBondLength = MOST_BOND_PX
-    options.bondLineWidth = 2
+    options.clearBackground = options.prepareMolsBeforeDrawing = False
+    options.fixedBondLength, options.bondLineWidth = MOST_BOND_PX, 2
     options.padding = 0.14 if with_notes else 0.06
-    options.highlightRadius = 0.4
-    options.fillHighlights = True
+    options.highlightRadius, options.fillHighlights = 0.4, True
     return drawer
 
 
 def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
-    taken = list(spots)
-    elements = []
+    """Of sixteen places around the atom, each note at the one that is farthest from other atoms and notes, inside the
+    frame."""
+    taken, elements = list(spots), []
     for atom, text in texts.items():
-        half = 0.3 * NOTE_SIZE * len(text)
-        x, y = _note_spot(spots[atom], half, taken, size)
+        half, best, best_room = 0.3 * NOTE_SIZE * len(text), spots[atom], -1.0
+        for step in range(16):
+            angle = math.pi * (0.5 + step / 8)  # below the atom first
+            x = spots[atom][0] + (NOTE_GAP + half) * math.cos(angle)
+            y = spots[atom][1] + NOTE_GAP * math.sin(angle)
+            x = min(max(x, half + 2), max(size[0] - half - 2, half + 2))
+            y = min(max(y, NOTE_SIZE), size[1] - NOTE_SIZE)
+            room = min(math.dist((x + shift, y), spot) for shift in (-half, 0.0, half) for spot in taken)
+            if room > best_room + 0.01:
+                best, best_room = (x, y), room
+        x, y = best
         taken += [(x - half, y), (x, y), (x + half, y)]
         elements.append(
             f"<text x='{x:.1f}' y='{y:.1f}' class='note atom-{atom}' text-anchor='middle' dominant-baseline='middle' "
@@ -120,18 +125,3 @@ def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, in
             f"{html.escape(text)}</text>"
         )
     return elements
-
-
-def _note_spot(atom: Spot, half: float, taken: list[Spot], size: tuple[int, int]) -> Spot:
-    """Of sixteen places around the atom the one that is farthest from other atoms and notes, inside the frame."""
-    best, best_room = atom, -1.0
-    for step in range(16):
-        angle = math.pi * (0.5 + step / 8)  # below the atom first
-        x = atom[0] + (NOTE_GAP + half) * math.cos(angle)
-        y = atom[1] + NOTE_GAP * math.sin(angle)
-        x = min(max(x, half + 2), max(size[0] - half - 2, half + 2))
-        y = min(max(y, NOTE_SIZE), size[1] - NOTE_SIZE)
-        room = min(math.dist((x + shift, y), spot) for shift in (-half, 0.0, half) for spot in taken)
-        if room > best_room + 0.01:
-            best, best_room = (x, y), room
-    return best

@@ -20,14 +20,7 @@ from rdkit import Chem
 from engine.chem.frame import add_conformer, conformer_of
 from engine.chem.other_forms import OTHER_WORDS, bin_digits
 from engine.chem.rdkit_log import captured_log
-from engine.chem.smiles import (
-    SmilesPiece,
-    bare_form,
-    canonical_order,
-    enriched_descriptors,
-    read_text_order,
-    split_smiles,
-)
+from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import FIXED4, WIDEST, BinFormat, Descriptors, Molecule, NumberFormat
 
@@ -91,7 +84,8 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
             heavy = Chem.RemoveHs(mol)
         except Chem.MolSanitizeException as error:
             raise UnsupportedMoleculeError(f"the molecule is not valid: {error}") from error
-    _check_size(heavy.GetNumAtoms())
+    if heavy.GetNumAtoms() > MOST_ATOMS:
+        raise MoleculeSizeError(f"the molecule has {heavy.GetNumAtoms():,} atoms, the limit is {MOST_ATOMS:,}")
     smiles, order = canonical_order(heavy)
     descriptors = enriched_descriptors(smiles)
     chosen = conformer_of(heavy, conformer)
@@ -110,11 +104,6 @@ def _triple(row: list[float], atom: int, form: NumberFormat) -> tuple[str, str, 
             )
     x, y, z = (format_number(value, form) for value in row)
     return x, y, z
-
-
-def _check_size(atoms: int) -> None:
-    if atoms > MOST_ATOMS:
-        raise MoleculeSizeError(f"the molecule has {atoms:,} atoms, the limit is {MOST_ATOMS:,}", "Give a smaller one")
 
 
 def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tuple[str, str, str], ...]) -> str:
@@ -194,20 +183,21 @@ def decode(text: str) -> Decoded:
         raise EnrichedError("there is nothing in it")
     if bin_digits(text):
         raise EnrichedError(OTHER_WORDS["binned"])
-    pieces: list[SmilesPiece] = []
+    pieces: list[tuple[str, int, bool]] = []  # text, its start, and whether an atom
     numbers: list[tuple[str, str, str]] = []
     while position < end:
         if match := _ATOM.match(text, position, end):
             atom, x, y, z = match.groups()
-            pieces.append(SmilesPiece(bare_form(atom), position, True))
+            pieces.append((bare_form(atom), position, True))
             numbers.append((x, y, z))
         elif match := _LINK.match(text, position, end):
-            pieces.append(SmilesPiece(match.group(), position, False))
+            pieces.append((match.group(), position, False))
         else:
             raise _damage(text[:end], position, len(numbers))
         position = match.end()
-    _check_size(len(numbers))
-    smiles = "".join(piece.text for piece in pieces)
+    if len(numbers) > MOST_ATOMS:
+        raise MoleculeSizeError(f"the text has {len(numbers):,} atoms, the limit is {MOST_ATOMS:,}")
+    smiles = "".join(text for text, _, _ in pieces)
     if len(smiles) > _MOST_SMILES_CHARACTERS:
         raise EnrichedError(f"its SMILES has {len(smiles):,} characters, the limit is {_MOST_SMILES_CHARACTERS:,}")
     try:
@@ -227,14 +217,15 @@ _read_once = lru_cache(maxsize=256)(read_text_order)
 """Many texts are of one molecule; give copies away."""
 
 
-def _unread(smiles: str, error: SmilesError, pieces: list[SmilesPiece]) -> EnrichedError:
+def _unread(smiles: str, error: SmilesError, pieces: list[tuple[str, int, bool]]) -> EnrichedError:
     """The error of a text whose SMILES does not parse, at the piece that RDKit's position falls into."""
     reason = f"its SMILES is not a molecule: {error.reason}"
     if error.position is None:
         return EnrichedError(reason, text=smiles)
-    index = bisect_right(list(accumulate(len(piece.text) for piece in pieces)), error.position)
-    block = sum(piece.is_atom for piece in pieces[:index]) if pieces[index].is_atom else None
-    return EnrichedError(reason, block=block, position=pieces[index].start, text=smiles)
+    index = bisect_right(list(accumulate(len(text) for text, _, _ in pieces)), error.position)
+    _, start, is_atom = pieces[index]
+    block = sum(is_one for _, _, is_one in pieces[:index]) if is_atom else None
+    return EnrichedError(reason, block=block, position=start, text=smiles)
 
 
 def _damage(text: str, position: int, block: int) -> EnrichedError:

@@ -16,8 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-import pyarrow as pa
-from pyarrow import parquet
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
@@ -28,15 +26,13 @@ from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
 Form = Literal["list", "table", "jsonl", "sdf", "parquet", "pickle"]
-_ENDINGS: dict[Form, str] = {
-    "table": ".csv .tsv",
-    "jsonl": ".jsonl .ndjson",
-    "sdf": ".sdf .sd .mol",
-    "parquet": ".parquet .pq",
-    "pickle": ".pickle .pkl .p",
+ENDINGS: dict[str, Form] = {
+    **dict.fromkeys((".csv", ".tsv"), "table"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".pickle", ".pkl", ".p"), "pickle"),
 }
-ENDINGS: dict[str, Form] = {ending: form for form, endings in _ENDINGS.items() for ending in endings.split()}
-FIRST_BYTES: dict[bytes, Form] = {b"PAR1": "parquet", b"\x80": "pickle"}
 
 MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
@@ -52,7 +48,7 @@ def form_of(path: Path) -> Form:
     """By its first bytes, else its ending, else its text."""
     with open_file(path) as file:
         head = file.read(4)
-    form = next((form for start, form in FIRST_BYTES.items() if head.startswith(start)), form_by_name(path))
+    form = "parquet" if head == b"PAR1" else "pickle" if head[:1] == b"\x80" else form_by_name(path)
     if form is None and any(re.search("V[23]000", line) for _, line in islice(text_lines(path), 3, 4)):
         return "sdf"
     return form or ("jsonl" if _JSON_START.match(first_line(path)) else "list")
@@ -162,8 +158,11 @@ def _of_block(block: str) -> Answer:
 BLOCK_READER = Sandbox(_block_reader, limits=Limits(4, is_cpu=True, memory_mb=1024, is_closed=True))
 
 
-def parquet_rows(path: Path, columns_of: Callable[[pa.Schema], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
+def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
     """The cells of the columns that are chosen of the file's schema, row by row."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             names = columns_of(file.schema_arrow)
@@ -175,7 +174,9 @@ def parquet_rows(path: Path, columns_of: Callable[[pa.Schema], Sequence[str]]) -
         raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Text, or a dictionary of texts."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+def is_text(kind: Any) -> bool:
+    """Of an Arrow type: text, or a dictionary of texts."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

@@ -1,10 +1,9 @@
 """A molecule's conformers, and the principal-axis frame: coordinates that do not depend on how it was turned or moved.
 
-The centre is the plain mean of all points. The axes are the eigenvectors of the covariance, the widest spread first.
-Along each of the first two axes the sum of cubed coordinates is positive; where it vanishes, the first point off the
-axis' zero plane lies on its positive side. The third axis completes a right-handed frame, so chirality is never
-mirrored. Where spreads are equal (symmetric tops, collinear points), the first points that stand out of the axes found
-so far fix them. Spreads count as equal below ``SAME`` (relative); just above it, noise of that size can swap axes.
+The centre is the plain mean of all points; the axes are the eigenvectors of the covariance, the widest spread first.
+Along the first two the sum of cubed coordinates is positive; where it vanishes, the first point off the axis' zero
+plane lies on its positive side. The third makes the frame right-handed, so chirality is never mirrored. Where spreads
+are equal (symmetric tops, collinear points), the first points that stand out of the axes found so far fix them.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def principal_axes(xyz: ArrayLike) -> Array:
 def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
     placed = Chem.Mol(mol)
-    for number in conformer_ids(mol):
-        conformer = placed.GetConformer(number)
+    for conformer in conformers_of(placed):
         conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
     return placed
 
@@ -84,20 +82,17 @@ def _signed(unit: Array, axis: Array) -> Array:
     return -axis if len(off) and along[off[0]] < 0 else axis
 
 
-def conformer_ids(mol: Chem.Mol) -> list[int]:
-    """The ids of the molecule's conformers; ConformerError where it has none."""
-    known = [conformer.GetId() for conformer in mol.GetConformers()]
-    if not known:
+def conformers_of(mol: Chem.Mol) -> list[Any]:
+    """ConformerError where there is none."""
+    if not mol.GetNumConformers():
         raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
-    return known
+    return list(mol.GetConformers())
 
 
-def conformer_of(mol: Chem.Mol, conformer: int = -1) -> Any:
-    """The conformer with this id, -1 for the first; ConformerError where there is none."""
-    known = conformer_ids(mol)
-    if conformer not in (-1, *known):
-        raise ConformerError(f"there is no conformer {conformer}", f"The molecule has {known}")
-    return mol.GetConformer(conformer)
+def conformer_of(mol: Chem.Mol, number: int = -1) -> Any:
+    """The conformer with this id, -1 for the first."""
+    conformers_of(mol)
+    return mol.GetConformer(number)
 
 
 def add_conformer(mol: Chem.Mol, xyz: ArrayLike) -> Any:

@@ -8,7 +8,7 @@ A check that PoseBusters answers with NaN is *not judged* here. Its energy ratio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal, get_args
@@ -25,10 +25,8 @@ from engine.records import FailedCheck
 
 Apart = Literal["bond", "angle", "other"]
 APART: tuple[Apart, ...] = get_args(Apart)
-LEAST_OFF = np.array([-0.25, -0.25, -0.3])
-"""Relative to the lower bound, by place in ``APART``: nearer than this is wrong."""
-MOST_OFF = np.array([0.25, 0.25, np.inf])
-"""Relative to the upper bound; atoms that neither a bond nor an angle joins may lie as far apart as they like."""
+LEAST_OFF, MOST_OFF = np.array([-0.25, -0.25, -0.3]), np.array([0.25, 0.25, np.inf])
+"""Relative to the lower and the upper bound, by place in ``APART``: nearer or farther than this is wrong."""
 
 CONJUGATED_ENDS = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
 Indices = NDArray[np.int64]
@@ -53,9 +51,7 @@ SETTINGS: dict[SettingsName, tuple[str, ...]] = {
 }
 """Checks by settings, under PoseBusters' own names: two of its own, and those that the group evaluates with."""
 
-MOST_OFF_PLANE_ANG = 0.25
-LEAST_OFF_PLANE_ANG = 0.05
-MOST_ENERGY_RATIO = 100.0
+MOST_OFF_PLANE_ANG, LEAST_OFF_PLANE_ANG, MOST_ENERGY_RATIO = 0.25, 0.05, 100.0
 _RING_ATOM = "[C,O,S,N;R1]"
 _PLANES = {
     AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
@@ -81,14 +77,6 @@ class PairBounds:
     centre: Indices  # of an angle the atom in its middle, else -1
     lower: Array
     upper: Array
-
-    def least(self, pair: int) -> float:
-        """The shortest distance that passes, tolerance included."""
-        return float(self.lower[pair] * (1 + LEAST_OFF[self.apart[pair]]))
-
-    def most(self, pair: int) -> float:
-        """The longest; infinite for a pair that can only clash."""
-        return float(self.upper[pair] * (1 + MOST_OFF[self.apart[pair]]))
 
     def wrong(self, positions: Array) -> tuple[Indices, Array, Array]:
         """Of positions [atoms, 3] the pairs beyond their bounds and tolerance; then, of all pairs, the distances and
@@ -124,24 +112,19 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
         apart[ends], centre[ends] = APART.index("bond"), -1
     second, first = np.tril_indices(atoms, k=-1)
     lower, upper = matrix[second, first], matrix[first, second]
-    _share_bounds(mol, first, second, lower, upper)
+    # Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them.
+    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    alike: dict[tuple[str, ...], list[int]] = {}
+    with matching():
+        matches = mol.GetSubstructMatches(CONJUGATED_ENDS)
+    for match in matches:
+        elements = tuple(sorted(mol.GetAtomWithIdx(atom).GetSymbol() for atom in match))
+        alike.setdefault(elements, []).append(place[min(match), max(match)])
+    for places in alike.values():
+        lower[places], upper[places] = lower[places].min(), upper[places].max()
     heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
     pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
     return pairs.only(heavy[first] & heavy[second])
-
-
-def _share_bounds(mol: Chem.Mol, first: Indices, second: Indices, lower: Array, upper: Array) -> None:
-    """Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them, in place."""
-    symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
-    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
-    alike: dict[tuple[str, ...], set[int]] = {}
-    with matching():
-        ends = mol.GetSubstructMatches(CONJUGATED_ENDS)
-    for match in ends:
-        elements = tuple(sorted(symbols[atom] for atom in match))
-        alike.setdefault(elements, set()).add(place[min(match), max(match)])
-    for places in map(list, alike.values()):
-        lower[places], upper[places] = lower[places].min(), upper[places].max()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,21 +143,38 @@ class GeometryVerdict:
         return None if check in self.not_judged else all(failure.check != check for failure in self.failed)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class GeometryChecks:
-    """What must hold of any conformer of one molecule."""
+    """What must hold of any conformer of one hydrogen-suppressed molecule.
 
-    mol: Chem.Mol  # sanitised, without conformers
-    checks: tuple[str, ...]
-    of_graph: tuple[FailedCheck, ...]  # what fails in every conformer
-    bounds: PairBounds | None
-    planes: tuple[tuple[str, tuple[int, ...]], ...]  # check and atoms
-    is_sane: bool
+    ``energy`` adds those settings' energy ratio, a second each.
+    """
+
+    def __init__(self, mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> None:
+        self.checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
+        self.mol = Chem.Mol(mol)
+        self.mol.RemoveAllConformers()
+        with captured_log():
+            problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(self.mol)]
+            self.is_sane = Chem.SanitizeMol(self.mol, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
+        self.of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]  # fails in every conformer
+        if (parts := len(Chem.GetMolFrags(self.mol))) > 1:
+            detail = f"{parts} parts without a bond between them"
+            self.of_graph.append(FailedCheck("all_atoms_connected", (), detail))
+        if radicals := tuple(atom.GetIdx() for atom in self.mol.GetAtoms() if atom.GetNumRadicalElectrons()):
+            self.of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
+        self.bounds = pair_bounds(self.mol) if self.is_sane else None
+        with matching():
+            self.planes = [
+                (check, match)
+                for check, patterns in _PATTERNS.items()
+                for pattern in (patterns if self.is_sane else ())
+                for match in self.mol.GetSubstructMatches(pattern)
+            ]
 
     def judge(self, positions: Array) -> GeometryVerdict:
         """Positions [atoms, 3] in angstrom."""
         if not np.isfinite(positions).all():
-            return GeometryVerdict(self.of_graph, tuple(name for name in self.checks if name not in _GRAPH))
+            return GeometryVerdict(tuple(self.of_graph), tuple(name for name in self.checks if name not in _GRAPH))
         placed = Chem.Mol(self.mol)
         add_conformer(placed, positions)
         failed, not_judged = list(self.of_graph), set[str]()
@@ -200,32 +200,9 @@ class GeometryChecks:
         )
 
 
-def geometry_checks(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryChecks:
-    """The checks of a hydrogen-suppressed molecule; ``energy`` adds those settings' energy ratio, a second each."""
-    sane = Chem.Mol(mol)
-    sane.RemoveAllConformers()
-    with captured_log():
-        problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(sane)]
-        is_sane = Chem.SanitizeMol(sane, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
-    of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]
-    if (parts := len(Chem.GetMolFrags(sane))) > 1:
-        of_graph.append(FailedCheck("all_atoms_connected", (), f"{parts} parts without a bond between them"))
-    if radicals := tuple(atom.GetIdx() for atom in sane.GetAtoms() if atom.GetNumRadicalElectrons()):
-        of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
-    with matching():
-        planes = tuple(
-            (check, match)
-            for check, patterns in _PATTERNS.items()
-            for pattern in (patterns if is_sane else ())
-            for match in sane.GetSubstructMatches(pattern)
-        )
-    checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
-    return GeometryChecks(sane, checks, tuple(of_graph), pair_bounds(sane) if is_sane else None, planes, is_sane)
-
-
 def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
     """The first conformer of one molecule."""
-    return geometry_checks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
+    return GeometryChecks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
 
 
 def judged_with(settings: SettingsName) -> str:
@@ -240,7 +217,8 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
         of_kind = wrong[bounds.apart[wrong] == place].tolist()
         for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
-            allowed = f"at least {bounds.least(pair):.2f}" if errors[pair] < 0 else f"at most {bounds.most(pair):.2f}"
+            least, most = bounds.lower[pair] * (1 + LEAST_OFF[place]), bounds.upper[pair] * (1 + MOST_OFF[place])
+            allowed = f"at least {least:.2f}" if errors[pair] < 0 else f"at most {most:.2f}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"
             yield FailedCheck(_OF_PAIRS[apart], tuple(int(atom) for atom in atoms if atom >= 0), detail)
@@ -248,7 +226,7 @@ def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
             yield FailedCheck(_OF_PAIRS[apart], (), f"and {len(of_kind) - MOST_FAILURES} more")
 
 
-def wrong_planes(planes: tuple[tuple[str, tuple[int, ...]], ...], positions: Array) -> Iterator[FailedCheck]:
+def wrong_planes(planes: Iterable[tuple[str, tuple[int, ...]]], positions: Array) -> Iterator[FailedCheck]:
     for check, atoms in planes:
         # As PoseBusters measures it: the largest distance on the side that the normal points to.
         centred = positions[list(atoms)] - positions[list(atoms)].mean(axis=0)

@@ -38,8 +38,7 @@ def why_not_taken(content: str) -> str | None:
 
 def numbers_taken(content: str, block: int | None = None) -> Numbers:
     """What the decoder takes for x, y and z: of each part the last number."""
-    problem = why_not_taken(content)
-    if problem is not None:
+    if problem := why_not_taken(content):
         raise EnrichedError(problem, block=block, text=f"<{content}>")
     x, y, z = (_FLOAT.findall(part)[-1] for part in content.split(","))
     return x, y, z

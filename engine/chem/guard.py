@@ -15,7 +15,7 @@ import numpy as np
 from rdkit import Chem
 
 from engine.chem.frame import Array
-from engine.chem.geometry import APART, geometry_checks, wrong_planes
+from engine.chem.geometry import APART, GeometryChecks, wrong_planes
 from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import heavy_of
 from engine.errors import UnsupportedMoleculeError
@@ -38,7 +38,7 @@ class MoleculeGuard:
     def __init__(self, mol: Chem.Mol, checks: Collection[GuardCheck] = GUARD_CHECKS) -> None:
         """``mol`` is in its text's order. ``UnsupportedMoleculeError`` where distance geometry knows no bounds."""
         heavy, self._places = heavy_of(Chem.Mol(mol))
-        geometry = geometry_checks(heavy)
+        geometry = GeometryChecks(heavy)
         if geometry.bounds is None:
             raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
         wanted = np.array([_OF_PAIRS[apart] in checks for apart in APART])[geometry.bounds.apart]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from rdkit import Chem
@@ -39,8 +40,7 @@ class HeavyConformer:
     weight: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OmittedConformer:
+class OmittedConformer(NamedTuple):
     """One that cannot be used, and why."""
 
     source: str
@@ -102,10 +102,7 @@ def _order_in(smiles: str, own: str) -> tuple[int, ...]:
 def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConformer:
     """The molecule that it is filed under, and its coordinates in the order of that SMILES."""
     try:
-        try:
-            smiles = settled_smiles(conformer.key or conformer.smiles)
-        except DriftscopeError as error:
-            raise ConformerError(f"its key cannot be used: {error.what}" if conformer.key else error.what) from error
+        smiles = settled_smiles(conformer.key or conformer.smiles)
         order = _order_in(smiles, conformer.smiles)
         xyz = np.asarray(conformer.xyz, dtype=np.float64)
         if xyz.shape != (len(order), 3):

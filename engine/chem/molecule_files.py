@@ -12,9 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
-
-import pyarrow as pa
+from typing import Any, NamedTuple, TypeAlias
 
 from engine.chem import file_forms as forms
 from engine.chem.molecule_list import MoleculeList
@@ -161,7 +159,7 @@ def _jsonl(path: Path, column: str | None) -> Rows:
 
 
 def _parquet(path: Path, column: str | None) -> Rows:
-    def columns_of(schema: pa.Schema) -> list[str]:
+    def columns_of(schema: Any) -> list[str]:
         chosen = schema.field(_column(path, schema.names, column))
         if not forms.is_text(chosen.type):
             what = f"column {shown(chosen.name)} of {shown(path.name)} is {one_line(str(chosen.type))[:200]}, not text"

@@ -54,5 +54,6 @@ def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
 
 def heavy_atoms_of(molecules: Sequence[Molecule]) -> Sequence[int]:
     """The same for their sizes."""
-    is_list = isinstance(molecules, MoleculeList)
-    return molecules.heavy_atoms if is_list else [molecule.heavy_atoms for molecule in molecules]  # type: ignore
+    if isinstance(molecules, MoleculeList):
+        return molecules.heavy_atoms
+    return [molecule.heavy_atoms for molecule in molecules]

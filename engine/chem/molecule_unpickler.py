@@ -63,7 +63,7 @@ class _Type:
 
     def number(self, content: object) -> object:
         is_known = isinstance(self.code, str) and self.code in NUMBERS and type(content) is bytes
-        return np.frombuffer(content, f"{self.order}{self.code}")[0].item() if is_known else None  # type: ignore
+        return np.frombuffer(content, f"{self.order}{self.code}")[0].item() if is_known else None  # type: ignore[call-overload]
 
 
 class _Maker:

@@ -11,10 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from engine.chem import file_forms as forms
 from engine.chem.conformers import reference_conformers
@@ -80,7 +79,7 @@ def _of_sdf(path: Path) -> Conformers:
 
 
 def _of_parquet(path: Path) -> Conformers:
-    def columns_of(schema: pa.Schema) -> list[str]:
+    def columns_of(schema: Any) -> list[str]:
         names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
         if not set(names) <= set(schema.names) or not forms.is_text(schema.field("smiles").type):
             known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import Array, add_conformer, conformer_ids, conformer_of
+from engine.chem.frame import Array, add_conformer, conformer_of, conformers_of
 from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
+from engine.chem.smiles import flat_smiles
 from engine.errors import ConformerError, GraphMismatchError, shown
 
 MAX_MATCHES = 10_000
@@ -86,7 +87,7 @@ def _heavy(mol: Chem.Mol) -> Chem.Mol:
 
 def _positions(mol: Chem.Mol) -> Array:
     """Of all conformers [conformers, atoms, 3]."""
-    xyz = np.stack([mol.GetConformer(number).GetPositions() for number in conformer_ids(mol)])
+    xyz = np.stack([conformer.GetPositions() for conformer in conformers_of(mol)])
     if not np.isfinite(xyz).all():
         raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
     return xyz
@@ -94,7 +95,7 @@ def _positions(mol: Chem.Mol) -> Array:
 
 def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[np.intp], bool]:
     """For each symmetry the probe's atom for each atom of the reference [matches, atoms], and whether these are all."""
-    texts = _flat_smiles(probe), _flat_smiles(reference)
+    texts = flat_smiles(probe), flat_smiles(reference)
     matches: Sequence[Sequence[int]] = ()
     if texts[0] == texts[1]:
         loosened = _loosened(probe), _loosened(reference)
@@ -103,15 +104,6 @@ def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[n
     if not matches:
         raise GraphMismatchError(f"{shown(texts[0])} and {shown(texts[1])} are different graphs")
     return np.array(matches[:most], dtype=np.intp), len(matches) <= most
-
-
-def _flat_smiles(mol: Chem.Mol) -> str:
-    """Canonical SMILES without stereo and atom maps, isotopes kept."""
-    flat = Chem.Mol(mol)
-    Chem.RemoveStereochemistry(flat)
-    for atom in flat.GetAtoms():
-        atom.SetAtomMapNum(0)
-    return str(Chem.MolToSmiles(flat))
 
 
 def _loosened(mol: Chem.Mol) -> Chem.Mol:

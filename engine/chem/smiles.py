@@ -16,13 +16,11 @@ from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import MoleculeSizeError, NoEnrichedFormError, SmilesError, UnsupportedMoleculeError, shown
 from engine.records import Molecule
 
-MOST_CHARACTERS = 4_000
-MOST_HEAVY_ATOMS = 200
+MOST_CHARACTERS, MOST_HEAVY_ATOMS = 4_000, 200
 MOST_RINGS, MOST_SMALLEST_RINGS = 100, 300
 """By bonds and atoms, and as RDKit finds them, choices of equal size included. A fullerene of 180 atoms has 91 and 92;
 denser graphs take RDKit seconds to minutes to read and to draw, in which no other thread runs."""
-MOST_CHARGE = 20
-MOST_ISOTOPE = 999
+MOST_CHARGE, MOST_ISOTOPE = 20, 999
 
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""
@@ -36,12 +34,7 @@ _POSITION = re.compile(r"around position (\d+)")
 _ATOM_NUMBER = re.compile(r"\batoms?:? (?:# )?(\d+)")
 _NO_REASON = re.compile(r"[*\s]*|Violation occurred.*|\[?Pre-condition Violation\]?|.*Failed parsing.*", re.DOTALL)
 _ISOTOPE_OR_CHARGE = re.compile(r"\[(?P<isotope>\d+)|(?P<charge>[+-]\d+)", re.ASCII)
-_MOST_MATCHES = 2_000
-_MATCHED_STEREO = (
-    Chem.ChiralType.CHI_UNSPECIFIED,
-    Chem.ChiralType.CHI_TETRAHEDRAL_CW,
-    Chem.ChiralType.CHI_TETRAHEDRAL_CCW,
-)
+_MATCHED_STEREO = {Chem.ChiralType.values[number] for number in range(3)}  # none, clockwise, counter-clockwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,28 +197,24 @@ def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
     if Chem.MolToSmiles(left) == Chem.MolToSmiles(right) or graph_key(left) == graph_key(right):
         return True
     # Canonical ranking breaks some stereo ties by input order, so unequal keys are no proof of inequality.
-    flat = [_without_stereo(mol) for mol in (left, right)]
-    if flat[0] != flat[1]:
+    if flat_smiles(left) != flat_smiles(right):
         return False
     if all(atom.GetChiralTag() in _MATCHED_STEREO for mol in (left, right) for atom in mol.GetAtoms()):
         # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
         with matching():
-            if len(left.GetSubstructMatches(right, uniquify=False, maxMatches=_MOST_MATCHES)) < _MOST_MATCHES:
+            if len(left.GetSubstructMatches(right, uniquify=False, maxMatches=2_000)) < 2_000:
                 return all(one.HasSubstructMatch(mol, useChirality=True) for one, mol in ((left, right), (right, left)))
-    return not _keys_by_other_orders(left).isdisjoint(_keys_by_other_orders(right))
+    rng = random.Random(0)  # other orders of the atoms break other ties
+    orders = [rng.sample(range(left.GetNumAtoms()), left.GetNumAtoms()) for _ in range(24)]
+    keys = [{graph_key(Chem.RenumberAtoms(mol, order)) for order in orders} for mol in (left, right)]
+    return not keys[0].isdisjoint(keys[1])
 
 
-def _without_stereo(mol: Chem.Mol) -> str:
+def flat_smiles(mol: Chem.Mol) -> str:
+    """Canonical SMILES without stereo, isotopes kept."""
     flat = Chem.Mol(mol)
     Chem.RemoveStereochemistry(flat)
     return str(Chem.MolToSmiles(flat))
-
-
-def _keys_by_other_orders(mol: Chem.Mol) -> set[str]:
-    """Keys of the same graph with its atoms in other orders, which break other ties."""
-    rng = random.Random(0)
-    orders = (rng.sample(range(mol.GetNumAtoms()), mol.GetNumAtoms()) for _ in range(24))
-    return {graph_key(Chem.RenumberAtoms(mol, order)) for order in orders}
 
 
 def _check_bracket_numbers(smiles: str) -> None:

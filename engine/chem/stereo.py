@@ -1,11 +1,9 @@
 """The stereo of a conformer: is each stereocentre and double bond in space as its SMILES says?
 
-Only what the SMILES specifies is judged. A centre by the sign of the volume that its neighbours span, against its
-chiral tag; a double bond by the side on which its stereo atoms lie. Molecules equal their own symmetric images, so the
-symmetry of the graph under which most is right counts: meso tartaric acid is its own mirror image. CIP labels and
-SMILES that RDKit writes of the coordinates are not asked: both lose centres, and label some that nobody specified.
-
-What this module does not know: allenes, atropisomers, and centres with more than four neighbours.
+Only what the SMILES specifies is judged: a centre by the sign of the volume that its neighbours span, a double bond by
+the side on which its stereo atoms lie. Of the symmetries of the graph that under which most is right counts: meso
+tartaric acid is its own mirror image. RDKit's CIP labels and SMILES of the coordinates are not asked: both lose
+centres. What this module does not know: allenes, atropisomers, and centres with more than four neighbours.
 """
 
 from __future__ import annotations
@@ -185,14 +183,13 @@ def _skeleton(mol: Chem.Mol) -> Chem.Mol:
 def _without_branches(skeleton: Chem.Mol, needed: set[int]) -> Chem.Mol:
     """Without what has no atom of a needed class and hangs on one atom, whose place decides its own, or on none."""
     kept = {atom.GetIdx() for atom in skeleton.GetAtoms() if atom.GetIsotope() in needed}
-    dropped = {atom for part in Chem.GetMolFrags(skeleton) if not kept.intersection(part) for atom in part}
-    for joint in range(skeleton.GetNumAtoms()):
+    dropped: set[int] = set()
+    for joint in skeleton.GetAtoms():
         cut = Chem.RWMol(skeleton)
-        for neighbour in skeleton.GetAtomWithIdx(joint).GetNeighbors():
-            cut.RemoveBond(joint, neighbour.GetIdx())
-        branches = [set(part) for part in Chem.GetMolFrags(cut) if joint not in part]
-        if joint not in dropped:
-            dropped |= {atom for branch in branches if not branch & kept for atom in branch}
+        for neighbour in joint.GetNeighbors():
+            cut.RemoveBond(joint.GetIdx(), neighbour.GetIdx())
+        branches = (part for part in Chem.GetMolFrags(cut) if joint.GetIdx() not in part)
+        dropped |= {atom for part in branches if not kept.intersection(part) for atom in part}
     return _without(skeleton, dropped)
 
 

@@ -27,8 +27,6 @@ MOST_STEPS, STEPS_AT_A_TIME = 10_000, 500
 MOST_XTB_STEPS, XTB_GRADIENT, XTB_REACH = 500, 1e-3, 0.3  # hartree/bohr, and bohr that an atom moves per step
 KCAL_PER_HARTREE, BOHR_PER_ANG = 627.5094740631, 1.8897261246
 
-Energy = Callable[[Array], tuple[float, Array]]
-
 
 @dataclass(frozen=True, slots=True)
 class Strain:
@@ -47,51 +45,53 @@ class Strain:
 def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | None:
     """Of the first conformer of a sanitised molecule; None where no field has parameters or a finite energy for it."""
     conformer_of(mol)
+    relax = _by_xtb if method == "gfn2-xtb" else _by_force_field
     with captured_log():
         try:
             full = Chem.AddHs(mol, addCoords=True)
             heavy = [atom.GetIdx() for atom in full.GetAtoms() if atom.GetAtomicNum() > 1]
-            return _by_xtb(full, heavy) if method == "gfn2-xtb" else _by_force_field(full, heavy)
+            start = relax(full, heavy)
+            before = Chem.Mol(full)
+            end = relax(full, [])
         except (RuntimeError, ValueError):  # atoms in one place, or a row of them with no direction left for a hydrogen
             return None
-
-
-def _by_force_field(full: Chem.Mol, heavy: list[int]) -> Strain | None:
-    is_settled, energies, before = True, [], full
-    for fixed in (heavy, []):
-        before = Chem.Mol(full)
-        name, field = force_field(full)
-        if field is None:
-            return None
-        field.Initialize()
-        for atom in fixed:
-            field.AddFixedPoint(atom)
-        steps = range(0, MOST_STEPS, STEPS_AT_A_TIME)
-        is_settled &= any(field.Minimize(maxIts=STEPS_AT_A_TIME) == 0 for _ in steps)
-        energies.append(field.CalcEnergy())
-    return _strain(before, full, heavy, energies[0] - energies[1], name, is_settled)
-
-
-def _strain(
-    before: Chem.Mol, after: Chem.Mol, heavy: list[int], kcal: float, name: str, is_settled: bool
-) -> Strain | None:
-    if not np.isfinite(kcal):
+    if start is None or end is None or not np.isfinite(start[0] - end[0]):
         return None
-    moved = AlignMol(after, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
-    return Strain(float(kcal), float(moved), name, is_settled)
+    moved = AlignMol(full, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
+    return Strain(float(start[0] - end[0]), float(moved), start[1], start[2] and end[2])
 
 
-def _by_xtb(full: Chem.Mol, heavy: list[int]) -> Strain | None:
-    energy = _xtb_energy(full)
+def _by_force_field(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool] | None:
+    """Relaxes the conformer; its energy in kcal/mol, the field, and whether that is a minimum."""
+    name, field = force_field(full)
+    if field is None:
+        return None
+    field.Initialize()
+    for atom in fixed:
+        field.AddFixedPoint(atom)
+    steps = range(0, MOST_STEPS, STEPS_AT_A_TIME)
+    is_settled = any(field.Minimize(maxIts=STEPS_AT_A_TIME) == 0 for _ in steps)
+    return field.CalcEnergy(), name, is_settled
+
+
+def _by_xtb(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]:
+    numbers = np.array([atom.GetAtomicNum() for atom in full.GetAtoms()])
+    unpaired = sum(atom.GetNumRadicalElectrons() for atom in full.GetAtoms())
     positions = full.GetConformer().GetPositions() * BOHR_PER_ANG
+    calculator = xtb_calculator()(XTB, numbers, positions, float(Chem.GetFormalCharge(full)), unpaired)
+    calculator.set("verbosity", 0)
+
+    def energy(positions: Array) -> tuple[float, Array]:
+        """Positions in bohr to hartree and hartree/bohr."""
+        calculator.update(positions)
+        result = calculator.singlepoint()
+        return float(result.get("energy")), np.asarray(result.get("gradient"))
+
     free = np.ones(len(positions), dtype=bool)
-    free[heavy] = False
-    start, placed, is_settled = _downhill(energy, positions, free)
-    end, relaxed, is_whole_settled = _downhill(energy, placed, np.ones_like(free))
-    before = Chem.Mol(full)
-    before.GetConformer().SetPositions(placed / BOHR_PER_ANG)
-    full.GetConformer().SetPositions(relaxed / BOHR_PER_ANG)
-    return _strain(before, full, heavy, (start - end) * KCAL_PER_HARTREE, XTB, is_settled and is_whole_settled)
+    free[fixed] = False
+    value, placed, is_settled = _downhill(energy, positions, free)
+    full.GetConformer().SetPositions(placed / BOHR_PER_ANG)
+    return value * KCAL_PER_HARTREE, XTB, is_settled
 
 
 def xtb_calculator() -> Any:
@@ -104,23 +104,9 @@ def xtb_calculator() -> Any:
     return Calculator
 
 
-def _xtb_energy(mol: Chem.Mol) -> Energy:
-    """Positions in bohr to hartree and hartree/bohr."""
-    numbers = np.array([atom.GetAtomicNum() for atom in mol.GetAtoms()])
-    unpaired = sum(atom.GetNumRadicalElectrons() for atom in mol.GetAtoms())
-    positions = mol.GetConformer().GetPositions() * BOHR_PER_ANG
-    calculator = xtb_calculator()(XTB, numbers, positions, float(Chem.GetFormalCharge(mol)), unpaired)
-    calculator.set("verbosity", 0)
-
-    def energy(positions: Array) -> tuple[float, Array]:
-        calculator.update(positions)
-        result = calculator.singlepoint()
-        return float(result.get("energy")), np.asarray(result.get("gradient"))
-
-    return energy
-
-
-def _downhill(energy: Energy, positions: Array, free: NDArray[np.bool_]) -> tuple[float, Array, bool]:
+def _downhill(
+    energy: Callable[[Array], tuple[float, Array]], positions: Array, free: NDArray[np.bool_]
+) -> tuple[float, Array, bool]:
     """BFGS over the free atoms: energy, positions, and whether the gradient vanished."""
     here = positions.copy()
     size = 3 * int(free.sum())

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from rdkit import Chem
 
 from engine.chem.file_forms import form_by_name, heavy_smiles, mol_of, sdf_records
-from engine.chem.frame import check_finite, conformer_ids
+from engine.chem.frame import check_finite, conformer_of, conformers_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import FileFormatError, UnsupportedMoleculeError, shown
 
@@ -35,11 +35,11 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         unnamed = Chem.Mol(mol)
         unnamed.SetProp("_Name", "")
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
-        for conformer in conformer_ids(mol):
-            check_finite(mol.GetConformer(conformer).GetPositions())
+        for conformer in conformers_of(mol):
+            check_finite(conformer.GetPositions())
             with captured_log():
                 try:
-                    block = Chem.MolToMolBlock(unnamed, confId=conformer)  # it begins with its empty title line
+                    block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
                 except (RuntimeError, ValueError) as error:
                     raise UnsupportedMoleculeError(f"a molecule cannot be written as SDF: {error}") from error
             records.append(f"{_safe_line(name)}{block}{fields}$$$$\n")
@@ -48,7 +48,7 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
 
 def to_xyz(mol: Chem.Mol) -> str:
     """XYZ text of the first conformer. Atoms as in ``mol``."""
-    check_finite(mol.GetConformer(conformer_ids(mol)[0]).GetPositions())
+    check_finite(conformer_of(mol).GetPositions())
     return str(Chem.MolToXYZBlock(mol))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.enriched import decode
-from engine.chem.geometry import GeometryChecks, SettingsName, geometry_checks
+from engine.chem.geometry import GeometryChecks, SettingsName
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import StereoVerdict, judge_stereo
@@ -119,7 +119,7 @@ def strain_words(sample: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=64)
 def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks:
     """Samples of one molecule come one after the other. ``smiles`` is the text's own, so atoms are in its order."""
-    return geometry_checks(heavy_of(read_text_order(smiles))[0], settings, energy=energy)
+    return GeometryChecks(heavy_of(read_text_order(smiles))[0], settings, energy=energy)
 
 
 def _graph(mol: Chem.Mol) -> str:

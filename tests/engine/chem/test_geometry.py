@@ -23,8 +23,8 @@ from engine.chem.geometry import (
     POSEBUSTERS,
     RINGS,
     SETTINGS,
+    GeometryChecks,
     GeometryVerdict,
-    geometry_checks,
     judge_geometry,
     judged_with,
     pair_bounds,
@@ -164,7 +164,7 @@ def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch
 
 
 def test_positions_that_are_not_finite_are_not_judged() -> None:
-    verdict = geometry_checks(Chem.MolFromSmiles("CC")).judge(np.array([[0.0, 0, 0], [np.inf, 0, 0]]))
+    verdict = GeometryChecks(Chem.MolFromSmiles("CC")).judge(np.array([[0.0, 0, 0], [np.inf, 0, 0]]))
     assert verdict.right is None
     assert verdict.of("no_radicals") is True
 

@@ -176,7 +176,7 @@ def hostile(marker: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "error"),
     [
-        (lambda _: references(), "it has references ({smiles: {'confs': [Mol, ...]}}) in place of generations"),
+        (lambda _: references(), "it has references ({smiles: {'confs': [Mol, ...]}})"),
         (lambda _: {**generations(), **references((("CCCC", 1),))}, "it has generations"),
         (hostile, "it names 'posix.system', which no file of molecules needs: it was not called"),
         (lambda _: {"CCO": []}, "has no molecule in it"),
