@@ -32,8 +32,7 @@ from engine.chem.structure_files import read_molecules
 from engine.errors import EnrichedError, FileFormatError, PlaceholderError, shown, unquoted
 from engine.records import FIXED4, Molecule, NumberFormat
 from engine.text.check import answer_of
-from engine.text.drift import needed_tokens
-from engine.text.template import block_spans
+from engine.text.template import block_spans, needed_tokens
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import path_of, read_text
 

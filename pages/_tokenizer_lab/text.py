@@ -15,10 +15,9 @@ from engine.errors import DriftscopeError, EmbedError, SmilesError, TextError
 from engine.figures.words import counted
 from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
-from engine.records import FIXED4, Molecule
+from engine.records import FIXED4, Block, Molecule
 from engine.text.blocks import count_junk
 from engine.text.generated import (
-    BlockNeed,
     InputKind,
     ReadText,
     ReadToken,
@@ -209,7 +208,7 @@ def _show_strips(strips: list[tuple[TextTokenizer, list[Chip], str]], text: str)
         token_strip(chips, key=f"strip_{tokenizer.name}", label=label, caption=caption, text=text or None, legend=False)
 
 
-def template_words(needs: dict[str, list[BlockNeed]], placeholder: str) -> str:
+def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
     """What a template of this placeholder would do to the text's blocks: hypothetical, no LP wrote the text."""
     parts = []
     for name, of_blocks in needs.items():
@@ -271,7 +270,7 @@ def _junk_metrics(annotated: ReadText) -> None:
         row.metric(label, number, help=about, width="content")
 
 
-def _blocks_table(annotated: ReadText, needs: dict[str, list[BlockNeed]]) -> None:
+def _blocks_table(annotated: ReadText, needs: dict[str, list[Block]]) -> None:
     rows = []
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {

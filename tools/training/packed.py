@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from engine.array_files import Arrays, read_arrays, read_json
 from engine.errors import FileFormatError, shown
-from engine.text.number_ids import NumberIds
+from engine.text.tokenizers import NumberIds
 from tools.training.number_tokens import (
     END,
     MOST_DECIMALS,

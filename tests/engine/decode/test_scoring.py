@@ -25,9 +25,8 @@ from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.lp_records import LPS
 from engine.text.align import align
-from engine.text.number_ids import number_ids
 from engine.text.template import build_template
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from engine.text.tokenizers import TextTokenizer, load_tokenizer, number_ids
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, TOKENS, tiny_model
 from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made
 from tests.engine.decode.reference import small_model as model
