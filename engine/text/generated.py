@@ -7,8 +7,6 @@ ones. An atom is its descriptor and the bonds, branches and ring digits before i
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +14,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.chem.other_forms import OtherForm, other_form
 from engine.chem.smiles import element_of
 from engine.lp_records import NO_LP, lp_of_text
 from engine.records import Block, NumberFormat, Role
@@ -25,14 +22,10 @@ from engine.text.template import FREE, ROLES, Template, check_placeholder, neede
 from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
-InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
 Unit = tuple[str, str]  # descriptor, what stands before it
 
 SAME, SAME_ATOM, OTHER, GAP = 4, 2, -3, -2
 MOST_CELLS = 4_000_000
-
-_COORDINATE = re.compile(r"<?\s*-?\d+(?:\.\d*)?\s*,[-\d.,\s]*>?", re.ASCII)
-_ATOM_AND_BLOCK = re.compile(r"\]<(?!-\[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +188,13 @@ def free_ranges(roles: NDArray[np.int8], block_of: NDArray[np.int32], blocks: in
     return [range(start, end + 1) for start, end in zip(first.tolist(), last.tolist(), strict=True)]
 
 
+def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[Block]:
+    """The blocks of a text, with their need and drift against a template of this placeholder."""
+    check_placeholder(placeholder)
+    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
+    return blocks_of(text.blocks, text.readings, range(len(free)), free, tokenizer)
+
+
 # --- matching atoms -----------------------------------------------------------------------------------------------
 
 
@@ -261,37 +261,3 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
         else:
             j -= 1
     return matched
-
-
-# --- pasted text: no model, no LP ---------------------------------------------------------------------------------
-
-
-def kind_of_input(text: str) -> InputKind:
-    """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
-    bare = text.strip()
-    if (form := other_form(bare)) is not None:
-        return form
-    if _ATOM_AND_BLOCK.search(bare):
-        return "enriched"
-    if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):
-        return "coordinate"
-    return "smiles" if bare and not any(char.isspace() for char in bare) and bare.isascii() else "text"
-
-
-def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[Block]:
-    """The blocks of a text, with their need and drift against a template of this placeholder."""
-    check_placeholder(placeholder)
-    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
-    return blocks_of(text.blocks, text.readings, range(len(free)), free, tokenizer)
-
-
-def beyond_template(tokens: list[ReadToken], needs: list[Block]) -> set[int]:
-    """Indices of the tokens for which the template has no position left: what a position LP would cut off."""
-    seen: Counter[int] = Counter()
-    beyond = set()
-    for index, item in enumerate(tokens):
-        if item.block is not None and item.role == "FREE" and not item.is_junk:
-            seen[item.block] += 1
-            if seen[item.block] > needs[item.block].template_free:
-                beyond.add(index)
-    return beyond

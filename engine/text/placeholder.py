@@ -94,8 +94,7 @@ def fit_placeholder(
     texts: Sequence[str], tokenizer: TextTokenizer, *, junk_weight: float = 1.0, cut_weight: float = 1.0
 ) -> FittedPlaceholder:
     """The placeholder that fits the blocks of these enriched texts best."""
-    weights = (junk_weight, cut_weight)
-    if not all(0 <= weight <= MOST_WEIGHT for weight in weights) or not any(weights):  # so that NaN fails too
+    if not (0 <= junk_weight <= MOST_WEIGHT and 0 <= cut_weight <= MOST_WEIGHT and junk_weight + cut_weight > 0):
         raise PlaceholderError(
             f"the weights of junk and cut are {junk_weight:g} and {cut_weight:g}",
             f"Give two from 0 to {MOST_WEIGHT:,.0f}, not both zero",

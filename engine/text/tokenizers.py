@@ -232,10 +232,8 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise TextError(
-            f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})",
-            "Save the text as UTF-8",
-        ) from error
+        what = f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})"
+        raise TextError(what, "Save the text as UTF-8") from error
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
