@@ -139,15 +139,15 @@ def blocks_of(
     needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
     blocks = []
     for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
-        xyz = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
+        x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
         template_free = free[atom] if free and atom >= 0 else 0
         # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
         is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
         needed = needs[index] if needs and is_ended and atom >= 0 else None
         drift = None if needed is None else template_free - needed
-        text, element, kinds = block.content, element_of(block.descriptor), reading.kinds
+        text, element, kinds, junk = block.content, element_of(block.descriptor), reading.kinds, reading.junk_text
         blocks.append(
-            Block(index, atom, element, text, *xyz, template_free, needed, drift, kinds, reading.junk_text, 0)
+            Block(index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk, junk_tokens=0)
         )
     return blocks
 

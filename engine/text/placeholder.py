@@ -4,12 +4,9 @@ Reference conformers are ETKDGv3's, placed in their principal-axis frame: the fr
 it is the one that the embedded models are trained in.
 
 A placeholder acts through one number only, the FREE positions k that it makes. With ``needed`` tokens a block, the
-cost of k is the mean over blocks of
-
-    junk_weight * max(k - needed, 0) + cut_weight * max(needed - k, 0)
-
-that is, surplus tokens and missing tokens a block, weighted. Among placeholders of the best k, the shape that most
-of the given blocks have wins. No placeholder makes both signs vanish unless all blocks need the same.
+cost of k is the mean over blocks of ``junk_weight * max(k - needed, 0) + cut_weight * max(needed - k, 0)``. Among
+placeholders of the best k, the shape that most of the given blocks have wins. No placeholder makes both signs vanish
+unless all blocks need the same.
 """
 
 from __future__ import annotations

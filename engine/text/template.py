@@ -109,6 +109,9 @@ def build_templates(
 ) -> list[Template]:
     """Templates of many molecules, tokenised in one batch."""
     check_placeholder(placeholder)
+    if tokenizer.id_of(f"<{placeholder}>") in tokenizer.added:
+        what = f"the placeholder {shown(placeholder)} makes every block a special token"
+        raise PlaceholderError(what, f"Use for example {DEFAULT_PLACEHOLDER}")
     texts = [skeleton(text, placeholder) for text in enriched]
     if tags:
         texts = [f"{OPEN_TAG}{text}{CLOSE_TAG}" for text in texts]
@@ -189,10 +192,9 @@ def needed_by_content(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenize
 
 def drift_summary(texts: Sequence[str], tokenizer: TextTokenizer, placeholder: str) -> DriftSummary:
     """How the blocks of these texts would fare under a position LP with this placeholder."""
-    free = [template.free_per_block for template in build_templates(texts, tokenizer, placeholder)]
-    free, needed = (
-        np.concatenate([np.zeros(0, dtype=np.int64), *parts]) for parts in (free, needed_tokens(texts, tokenizer))
-    )
+    nothing = np.zeros(0, dtype=np.int64)
+    free = np.concatenate([nothing, *(made.free_per_block for made in build_templates(texts, tokenizer, placeholder))])
+    needed = np.concatenate([nothing, *needed_tokens(texts, tokenizer)])
     every, blocks = free - needed, len(free)
     values, counts = np.unique(every, return_counts=True)
     return DriftSummary(

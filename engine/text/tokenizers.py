@@ -42,7 +42,7 @@ class TextTokenizer:
         # A folder may ask for both; here they would drop or add tokens in silence.
         backend.no_truncation()
         backend.no_padding()
-        state = json.loads(backend.decoder.__getstate__()) if backend.decoder else {"type": ""}
+        state: dict[str, Any] = json.loads(backend.decoder.__getstate__()) if backend.decoder else {"type": ""}
         self._decoders: list[dict[str, Any]] = state["decoders"] if state["type"] == "Sequence" else [state]
         self.is_byte_level = any(step["type"] == "ByteLevel" for step in self._decoders)
 
@@ -307,7 +307,6 @@ def number_ids(tokenizer: TextTokenizer) -> NumberIds:
     if not digits or any(len(ids) != 1 for ids in marks):
         raise TokenizerError(f"{tokenizer!r} has no tokens for digits, '.', ',', ',-' and '-'", "Use another one")
     numbers = NumberIds(tuple(digits), *(ids[0] for ids in marks))
-    for text in PROBES:
-        if tokenizer.encode(text) != numbers.run(text):
-            raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
+    if any(tokenizer.encode(text) != numbers.run(text) for text in PROBES):
+        raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
     return numbers

@@ -175,6 +175,7 @@ def test_dative_bonds_are_no_blocks() -> None:
         ("0\n0", "contains '\\\\n'"),
         ("0\0", "contains '\\\\x00'"),
         ("\u202e", "contains '\\\\u202e'"),
+        ("think", "a special token"),
     ],
 )
 def test_a_bad_placeholder_is_refused(placeholder: str, reason: str) -> None:
