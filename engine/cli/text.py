@@ -92,8 +92,8 @@ def drift(
     """drift of known coordinates, both signs"""
     from engine.chem.molecule_sets import load_molecule_set
     from engine.chem.smiles import parse_smiles
-    from engine.text.drift import drift_summary
     from engine.text.placeholder import fit_placeholder, reference_texts, texts_of_file
+    from engine.text.template import drift_summary
     from engine.text.tokenizers import load_tokenizer
 
     cli.one_of("--smiles, --set or --file", smiles, first, file, hint="One of them says which coordinates")

@@ -16,8 +16,8 @@ from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
 from engine.models.shipped import VOCAB_ROWS
 from engine.records import FIXED4, SHORTEST4, VerdictName
 from engine.text.check import answer_of
-from engine.text.drift import DriftSummary, drift_summary
 from engine.text.placeholder import reference_texts
+from engine.text.template import DriftSummary, drift_summary
 from engine.text.tokenizers import load_tokenizer
 
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)

@@ -30,7 +30,7 @@ from engine.store.store import Store
 from engine.store.views import connect, time_limit
 from engine.text.align import Alignment
 from engine.text.blocks import displacement_ang
-from engine.text.drift import needed_by_content
+from engine.text.template import needed_by_content
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import parsed_json
 

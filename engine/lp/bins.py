@@ -11,7 +11,7 @@ import numpy as np
 from engine.lp.numbers import AXES, BRANCH
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, SYMBOLS, Automaton
 from engine.records import BinFormat
-from engine.text.number_ids import NumberIds
+from engine.text.tokenizers import NumberIds
 
 BinPlace = tuple[int, int, int, int]
 """Axis, left, low, high."""

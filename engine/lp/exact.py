@@ -17,8 +17,7 @@ from engine.lp.constraint import LpParameters, end_of
 from engine.lp.numbers import BRANCH, number_automaton
 from engine.lp.table import KEEP, Cells, Program
 from engine.records import BinFormat, Molecule, NumberFormat
-from engine.text.number_ids import number_ids
-from engine.text.tokenizers import TextTokenizer
+from engine.text.tokenizers import TextTokenizer, number_ids
 
 
 def build(name: str, tokenizer: TextTokenizer, vocab_rows: int, parameters: LpParameters) -> ExactConstraint:

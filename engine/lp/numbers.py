@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from engine.lp.table import DEAD, ILLEGAL, NEXT, STAY, Automaton
 from engine.records import NumberFormat
-from engine.text.number_ids import NumberIds
+from engine.text.tokenizers import NumberIds
 
 CLOSE, SIGN = "close", "sign"
 """The symbols: the token that closes this block; the token that makes its x negative."""

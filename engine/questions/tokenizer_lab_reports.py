@@ -14,7 +14,7 @@ from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
-from engine.text.drift import drift_summary
+from engine.text.template import drift_summary
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 
 TITLE = "Which of the reports' figures on tokens reproduce?"

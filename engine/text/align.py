@@ -17,10 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from engine.chem.smiles import element_of
 from engine.records import Block, NumberFormat, Role
-from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock
-from engine.text.generated import Mode, ReadText, free_ranges, mode_of, needed_by_blocks, read_generated, shared_ends
+from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass
+from engine.text.generated import Mode, ReadText, blocks_of, free_ranges, mode_of, read_generated, shared_ends
 from engine.text.template import FREE, ROLES, Template
 from engine.text.tokenizers import TextTokenizer
 
@@ -168,7 +167,8 @@ def _rows(
         elif mark == "left_over" or (mark == "junk" and place is not None):
             running += 1
         at, there = -1 if pos is None else pos, -1 if place is None else place
-        rows.append(AlignedToken(pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running))
+        row: tuple[Any, ...] = (pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running)
+        rows.append(AlignedToken(*row))
     return rows
 
 
@@ -197,40 +197,3 @@ def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode
         else:
             marks.append("beyond" if there is None and beyond[pos] else own[pos])
     return marks
-
-
-def blocks_of(
-    places: Sequence[FoundBlock],
-    readings: Sequence[BlockReading],
-    atoms: Sequence[int],
-    free: Sequence[int] | None,
-    tokenizer: TextTokenizer | None,
-    form: NumberFormat = READ_FORMAT,
-) -> list[Block]:
-    """Blocks as they were found and read, beside the FREE positions that a template has for their atoms."""
-    needs = needed_by_blocks(places, readings, tokenizer) if free and tokenizer else []
-    blocks = []
-    for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
-        x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
-        template_free = free[atom] if free and atom >= 0 else 0
-        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
-        is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
-        needed = needs[index] if needs and is_ended and atom >= 0 else None
-        blocks.append(
-            Block(
-                block=index,
-                atom=atom,
-                element=element_of(block.descriptor),
-                text=block.content,
-                x=x,
-                y=y,
-                z=z,
-                template_free=template_free,
-                needed=needed,
-                drift=None if needed is None else template_free - needed,
-                kinds=reading.kinds,
-                junk_text=reading.junk_text,
-                junk_tokens=0,
-            )
-        )
-    return blocks

@@ -127,8 +127,8 @@ def read_block(
         kinds = {_kind_of_clean(content, form, mass, closed, forced_close)}
     else:
         kinds = _kinds_of_damaged(content, form, is_whole, may_be_cut=forced_close or not closed)
-    numbers = without_junk if is_whole and not _joins_digits(content, start, end) else ""
-    numbers = tuple(numbers.split(",")) if numbers else _first_numbers(content, form)
+    is_triple = is_whole and not _joins_digits(content, start, end)
+    numbers = tuple(without_junk.split(",")) if is_triple else _first_numbers(content, form)
     return BlockReading(content, tuple(sorted(kinds, key=KINDS.index)), is_clean, start, end, numbers)
 
 
@@ -171,11 +171,15 @@ def _next_prompt(text: str, position: int) -> tuple[int, int] | None:
 def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | None:
     """The block that opens at ``start``; None where that ``<`` is a bond or stray."""
     before = text[start - 1 : start] if start else ""
-    end = _end_of_content(text, start, close, text.find("<", start + 1))
-    closed = end == close
+    reopen = text.find("<", start + 1)
+    closed = close >= 0 and (reopen < 0 or close < reopen)
+    end = close
+    if not closed:
+        if text.startswith("<-[", start):
+            return None  # a dative bond before a bracket atom
+        end = text.find("[/", start) if reopen < 0 else text.rfind("[", start, reopen)  # the tag, or the next atom
+        end = end if end >= 0 else len(text) if reopen < 0 else reopen
     content = text[start + 1 : end]
-    if text.startswith("<-[", start) and not closed:
-        return None  # a dative bond before a bracket atom
     opening = text.rfind("[", behind, start) if before == "]" else -1
     descriptor = text[opening:start] if opening >= 0 else ""
     follows_atom = before == "]" and not descriptor.endswith(_TAGS)
@@ -183,17 +187,6 @@ def _block_at(text: str, start: int, close: int, behind: int) -> FoundBlock | No
     if not (follows_atom or stands_alone or (set(".,") & set(content) and any(map(str.isdigit, content)))):
         return None  # a dative bond ('<-1') or stray: a triple has a point or a comma
     return FoundBlock(start, end + closed, content, closed, descriptor if follows_atom else "")
-
-
-def _end_of_content(text: str, start: int, close: int, reopen: int) -> int:
-    """Where a block's content ends: at ``>``, before the next atom when it was never closed, or at the end."""
-    if close >= 0 and (reopen < 0 or close < reopen):
-        return close
-    if reopen < 0:
-        tag = text.find("[/", start)
-        return tag if tag >= 0 else len(text)
-    atom = text.rfind("[", start, reopen)
-    return atom if atom >= 0 else reopen
 
 
 # --- what a block's content is ------------------------------------------------------------------------------------

@@ -7,8 +7,6 @@ ones. An atom is its descriptor and the bonds, branches and ring digits before i
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,23 +14,18 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.chem.other_forms import OtherForm, other_form
+from engine.chem.smiles import element_of
 from engine.lp_records import NO_LP, lp_of_text
-from engine.records import NumberFormat, Role
+from engine.records import Block, NumberFormat, Role
 from engine.text.blocks import READ_FORMAT, BlockReading, CloseMass, FoundBlock, find_blocks, read_block
-from engine.text.drift import needed_by_content
-from engine.text.template import FREE, ROLES, Template, check_placeholder, token_roles
+from engine.text.template import FREE, ROLES, Template, check_placeholder, needed_by_content, token_roles
 from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
-InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
 Unit = tuple[str, str]  # descriptor, what stands before it
 
 SAME, SAME_ATOM, OTHER, GAP = 4, 2, -3, -2
 MOST_CELLS = 4_000_000
-
-_COORDINATE = re.compile(r"<?\s*-?\d+(?:\.\d*)?\s*,[-\d.,\s]*>?", re.ASCII)
-_ATOM_AND_BLOCK = re.compile(r"\]<(?!-\[)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +70,19 @@ def read_generated(
     form: NumberFormat = READ_FORMAT,
 ) -> ReadText:
     """What a model wrote under an LP, beside its template; ``masses`` by block, where they are known."""
-    spanned = tokenizer.spans(ids)
+    text, starts, ends = tokenizer.spans(ids)
     if mode_of(lp) == "position":
-        blocks = _blocks_by_position(template, spanned.text, spanned.starts)
+        blocks = _blocks_by_position(template, text, starts)
         template_block = list(range(len(blocks)))
     else:
-        blocks = find_blocks(spanned.text)
-        units = units_between(spanned.text, [(block.start, block.end) for block in blocks])
+        blocks = find_blocks(text)
+        units = units_between(text, [(block.start, block.end) for block in blocks])
         template_block = match_units(units_between(template.text, template.block_spans.tolist()), units)
     readings = [
         read_block(block.content, form=form, lp=lp, mass=(masses or {}).get(index), closed=block.closed)
         for index, block in enumerate(blocks)
     ]
-    return _read(spanned.text, ids, spanned.starts, spanned.ends, blocks, readings, template_block)
+    return _read(text, ids, starts, ends, blocks, readings, template_block)
 
 
 def read_text(text: str, tokenizer: TextTokenizer) -> ReadText:
@@ -133,12 +126,30 @@ def read_tokens(of: ReadText | Template, tokenizer: TextTokenizer) -> list[ReadT
     ]
 
 
-def needed_by_blocks(
-    blocks: Sequence[FoundBlock], readings: Sequence[BlockReading], tokenizer: TextTokenizer
-) -> list[int]:
-    """Tokens that the complete numbers of each block need."""
-    contents = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)]
-    return needed_by_content(contents, tokenizer)
+def blocks_of(
+    places: Sequence[FoundBlock],
+    readings: Sequence[BlockReading],
+    atoms: Sequence[int],
+    free: Sequence[int] | None,
+    tokenizer: TextTokenizer | None,
+    form: NumberFormat = READ_FORMAT,
+) -> list[Block]:
+    """Blocks as they were found and read, beside the FREE positions that a template has for their atoms."""
+    numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(places, readings, strict=True)]
+    needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
+    blocks = []
+    for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
+        x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
+        template_free = free[atom] if free and atom >= 0 else 0
+        # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
+        is_ended = len(reading.numbers) == 3 and not {"cut", "unverified"} & set(reading.kinds)
+        needed = needs[index] if needs and is_ended and atom >= 0 else None
+        drift = None if needed is None else template_free - needed
+        text, element, kinds, junk = block.content, element_of(block.descriptor), reading.kinds, reading.junk_text
+        blocks.append(
+            Block(index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk, junk_tokens=0)
+        )
+    return blocks
 
 
 def _blocks_by_position(template: Template, text: str, starts: NDArray[np.integer]) -> list[FoundBlock]:
@@ -175,6 +186,13 @@ def free_ranges(roles: NDArray[np.int8], block_of: NDArray[np.int32], blocks: in
     first[block_of[positions][::-1]] = positions[::-1]
     last[block_of[positions]] = positions
     return [range(start, end + 1) for start, end in zip(first.tolist(), last.tolist(), strict=True)]
+
+
+def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[Block]:
+    """The blocks of a text, with their need and drift against a template of this placeholder."""
+    check_placeholder(placeholder)
+    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
+    return blocks_of(text.blocks, text.readings, range(len(free)), free, tokenizer)
 
 
 # --- matching atoms -----------------------------------------------------------------------------------------------
@@ -243,53 +261,3 @@ def _align(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
         else:
             j -= 1
     return matched
-
-
-# --- pasted text: no model, no LP ---------------------------------------------------------------------------------
-
-
-def kind_of_input(text: str) -> InputKind:
-    """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
-    bare = text.strip()
-    if (form := other_form(bare)) is not None:
-        return form
-    if _ATOM_AND_BLOCK.search(bare):
-        return "enriched"
-    if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):
-        return "coordinate"
-    return "smiles" if bare and not any(char.isspace() for char in bare) and bare.isascii() else "text"
-
-
-@dataclass(frozen=True, slots=True)
-class BlockNeed:
-    """What one block needs under one tokenizer, beside what the placeholder's template gives it."""
-
-    template_free: int
-    needed: int | None  # None where the block has no three complete numbers
-
-    @property
-    def drift(self) -> int | None:
-        return None if self.needed is None else self.template_free - self.needed
-
-
-def block_needs(text: ReadText, tokenizer: TextTokenizer, placeholder: str) -> list[BlockNeed]:
-    """Need and drift of each block of a text whose numbers are complete, whatever junk follows them."""
-    check_placeholder(placeholder)
-    free = needed_by_content([(block.descriptor, placeholder) for block in text.blocks], tokenizer)
-    needed = needed_by_blocks(text.blocks, text.readings, tokenizer)
-    return [
-        BlockNeed(positions, tokens if len(reading.numbers) == 3 else None)
-        for positions, tokens, reading in zip(free, needed, text.readings, strict=True)
-    ]
-
-
-def beyond_template(tokens: list[ReadToken], needs: list[BlockNeed]) -> set[int]:
-    """Indices of the tokens for which the template has no position left: what a position LP would cut off."""
-    seen: Counter[int] = Counter()
-    beyond = set()
-    for index, item in enumerate(tokens):
-        if item.block is not None and item.role == "FREE" and not item.is_junk:
-            seen[item.block] += 1
-            if seen[item.block] > needs[item.block].template_free:
-                beyond.add(index)
-    return beyond

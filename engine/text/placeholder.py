@@ -4,12 +4,9 @@ Reference conformers are ETKDGv3's, placed in their principal-axis frame: the fr
 it is the one that the embedded models are trained in.
 
 A placeholder acts through one number only, the FREE positions k that it makes. With ``needed`` tokens a block, the
-cost of k is the mean over blocks of
-
-    junk_weight * max(k - needed, 0) + cut_weight * max(needed - k, 0)
-
-that is, surplus tokens and missing tokens a block, weighted. Among placeholders of the best k, the shape that most
-of the given blocks have wins. No placeholder makes both signs vanish unless all blocks need the same.
+cost of k is the mean over blocks of ``junk_weight * max(k - needed, 0) + cut_weight * max(needed - k, 0)``. Among
+placeholders of the best k, the shape that most of the given blocks have wins. No placeholder makes both signs vanish
+unless all blocks need the same.
 """
 
 from __future__ import annotations
@@ -32,8 +29,7 @@ from engine.chem.structure_files import read_molecules
 from engine.errors import EnrichedError, FileFormatError, PlaceholderError, shown, unquoted
 from engine.records import FIXED4, Molecule, NumberFormat
 from engine.text.check import answer_of
-from engine.text.drift import needed_tokens
-from engine.text.template import block_spans
+from engine.text.template import block_spans, needed_tokens
 from engine.text.tokenizers import TextTokenizer
 from engine.user_files import path_of, read_text
 
@@ -95,8 +91,7 @@ def fit_placeholder(
     texts: Sequence[str], tokenizer: TextTokenizer, *, junk_weight: float = 1.0, cut_weight: float = 1.0
 ) -> FittedPlaceholder:
     """The placeholder that fits the blocks of these enriched texts best."""
-    weights = (junk_weight, cut_weight)
-    if not all(0 <= weight <= MOST_WEIGHT for weight in weights) or not any(weights):  # so that NaN fails too
+    if not (0 <= junk_weight <= MOST_WEIGHT and 0 <= cut_weight <= MOST_WEIGHT and junk_weight + cut_weight > 0):
         raise PlaceholderError(
             f"the weights of junk and cut are {junk_weight:g} and {cut_weight:g}",
             f"Give two from 0 to {MOST_WEIGHT:,.0f}, not both zero",

@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 
 BUILD = 1
 """Raise this when the built files change, so that caches of older versions are left alone."""
-BUILD_ATTEMPTS = 3
 
 _PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{number}"
@@ -119,7 +118,7 @@ def built_in(name: str) -> Tokenizer:
     It is renamed into place: whoever comes second keeps what the first one wrote.
     """
     folder, damage = folder_of(name), ""
-    for _ in range(BUILD_ATTEMPTS):  # another process may remove the folder that this one has just written
+    for _ in range(3):  # another process may remove the folder that this one has just written
         if not folder.is_dir():
             publish(folder, functools.partial(_write, name), "the tokenizer cache")
         try:

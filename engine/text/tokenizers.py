@@ -32,15 +32,6 @@ BUILT_IN = tokenizer_build.NAMES
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<|im_end|>", "<eos>")
 
 
-@dataclass(frozen=True, slots=True)
-class SpannedText:
-    """Text of token ids with each token's characters. A byte that is no whole character counts as one ``�``."""
-
-    text: str
-    starts: NDArray[np.int32]  # [tokens]
-    ends: NDArray[np.int32]  # [tokens]
-
-
 class TextTokenizer:
     """One tokenizer: ids, pieces and character offsets."""
 
@@ -51,7 +42,7 @@ class TextTokenizer:
         # A folder may ask for both; here they would drop or add tokens in silence.
         backend.no_truncation()
         backend.no_padding()
-        state = json.loads(backend.decoder.__getstate__()) if backend.decoder else {"type": ""}
+        state: dict[str, Any] = json.loads(backend.decoder.__getstate__()) if backend.decoder else {"type": ""}
         self._decoders: list[dict[str, Any]] = state["decoders"] if state["type"] == "Sequence" else [state]
         self.is_byte_level = any(step["type"] == "ByteLevel" for step in self._decoders)
 
@@ -86,16 +77,21 @@ class TextTokenizer:
             ends = np.cumsum(lengths)
             if lengths.sum() == len(text):
                 return ends - lengths, ends
-        elif self.is_byte_level and (spanned := self.spans(ids)).text == text:
-            return spanned.starts.astype(np.int64), spanned.ends.astype(np.int64)
+        elif self.is_byte_level:
+            decoded, starts, ends = self.spans(ids)
+            if decoded == text:
+                return starts, ends
         spans = np.asarray(self._encoding(text).offsets, dtype=np.int64).reshape(-1, 2)
         return spans[:, 0], spans[:, 1]
 
     def decode(self, ids: Sequence[int]) -> str:
-        return self.spans(ids).text
+        return self.spans(ids)[0]
 
-    def spans(self, ids: Sequence[int]) -> SpannedText:
-        """The text of any ids, however odd, and where each token stands in it."""
+    def spans(self, ids: Sequence[int]) -> tuple[str, NDArray[np.int64], NDArray[np.int64]]:
+        """The text of any ids, however odd, and first and last-plus-one character of each token in it.
+
+        A byte that is no whole character counts as one ``�``.
+        """
         import numpy as np
 
         raw = [self.raw(id_) for id_ in ids]
@@ -104,15 +100,12 @@ class TextTokenizer:
         # One character for each undecodable byte, so that characters and bytes can be counted together.
         text = b"".join(raw).decode("utf-8", "surrogateescape")
         widths = [1 if "\udc80" <= char <= "\udcff" else len(char.encode()) for char in text]
-        char_of_byte = np.repeat(np.arange(len(text), dtype=np.int32), widths)
+        char_of_byte = np.append(np.repeat(np.arange(len(text)), widths), len(text))
         lengths = np.array([len(piece) for piece in raw], dtype=np.int64)
         last = np.cumsum(lengths)
-        first = last - lengths
-        padded = np.append(char_of_byte, np.int32(len(text)))
-        starts = padded[first]
-        ends = np.where(lengths > 0, padded[np.maximum(last - 1, 0)] + 1, starts).astype(np.int32)
-        clean = "".join("�" if "\udc80" <= char <= "\udcff" else char for char in text)
-        return SpannedText(clean, starts.astype(np.int32), ends)
+        starts = char_of_byte[last - lengths]
+        ends = np.where(lengths > 0, char_of_byte[np.maximum(last - 1, 0)] + 1, starts)
+        return "".join("�" if "\udc80" <= char <= "\udcff" else char for char in text), starts, ends
 
     def raw(self, id_: int) -> bytes:
         """The bytes of one token; empty for ids that the tokenizer has not, as padded vocabularies have them."""
@@ -239,10 +232,8 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise TokenizerError(
-            f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})",
-            "Save the text as UTF-8",
-        ) from error
+        what = f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})"
+        raise TokenizerError(what, "Save the text as UTF-8") from error
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
@@ -270,3 +261,52 @@ _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _BYTES = {chr(byte): byte for byte in _PRINTABLE}
 _BYTES |= {chr(256 + rank): byte for rank, byte in enumerate(sorted({*range(256)}.difference(_PRINTABLE)))}
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+# --- the tokens that numbers are made of --------------------------------------------------------------------------
+
+MARKS = {"point": ".", "comma": ",", "comma_minus": ",-", "minus": "-"}
+MOST_WIDTH = 3
+PROBES = ("1234", "12345", "0001", "907")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberIds:
+    """Token ids of digits by width, point, commas and minus. ``digits[k - 1]`` are those of k digits, by value.
+
+    Digits never share a token with anything else, and a run of them is cut from the left into tokens of the widest
+    width that the tokenizer has.
+    """
+
+    digits: tuple[tuple[int, ...], ...]
+    point: int
+    comma: int
+    comma_minus: int
+    minus: int
+
+    @property
+    def width(self) -> int:
+        """Digits of the widest token."""
+        return len(self.digits)
+
+    def run(self, digits: str) -> list[int]:
+        parts = [digits[start : start + self.width] for start in range(0, len(digits), self.width)]
+        return [self.digits[len(part) - 1][int(part)] for part in parts]
+
+
+@functools.lru_cache(maxsize=8)
+def number_ids(tokenizer: TextTokenizer) -> NumberIds:
+    """Asked of the tokenizer; ``TokenizerError`` where it does not follow the rule."""
+    digits: list[tuple[int, ...]] = []
+    for width in range(1, MOST_WIDTH + 1):
+        runs = tokenizer.encode_batch([f"{value:0{width}d}" for value in range(10**width)])
+        if any(len(run) != 1 for run in runs):
+            break
+        digits.append(tuple(run[0] for run in runs))
+    marks = [tokenizer.encode(text) for text in MARKS.values()]
+    if not digits or any(len(ids) != 1 for ids in marks):
+        raise TokenizerError(f"{tokenizer!r} has no tokens for digits, '.', ',', ',-' and '-'", "Use another one")
+    numbers = NumberIds(tuple(digits), *(ids[0] for ids in marks))
+    if any(tokenizer.encode(text) != numbers.run(text) for text in PROBES):
+        raise TokenizerError(f"{tokenizer!r} does not cut digits from the left", "Use another one")
+    return numbers

@@ -20,9 +20,8 @@ from engine.figures.words import listed, percent
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.questions.question import Chart, Column, rows_table
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, BinFormat, NumberFormat
-from engine.text.drift import drift_summary
 from engine.text.placeholder import fit_placeholder, reference_text
-from engine.text.template import GUESSED_PLACEHOLDER
+from engine.text.template import GUESSED_PLACEHOLDER, drift_summary
 from engine.text.tokenizers import load_tokenizer
 from pages._kit.card import show_table
 from pages._kit.chart import figure_of

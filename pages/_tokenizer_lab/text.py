@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+import re
+from collections import Counter
+from typing import Any, Literal
 
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
 from engine.chem.enriched import decode, skeleton_of
-from engine.chem.other_forms import OTHER_WORDS
+from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError
 from engine.figures.words import counted
 from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
-from engine.records import FIXED4, Molecule
-from engine.text.blocks import count_junk
+from engine.records import FIXED4, Block, Molecule
+from engine.text.blocks import count_junk, find_blocks
 from engine.text.generated import (
-    BlockNeed,
-    InputKind,
     ReadText,
     ReadToken,
-    beyond_template,
     block_needs,
-    kind_of_input,
     read_text,
     read_tokens,
 )
@@ -60,7 +58,11 @@ TEMPLATE_COLUMNS = {
     "copy": Column("COPY", help="Positions that the LP forces"),
     "forced": Column("forced", "%", "COPY of all"),
 }
+InputKind = Literal["smiles", "enriched", "coordinate", "text"] | OtherForm
+
 MOST_CHARACTERS = 20_000
+_COORDINATE = re.compile(r"<?\s*-?\d+(?:\.\d*)?\s*,[-\d.,\s]*>?", re.ASCII)
+_ATOM_AND_BLOCK = re.compile(r"\]<(?!-\[)")
 JUDGE_LIMIT_S = 20.0
 MOST_FAILED = 5
 JUNK_NOTE = "junk: not part of the three numbers"
@@ -116,6 +118,18 @@ def _inputs() -> str:
 def _take_example() -> None:
     if example := st.session_state.get("example"):
         st.session_state.update({"text": EXAMPLES[example], "example": None})
+
+
+def kind_of_input(text: str) -> InputKind:
+    """What somebody has pasted, by its shape: no tokenizer and no molecule is needed to say so."""
+    bare = text.strip()
+    if (form := other_form(bare)) is not None:
+        return form
+    if _ATOM_AND_BLOCK.search(bare):
+        return "enriched"
+    if _COORDINATE.fullmatch(bare) or (bare.startswith("<") and find_blocks(bare)):
+        return "coordinate"
+    return "smiles" if bare and not any(char.isspace() for char in bare) and bare.isascii() else "text"
 
 
 def _molecule(text: str) -> Molecule | None:
@@ -209,7 +223,7 @@ def _show_strips(strips: list[tuple[TextTokenizer, list[Chip], str]], text: str)
         token_strip(chips, key=f"strip_{tokenizer.name}", label=label, caption=caption, text=text or None, legend=False)
 
 
-def template_words(needs: dict[str, list[BlockNeed]], placeholder: str) -> str:
+def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
     """What a template of this placeholder would do to the text's blocks: hypothetical, no LP wrote the text."""
     parts = []
     for name, of_blocks in needs.items():
@@ -259,6 +273,18 @@ def _chips(tokens: list[ReadToken], beyond: set[int]) -> list[Chip]:
     ]
 
 
+def beyond_template(tokens: list[ReadToken], needs: list[Block]) -> set[int]:
+    """Indices of the tokens for which the template has no position left: what a position LP would cut off."""
+    seen: Counter[int] = Counter()
+    beyond = set()
+    for index, item in enumerate(tokens):
+        if item.block is not None and item.role == "FREE" and not item.is_junk:
+            seen[item.block] += 1
+            if seen[item.block] > needs[item.block].template_free:
+                beyond.add(index)
+    return beyond
+
+
 def _junk_metrics(annotated: ReadText) -> None:
     count = count_junk(annotated.readings)
     row = st.container(horizontal=True, gap="medium")
@@ -271,7 +297,7 @@ def _junk_metrics(annotated: ReadText) -> None:
         row.metric(label, number, help=about, width="content")
 
 
-def _blocks_table(annotated: ReadText, needs: dict[str, list[BlockNeed]]) -> None:
+def _blocks_table(annotated: ReadText, needs: dict[str, list[Block]]) -> None:
     rows = []
     for index, (block, reading) in enumerate(zip(annotated.blocks, annotated.readings, strict=True)):
         row: dict[str, object] = {

@@ -31,8 +31,7 @@ from engine.text import tokenizer_build
 from engine.text.align import align
 from engine.text.blocks import find_blocks, read_block
 from engine.text.check import check_sample
-from engine.text.drift import drift_summary
-from engine.text.template import build_template, build_templates
+from engine.text.template import build_template, build_templates, drift_summary
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tools.bench._measure import in_turn, over, pin, show, spread
 

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.text.number_ids import NumberIds
+from engine.text.tokenizers import NumberIds
 from tools.training.batches import LiveIds
 from tools.training.network import Network
 from tools.training.number_tokens import PROMPT

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.text.number_ids import MARKS, NumberIds
+from engine.text.tokenizers import MARKS, NumberIds
 
 KINDS = (
     "prompt",  # [SMILES] to [/SMILES]

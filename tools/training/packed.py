@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from engine.array_files import Arrays, read_arrays
 from engine.errors import FileFormatError, shown
-from engine.text.number_ids import NumberIds
+from engine.text.tokenizers import NumberIds
 from tools.training.json_files import read_json
 from tools.training.number_tokens import (
     END,

@@ -26,8 +26,7 @@ from engine.chem.smiles import read_text_order
 from engine.chem.stereo import stereo_goals
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
-from engine.text.number_ids import number_ids
-from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer, number_ids
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, answer_of
 from tools.training.corpus import corpus_manifest, read_corpus

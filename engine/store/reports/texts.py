@@ -23,10 +23,9 @@ from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import CHECK_COLUMNS, Block, Check, Descriptors, Molecule, NumberFormat
 from engine.store.reports import format as keys
 from engine.store.sample_rows import StoredSample
-from engine.text.align import blocks_of
 from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
-from engine.text.generated import Unit, match_units, units_between
+from engine.text.generated import Unit, blocks_of, match_units, units_between
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 

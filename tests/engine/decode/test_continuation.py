@@ -22,7 +22,7 @@ from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID
 from engine.records import Molecule, NumberFormat
-from engine.text.drift import needed_tokens
+from engine.text.template import needed_tokens
 from engine.text.tokenizers import TextTokenizer
 from tests.engine.decode.reference import SMILES, collected, made, small_model, written
 

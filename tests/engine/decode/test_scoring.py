@@ -32,12 +32,12 @@ from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
 from engine.lp_records import LPS
 from engine.text.align import align
-from engine.text.number_ids import number_ids
 from engine.text.template import build_template
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from engine.text.tokenizers import TextTokenizer, load_tokenizer, number_ids
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, TOKENS, tiny_model
 from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made
 from tests.engine.decode.reference import small_model as model
+from tools.training.number_tokens import all_ids
 
 NAMES = ("qwen3", "llama3")
 MIXED = SMILES[1:3]
@@ -267,7 +267,7 @@ def test_which_tokens_close_and_which_go_on(name: str) -> None:
     tokenizer = load_tokenizer(name)
     found = close_ids(tokenizer)
     closing, going_on = found.closing.tolist(), found.going_on.tolist()
-    assert set(going_on) == set(number_ids(tokenizer).all)
+    assert set(going_on) == all_ids(number_ids(tokenizer))
     assert all(tokenizer.piece(id_).startswith(">") for id_ in closing)
     exact = made("exact", name)[1].compile(parse_smiles("CC(C)(C)c1cc(C#N)ccc1F"))
     assert set(exact.symbols[:, 0].tolist()) - {-1} <= set(closing), "what the exact LP closes with"

@@ -15,7 +15,7 @@ from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.questions import ask
 from engine.questions.drift_histogram import CUT
 from engine.store.store import Store
-from engine.text.drift import needed_by_content
+from engine.text.template import needed_by_content
 from engine.text.tokenizers import BUILT_IN, load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, sample_row, write_run
 

@@ -16,10 +16,9 @@ from engine.lp.table import ILLEGAL
 from engine.records import BinFormat
 from engine.text.blocks import read_block
 from engine.text.check import check_sample
-from engine.text.drift import needed_by_content
-from engine.text.number_ids import number_ids
+from engine.text.template import needed_by_content
 from engine.text.tokenizer_build import NAMES
-from engine.text.tokenizers import load_tokenizer
+from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.engine.lp.walks import random_answers
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}

@@ -14,9 +14,8 @@ from engine.chem.smiles import element_of
 from engine.records import TRIMMED4, Kind, Molecule
 from engine.text.align import Alignment, align
 from engine.text.blocks import KINDS, find_blocks
-from engine.text.drift import needed_tokens
 from engine.text.generated import mode_of
-from engine.text.template import build_template
+from engine.text.template import build_template, needed_tokens
 from engine.text.tokenizers import load_tokenizer
 from tests.alignments import CLOSED_BY_MODEL, LP_NAMES, NAMES, PLACEHOLDERS, check_complete, step_of
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES

@@ -4,9 +4,10 @@ import pytest
 
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
-from engine.text.generated import beyond_template, block_needs, kind_of_input, read_text, read_tokens
+from engine.text.generated import block_needs, read_text, read_tokens
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
+from pages._tokenizer_lab.text import beyond_template, kind_of_input
 
 
 @pytest.mark.parametrize(

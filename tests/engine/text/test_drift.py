@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 from engine.chem.molecule_sets import load_molecule_set
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, NumberFormat
-from engine.text.drift import drift_summary, needed_by_content, needed_tokens
 from engine.text.placeholder import reference_texts
-from engine.text.template import GUESSED_PLACEHOLDER, build_template, skeleton
+from engine.text.template import (
+    GUESSED_PLACEHOLDER,
+    build_template,
+    drift_summary,
+    needed_by_content,
+    needed_tokens,
+    skeleton,
+)
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, formats, molecules, seeds, written
 from tests.support import sized

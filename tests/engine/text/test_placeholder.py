@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from engine.errors import PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import SHORTEST4, TRIMMED4
-from engine.text.drift import drift_summary
 from engine.text.placeholder import MOST_WEIGHT, fit_placeholder
-from engine.text.template import build_templates, check_placeholder
+from engine.text.template import build_templates, check_placeholder, drift_summary
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.strategies import enriched_texts, molecules
 

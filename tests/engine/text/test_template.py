@@ -12,7 +12,6 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError, PlaceholderError, TokenizerError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import Molecule
-from engine.text.drift import needed_by_content
 from engine.text.template import (
     GUESSED_PLACEHOLDER,
     ROLES,
@@ -21,6 +20,7 @@ from engine.text.template import (
     build_template,
     build_templates,
     check_placeholder,
+    needed_by_content,
     skeleton,
     token_roles,
 )
@@ -175,6 +175,7 @@ def test_dative_bonds_are_no_blocks() -> None:
         ("0\n0", "contains '\\\\n'"),
         ("0\0", "contains '\\\\x00'"),
         ("\u202e", "contains '\\\\u202e'"),
+        ("think", "a special token"),
     ],
 )
 def test_a_bad_placeholder_is_refused(placeholder: str, reason: str) -> None:

@@ -19,8 +19,7 @@ from engine.chem.smiles import enriched_descriptors, split_smiles
 from engine.chem.stereo import judge_stereo
 from engine.errors import FileFormatError
 from engine.records import NumberFormat
-from engine.text.number_ids import number_ids
-from engine.text.tokenizers import load_tokenizer
+from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.support import ROOT, sized
 from tests.tools.training.corpus_source import write_source
 from tools.training import packing
