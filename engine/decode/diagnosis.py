@@ -16,7 +16,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from torch import Tensor
 
 from engine.decode.plan import Sampling
 from engine.decode.sampling import MOST_SORTED
-from engine.decode.steps import Candidate, Diagnosis
+from engine.decode.steps import Candidate, CloseIds, Diagnosis
 from engine.lp.driver import LOST, State
 from engine.lp.table import NO_ID, Automaton, Program
 from engine.lp.vocabulary import vocabulary_of
@@ -38,14 +37,6 @@ CHANCES = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
 all tokens that the LP allows at that temperature, and of the probability that the token was drawn with."""
 _NUMBERS = 7 + len(CHANCES)  # in a row of `_numbers`, before its candidates
 _NEAR = 1e-4  # within rounding of the bound, all columns are sorted
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CloseIds:
-    """The tokens that close a block, and those that go on with its numbers, on the model's device."""
-
-    closing: Tensor  # int64 [C]
-    going_on: Tensor  # int64 [G]
 
 
 @functools.lru_cache(maxsize=16)

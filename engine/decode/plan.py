@@ -12,9 +12,8 @@ from engine.lp_records import GuardSettings, lp_record, split_cleanup
 from engine.records import BinFormat, Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
-    from engine.decode.diagnosis import CloseIds
     from engine.decode.guarding import AnswerGuard
-    from engine.decode.steps import Tap
+    from engine.decode.steps import CloseIds, Tap
     from engine.lp.constraint import Constraint
     from engine.lp.table import Program
     from engine.text.tokenizers import TextTokenizer

@@ -20,10 +20,10 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from engine.decode.body import Body, KvCache, packed_places
-from engine.decode.diagnosis import CloseIds, blocks_and_rules, close_mass, closing_cells, diagnose
+from engine.decode.diagnosis import blocks_and_rules, close_mass, closing_cells, diagnose
 from engine.decode.plan import Sampling
 from engine.decode.rows import halved
-from engine.decode.steps import Counters, Diagnosis
+from engine.decode.steps import CloseIds, Counters, Diagnosis
 from engine.errors import ModelError
 from engine.lp.constraint import HasAutomaton, check_rows
 from engine.lp.driver import State, Tables

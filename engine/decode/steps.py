@@ -52,6 +52,14 @@ class Diagnosis:
     ln_q: float | None = None  # None too where the token was not allowed
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CloseIds:
+    """The tokens that close a block, and those that go on with its numbers, on the model's device."""
+
+    closing: Tensor  # int64 [C]
+    going_on: Tensor  # int64 [G]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     sample: int

@@ -5,7 +5,6 @@ Needs torch and transformers alone: ``gpu`` runs where nothing else is installed
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from engine.decode.plan import DecodeOptions, Request, preset
 from engine.decode.steps import Counters, Step
 
 SAMPLING = preset("qwen3")
-Draws = Literal["keyed", "generate"]
+OWN: dict[str, Any] = {"do_sample": True} | {of: getattr(SAMPLING, of) for of in ("temperature", "top_k", "top_p")}
 
 
 class OwnDraws(HfBackend):
@@ -28,15 +27,14 @@ class OwnDraws(HfBackend):
 
     def _drawing(self, rows: object, options: DecodeOptions, width: int) -> tuple[list[Any], dict[str, Any]]:
         torch.manual_seed(options.seed)
-        own = {"do_sample": True, "min_p": options.sampling.min_p or None}
-        return [], {**dataclasses.asdict(options.sampling), **own}
+        return [], OWN
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
     backend: Literal["fast", "hf", "peer"]
     lp: str
-    draws: Draws = "keyed"
+    draws: Literal["keyed", "generate"] = "keyed"
 
     @property
     def name(self) -> str:

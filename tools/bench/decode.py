@@ -41,7 +41,7 @@ from engine.models.loading import load_model
 from engine.models.registry import load_registry
 from engine.records import Molecule
 from tools.bench._measure import figure, machine, note, over, pin, show, spread
-from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, POSITION, SAMPLING, Run, Side, timed
+from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, OWN, POSITION, Run, Side, timed
 
 MODELS = ("demo-qwen:final", "demo-llama:final")
 BATCHES, MOLECULES, SINGLE = (1, 32), 32, 3
@@ -112,15 +112,7 @@ class Desk:
             processor = peer_processor(side.lp, loaded.entry.tokenizer, grammars, loaded.vocab_rows, limits)
             ids = torch.tensor([[self.end] * (width - len(row.prompt)) + list(row.prompt) for row in rows])
             mask = torch.tensor([[0] * (width - len(row.prompt)) + [1] * len(row.prompt) for row in rows])
-            config = GenerationConfig(
-                max_new_tokens=max(limits),
-                pad_token_id=self.end,
-                eos_token_id=self.end,
-                do_sample=True,
-                temperature=SAMPLING.temperature,
-                top_k=SAMPLING.top_k,
-                top_p=SAMPLING.top_p,
-            )
+            config = GenerationConfig(max_new_tokens=max(limits), pad_token_id=self.end, eos_token_id=self.end, **OWN)
             torch.manual_seed(0)
             began = time.perf_counter()
             with torch.inference_mode():

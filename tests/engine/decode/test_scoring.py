@@ -14,19 +14,11 @@ from engine.chem.enriched import fill_blocks, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.decode import scoring
 from engine.decode.body import Body
-from engine.decode.diagnosis import (
-    LOST_RULE,
-    CloseIds,
-    blocks_and_rules,
-    close_ids,
-    close_mass,
-    closing_cells,
-    diagnose,
-)
+from engine.decode.diagnosis import LOST_RULE, blocks_and_rules, close_ids, close_mass, closing_cells, diagnose
 from engine.decode.fast import FastBackend
 from engine.decode.plan import DecodeOptions, preset
 from engine.decode.scoring import Scored, Stored, forced_closes, score, walk
-from engine.decode.steps import Counters, Diagnosis, Step
+from engine.decode.steps import CloseIds, Counters, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
 from engine.lp.constraint import Constraint
 from engine.lp.driver import Tables
