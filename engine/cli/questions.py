@@ -222,7 +222,7 @@ def evaluate(
     Beside clustered RDKit conformers: mean and median over molecules, curves over thresholds. A stopped call resumes.
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
-    from engine.comparing.matrices_file import read_matrices
+    from engine.comparing.rmsd_matrices import read_matrices
     from engine.figures import coverage_metrics as metrics
     from engine.store.references import reference_set
 

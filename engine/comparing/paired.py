@@ -128,7 +128,7 @@ def _known(column: pa.ChunkedArray) -> Array:
 
 
 @computed_once(MOST_PAIRS)
-def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) -> PairedRuns:
+def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
     """Both runs sample by sample; of one without samples nothing, and why."""
     reported = "is reported: a text states its figures, and there are no samples to draw from"
     without = [f"{e.id} {reported if e.row['origin'] == 'reported' else 'has no samples'}."
@@ -155,7 +155,7 @@ def compare_entries(store: Store, control: Entry, test: Entry, seed: int = 0) ->
         for run, number, _ in runs:
             codes, own = np.unique(number, return_inverse=True)
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
-    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(sides[0], sides[1], seed)
+    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(*sides)
     measures = []
     for place, name in enumerate(NAMES):
         first, second = (side.only(place) for side in sides)

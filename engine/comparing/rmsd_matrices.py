@@ -27,16 +27,17 @@ import rdkit
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, packed_bytes, read_arrays, write_arrays
+from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.errors import AssetError, DriftscopeError, FileFormatError
-from engine.file_jobs import FileJob, FinishedJob, run_job
+from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
+from engine.file_jobs import FileJob, FinishedJob
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
 from engine.text.check import decode_with
+from engine.user_files import parsed_json, unique_keys
 
 log = logging.getLogger(__name__)
 FOLDER, FILE = "matrices", "rmsd.arrays"
@@ -134,19 +135,6 @@ def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[C
 # --- matrices that ship -----------------------------------------------------------------------------------------------
 
 
-def packed_matrices(jobs: Iterable[FileJob]) -> bytes:
-    """Such a file, of finished jobs; each matrix once."""
-    by_key = {job.key: run_job(job) for job in jobs}
-    matrices = [read_arrays(done.path)[1]["rmsd"] for done in by_key.values()]
-    arrays: Arrays = {
-        "keys": np.frombuffer(b"".join(map(bytes.fromhex, by_key)), np.uint8).reshape(-1, 32),
-        "complete": np.array([done.meta["complete"] for done in by_key.values()], np.uint8),
-        "shapes": np.array([matrix.shape for matrix in matrices], np.int32).reshape(-1, 2),
-        "rmsd": np.concatenate([np.empty(0), *map(np.ravel, matrices)]),
-    }
-    return packed_bytes({}, arrays)
-
-
 @cache
 def _shipped(path: Path) -> dict[str, tuple[bool, Matrix]]:
     if not path.exists():
@@ -159,3 +147,28 @@ def _shipped(path: Path) -> dict[str, tuple[bool, Matrix]]:
     ends = np.cumsum(arrays["shapes"].prod(axis=1))[:-1]
     parts = zip(arrays["keys"], arrays["complete"], arrays["shapes"], np.split(arrays["rmsd"], ends), strict=True)
     return {key.tobytes().hex(): (bool(complete), rmsd.reshape(shape)) for key, complete, shape, rmsd in parts}
+
+
+# --- matrices of others -----------------------------------------------------------------------------------------------
+
+
+def read_matrices(text: str) -> dict[str, Matrix]:
+    """By molecule [references, samples], of JSON as ``{"molecule": [[rmsd, ...] per reference]}`` in ångström, null for
+    a gap. A molecule without a single sample has empty rows, or none."""
+    form = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
+    try:
+        document = parsed_json(text, object_pairs_hook=unique_keys)
+    except ValueError as error:
+        raise FileFormatError(f"the matrices are no JSON ({error})", form) from error
+    if not isinstance(document, dict) or not document:
+        raise FileFormatError("the matrices are no object with a molecule in it", form)
+    matrices = {}
+    for name, rows in document.items():
+        try:
+            matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(rows[0]) if rows else 0)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise FileFormatError(f"{shown(name)} is no matrix of RMSDs ({error})", form) from error
+        if (matrix < 0).any() or np.isinf(matrix).any():
+            raise FileFormatError(f"{shown(name)} is no matrix of RMSDs: one is negative or infinite", form)
+        matrices[name] = matrix
+    return matrices

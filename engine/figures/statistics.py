@@ -10,7 +10,7 @@ would write.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -268,9 +268,30 @@ def rank_correlation(one: Array, other: Array, held: Array | None = None) -> Cor
     return Correlation(plain, None if math.isnan(found[1]) else adjusted, samples)
 
 
-def ranks(values: Array) -> Array:
-    """From 1; those that are equal share the mean of their ranks."""
-    return _ranks(np.unique(values, return_inverse=True)[1])
+def correlation_within(one: Array, other: Array, groups: Sequence[str]) -> tuple[Interval | None, int, int]:
+    """Of ranks within groups, such as a molecule's samples, over groups with two known pairs or more; and how many
+    pairs and groups these are. Intervals are over groups."""
+    is_known = np.isfinite(one) & np.isfinite(other)
+    sums, samples = [], 0
+    for group in dict.fromkeys(groups):
+        own = is_known & np.array([name == group for name in groups])
+        if (count := int(own.sum())) < 2:
+            continue
+        samples += count
+        codes = (np.unique(values[own], return_inverse=True)[1] for values in (one, other))
+        left, right = (_ranks(code) / count - (count + 1) / (2 * count) for code in codes)
+        sums.append((left @ right, left @ left, right @ right))
+    figures = np.array(sums).reshape(-1, 3)
+    if samples < LEAST_SAMPLES or not figures[:, 1:].sum(axis=0).all():
+        return None, samples, len(figures)
+
+    def correlation(sums: Array) -> Array:
+        return _divided(sums[:, 0], np.sqrt(sums[:, 1] * sums[:, 2]))  # a draw may have nothing that differs
+
+    draws = Bootstrap(len(figures))
+    drawn = correlation(draws.weights @ figures) if draws.units > 1 else None
+    value = float(correlation(figures.sum(axis=0, keepdims=True))[0])
+    return interval(value, drawn, draws.units), samples, len(figures)
 
 
 def _ranks(codes: NDArray[np.int64]) -> Array:

@@ -1,4 +1,5 @@
-"""Conformers of stored texts: one sample's, whole or in part, and all of a run's, also in a file.
+"""Conformers of stored texts: one sample's, whole or in part, and all of a run's, also in a file; and how far
+the group's reader misreads a run's blocks.
 
 A whole text is read strictly. Of any other, the atoms whose three coordinates can be read are put together with the
 bonds between them; how many are missing, and why the text was refused, is reported beside them.
@@ -22,9 +23,13 @@ from engine.chem.rdkit_log import captured_log
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
 from engine.folders import exporting
+from engine.inspection.memo import computed_once
 from engine.records import Molecule, ReaderName
+from engine.store.entries import Entry, model_name
 from engine.store.generations import conformer_texts
+from engine.store.schema import BLOCKS
 from engine.store.store import Store
+from engine.text.blocks import SOUND
 from engine.text.check import answer_of, decode_with
 
 Row = Mapping[str, Any]
@@ -33,6 +38,7 @@ PROPERTIES = (
     "rmsd_ang"
 ).split()
 PICKLE_PROTOCOL = 4
+_DAMAGED = "SELECT text, x, y, z FROM blocks WHERE run_id = $run AND NOT list_contains($sound, kinds[1]) ORDER BY ALL"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,3 +144,16 @@ def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, 
     with exporting(path) as file:
         file.write(pickle.dumps(by_smiles, PICKLE_PROTOCOL) if is_pickle else to_sdf(mols, properties).encode())
     return len(mols)
+
+
+@computed_once(1_000)
+def misread_of(store: Store, entry: Entry) -> dict[str, Any]:
+    """Blocks that the group's reader misreads without an error, counted in the stored ones, so of runs of any schema
+    version. ``most_ang`` is null, and the ``text`` of that block empty, where no misread block states three numbers."""
+    blocks = store.table(_DAMAGED, {"run": entry.id, "sound": sorted(SOUND)}, of=[entry.id]).to_pylist()
+    far = [(misread_ang(block["text"], (block["x"], block["y"], block["z"])), block["text"]) for block in blocks]
+    misread = [(ang, text) for ang, text in far if ang is not None]
+    most_ang, text = max((block for block in misread if math.isfinite(block[0])), default=(None, ""))
+    return {"model": model_name(entry.row), "lp": str(entry.row.get("lp") or "unknown LP"),
+            "origin": entry.row["origin"], "misread": len(misread), "blocks": entry.parts[BLOCKS.name].rows,
+            "most_ang": most_ang, "text": text, "run_id": entry.id}  # fmt: skip

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from engine.errors import StoreError
 from engine.figures import words
-from engine.figures.statistics import LEAST_SAMPLES, Array, Bootstrap, Interval, interval, ranks
+from engine.figures.statistics import Array, Bootstrap, Interval, correlation_within, interval
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, facts_of
 from engine.store.entries import Entry
@@ -121,24 +121,18 @@ class RunCost:
         of its own is in the LP's language."""
         if -self.lp_part <= LITTLE:
             return "leaves the model what it would have written"
-        return (
-            "draws from another distribution" if -self.lp_part >= MUCH else "shifts what the model would have written"
-        )
+        is_much = -self.lp_part >= MUCH
+        return "draws from another distribution" if is_much else "shifts what the model would have written"
 
     def short_words(self, lp: str) -> str:
         """``exact leaves the model what it would have written (log w −0.05 per sample, …)``"""
-        figures = f"log w {nat(self.lp_part)} per sample without the sampling filters"
-        if self.log_w_tempered is None:
-            figures = "no sample counts"
-        elif not self.is_filtered:
-            figures = (
-                f"log w {nat(self.log_w_tempered.value)} per sample, {effective_words(self.tempered, self.samples)}"
-            )
+        figures = "no sample counts"
+        if self.filters is not None and abs(self.filters.value) >= 0.005:
+            figures = f"log w {nat(self.lp_part)} per sample without the sampling filters"
+        elif self.log_w_tempered is not None:
+            size = effective_words(self.tempered, self.samples)
+            figures = f"log w {nat(self.log_w_tempered.value)} per sample, {size}"
         return f"{lp} {self.verdict} ({figures})"
-
-    @property
-    def is_filtered(self) -> bool:
-        return self.filters is not None and abs(self.filters.value) >= 0.005
 
 
 def effective_words(estimate: Estimate, samples: int) -> str:
@@ -261,7 +255,7 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         tenths=places(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
         parts=places(PARTS, part),
         elements=sorted(places(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
-        disagreement=Disagreement(slope, blocks_counted, *against_rmsd(tempered, rmsd_ang, smiles.tolist())),
+        disagreement=Disagreement(slope, blocks_counted, *correlation_within(-tempered, rmsd_ang, smiles.tolist())),
         each=[
             {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
              **{name: float(values[n]) for name, values in parts.items()}, "guard": row["log_weight"],
@@ -334,29 +328,3 @@ def _slope(sample: Whole, segment: Whole, nat: Array, unit: Whole, draws: Bootst
     away = place - (np.bincount(sample, place, len(unit)) / own)[sample]
     parts, wholes = (by_code(unit[sample], away * values, draws.units) for values in (nat, away))
     return draws.ratio(parts, wholes), len(keys)
-
-
-def against_rmsd(log_w: Array, rmsd_ang: Array, smiles: Sequence[str]) -> tuple[Interval | None, int, int]:
-    """The rank correlation with the samples and molecules that it is over."""
-    is_known = np.isfinite(log_w) & np.isfinite(rmsd_ang)
-    sums, samples = [], 0
-    for molecule in dict.fromkeys(smiles):
-        own = is_known & np.array([text == molecule for text in smiles])
-        if (count := int(own.sum())) < 2:
-            continue
-        samples += count
-        one, other = (ranks(values[own]) / count - (count + 1) / (2 * count) for values in (-log_w, rmsd_ang))
-        sums.append((one @ other, one @ one, other @ other))
-    figures = np.array(sums).reshape(-1, 3)
-    if samples < LEAST_SAMPLES or not figures[:, 1:].sum(axis=0).all():
-        return None, samples, len(figures)
-
-    def correlation(sums: Array) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):  # a draw may have nothing that differs
-            found: Array = sums[:, 0] / np.sqrt(sums[:, 1] * sums[:, 2])
-        return found
-
-    draws = Bootstrap(len(figures))
-    drawn = correlation(draws.weights @ figures) if draws.units > 1 else None
-    value = float(correlation(figures.sum(axis=0, keepdims=True))[0])
-    return interval(value, drawn, draws.units), samples, len(figures)

@@ -7,18 +7,14 @@ read as a coordinate: the answer passes by the reports' rule and decodes by the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
-from engine.chem.group_reader import misread_ang
 from engine.figures.words import counted, percent
-from engine.inspection.memo import computed_once
+from engine.inspection.conformers import misread_of
 from engine.questions.question import Column, Of, Options, Tables, rows_table
-from engine.store.entries import Entry, model_name
+from engine.store.entries import Entry
 from engine.store.schema import BLOCKS
 from engine.store.store import Store
-from engine.text.blocks import SOUND
 
 TITLE = "Which numbers does the group's reader misread?"
 OF = Of("run", least=0, most=0)
@@ -32,7 +28,6 @@ COLUMNS = {
 }
 CHARTS = ()
 TABLES = ("main",)
-_DAMAGED = "SELECT text, x, y, z FROM blocks WHERE run_id = $run AND NOT list_contains($sound, kinds[1]) ORDER BY ALL"
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:
@@ -45,19 +40,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows = [misread_of(store, entry) for entry in damaged if entry.row.get("misread_blocks") != 0]
     rows = sorted((row for row in rows if row["misread"]), key=lambda row: -row["misread"] / row["blocks"])
     return {"main": rows_table(rows, ["model", "lp", "origin", "misread", "blocks", "most_ang", "text", "run_id"])}
-
-
-@computed_once(1_000)
-def misread_of(store: Store, entry: Entry) -> dict[str, Any]:
-    """Counted in the stored blocks, so of runs of any schema version. ``most_ang``, and the ``text`` of that block, is
-    null where no misread block states three numbers."""
-    blocks = store.table(_DAMAGED, {"run": entry.id, "sound": sorted(SOUND)}, of=[entry.id]).to_pylist()
-    far = [(misread_ang(block["text"], (block["x"], block["y"], block["z"])), block["text"]) for block in blocks]
-    misread = [(ang, text) for ang, text in far if ang is not None]
-    most_ang, text = max((block for block in misread if math.isfinite(block[0])), default=(None, ""))
-    return {"model": model_name(entry.row), "lp": str(entry.row.get("lp") or "unknown LP"),
-            "origin": entry.row["origin"], "misread": len(misread), "blocks": entry.parts[BLOCKS.name].rows,
-            "most_ang": most_ang, "text": text, "run_id": entry.id}  # fmt: skip
 
 
 def answer(tables: Tables, options: Options) -> str:

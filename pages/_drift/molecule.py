@@ -316,10 +316,8 @@ def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: 
     token = token if token is not None and token < len(columns) else None
     put_shown(token=token)
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
-    by = {
-        "position": "by position, as the LP counts",
-        "structure": "by structure: atoms to atoms, blocks to blocks",
-    }[inspection.alignment.mode]
+    is_structure = inspection.alignment.mode == "structure"
+    by = "by structure: atoms to atoms, blocks to blocks" if is_structure else "by position, as the LP counts"
     steps_words = "steps from the run" if steps else "no steps stored"
     steps_words = f"steps recomputed with {steps_model}" if steps_model else steps_words
     if inspection.run.is_hypothetical:

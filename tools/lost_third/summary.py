@@ -21,9 +21,8 @@ from engine.chem.smiles import parse_smiles
 from engine.comparing.rmsd_matrices import read_matrix, texts_job
 from engine.errors import DriftscopeError, EnrichedError
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, Array, MatrixFigures, figures_of, over_molecules
-from engine.figures.statistics import Bootstrap, Interval
+from engine.figures.statistics import Bootstrap, Interval, correlation_within
 from engine.file_jobs import run_jobs
-from engine.inspection.lp_cost import against_rmsd
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.text.check import decode_as_group
@@ -241,7 +240,7 @@ def _cost(
     smiles_of = [canonical(sample["smiles"]) for sample in cost["each"]]
     rmsd_ang = [next(nearest.get(molecule, iter(())), np.nan) for molecule in smiles_of]
     log_w = [-np.inf if one["log_w_tempered"] is None else one["log_w_tempered"] for one in cost["each"]]
-    found, samples, count = against_rmsd(np.array(log_w), np.array(rmsd_ang), smiles_of)
+    found, samples, count = correlation_within(-np.array(log_w), np.array(rmsd_ang), smiles_of)
     disagreement = {**_intervals({"rmsd": found}), "rmsd_samples": samples, "rmsd_molecules": count}
     kept = {name: value for name, value in cost.items() if name not in LEFT_OUT}
     return kept | {"disagreement": cost["disagreement"] | disagreement}

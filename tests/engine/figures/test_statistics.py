@@ -15,7 +15,6 @@ from engine.figures.statistics import (
     Interval,
     quotient,
     rank_correlation,
-    ranks,
     wilson,
 )
 
@@ -34,11 +33,6 @@ KNOWN = [  # exact to the digits that are given, by Wilson's formula with z = 1.
 
 def array(*values: float) -> np.ndarray:
     return np.array(values, dtype=float)
-
-
-def test_ranks_share_ties() -> None:
-    assert ranks(array(10, 30, 20)).tolist() == [1, 3, 2]
-    assert ranks(array(5, 1, 5, 5)).tolist() == [3, 1, 3, 3]
 
 
 def test_a_ratio_is_sum_over_sum_and_not_a_mean_of_ratios() -> None:
