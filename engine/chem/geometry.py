@@ -89,8 +89,8 @@ class PairBounds:
         return np.flatnonzero(is_wrong), distances, errors
 
     def only(self, kept: NDArray[np.bool_]) -> PairBounds:
-        columns = (self.first, self.second, self.apart, self.centre, self.lower, self.upper)
-        return PairBounds(*(column[kept] for column in columns))
+        apart, centre, lower, upper = self.apart[kept], self.centre[kept], self.lower[kept], self.upper[kept]
+        return PairBounds(self.first[kept], self.second[kept], apart, centre, lower, upper)
 
 
 def pair_bounds(mol: Chem.Mol) -> PairBounds | None:

@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import Array, add_conformer, check_finite
+from engine.chem.frame import add_conformer, check_finite
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import (
     MOST_CHARACTERS,
@@ -27,6 +28,7 @@ from engine.chem.smiles import (
 from engine.errors import ConformerError, DriftscopeError, GraphMismatchError, MoleculeSizeError, shown
 
 MOST_KEPT = 4_096
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,9 @@ def read_molecule_file(
             progress(len(molecules))
         except DriftscopeError as error:
             skipped.append(Skipped(line, one_line(unquoted(error))))
-        is_useless = len(skipped) > max(MOST_USELESS, 9 * len(molecules))
-        if len(molecules) == limit or is_useless:
+        if len(molecules) == limit:
+            return molecules, skipped
+        if is_useless := len(skipped) > max(MOST_USELESS, 9 * len(molecules)):
             break
     if not molecules and not skipped:
         raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")

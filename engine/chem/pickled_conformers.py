@@ -110,7 +110,8 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
     if not isinstance(document, dict) or not document:
         raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
     entries: list[tuple[Shape, Any, Any]]
-    if is_geom := isinstance(records := document.get("conformers"), list):
+    records: Any = document.get("conformers")
+    if is_geom := isinstance(records, list):
         records = [record if isinstance(record, dict) else {} for record in records]
         entries = [("geom", document.get("smiles", ""), [record.get("rd_mol") for record in records])]
     else:

@@ -13,7 +13,7 @@ from rdkit import Chem
 
 from engine.chem import pickled_conformers as reading
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
-from engine.chem.pickled_conformers import WORDS, molecules_of, pickled_conformers
+from engine.chem.pickled_conformers import molecules_of, pickled_conformers
 from engine.errors import FileFormatError
 from engine.sandbox import Limits
 from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write
@@ -72,7 +72,7 @@ MISSHAPEN: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("document", "error"), MISSHAPEN)
 def test_what_is_of_no_known_shape(document: Any, error: str) -> None:
     with pytest.raises(FileFormatError, match=error):
-        list(molecules_of(document, tuple(WORDS)))
+        list(molecules_of(document, ("references", "molecules", "geom")))
 
 
 def test_another_shape_than_was_asked_for_is_named(tmp_path: Path) -> None:

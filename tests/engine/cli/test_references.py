@@ -85,7 +85,7 @@ def test_a_hostile_pickle_is_one_line_and_runs_nothing(tmp_path: Path, place: st
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [("", "has no record in it"), ("\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n", "is cut short")],
+    [("", "has no conformer in it"), ("\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n", "is cut short")],
 )
 def test_a_damaged_file_is_one_line(tmp_path: Path, place: str, content: str, error: str) -> None:
     path = tmp_path / "a.sdf"

@@ -89,13 +89,13 @@ def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatc
     before = store.entry("one")
     processes = []
 
-    class Remembered(judges._Judge):
+    class Remembered(judges.Sandbox):
         def start(self) -> None:
             super().start()
             assert self._process is not None
             processes.append(self._process)
 
-    monkeypatch.setattr(judges, "_Judge", Remembered)
+    monkeypatch.setattr(judges, "Sandbox", Remembered)
 
     def interrupt(done: int, samples: int) -> None:
         raise KeyboardInterrupt
