@@ -67,7 +67,7 @@ class Shipped:
 def tail_rows(row: NDArray[np.float32], sigma: float, seed: str, count: int) -> NDArray[np.float32]:
     """The tail's rows, [count, W]: the common row and each one's own noise."""
     bits = np.frombuffer(hashlib.shake_128(seed.encode()).digest(2 * count * len(row)), dtype="<u2")
-    rows = np.bitwise_count(bits).reshape(count, len(row)).astype(np.float32)
+    rows: NDArray[np.float32] = np.bitwise_count(bits).reshape(count, len(row)).astype(np.float32)
     rows -= 8
     rows *= np.float32(sigma / 2)
     rows += row

@@ -19,7 +19,8 @@ from engine.models.shipped import VOCAB_ROWS, unpack
 def summarise(entry: ModelEntry) -> dict[str, Any]:
     """One line of a list of models. Numbers are None where the checkpoint cannot be read; ``problem`` says why."""
     family = rows = parameters = size_mb = None
-    is_expanded, fits, problem, warnings = False, [], "", ()
+    is_expanded, fits, problem = False, [], ""
+    warnings: tuple[str, ...] = ()
     try:
         if entry.shipped is not None:
             shipped = unpack(entry.shipped, entry.sha256)

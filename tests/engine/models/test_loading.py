@@ -191,7 +191,7 @@ def test_an_end_token_that_is_none(tmp_path: Path, end: int, piece: str) -> None
 
 
 LAYER = "model.layers.0."
-TWO_LAYERS = {"num_hidden_layers": 2, "layer_types": None}
+TWO_LAYERS: dict[str, object] = {"num_hidden_layers": 2, "layer_types": None}
 MISFITS: list[tuple[dict[str, object], str]] = [
     ({"model_type": "gpt2"}, "has the model type 'gpt2'. Known are qwen3, llama"),
     ({"model_type": None}, "cannot be loaded from"),
