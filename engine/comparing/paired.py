@@ -155,7 +155,7 @@ def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
         for run, number, _ in runs:
             codes, own = np.unique(number, return_inverse=True)
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
-    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(*sides)
+    drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(sides[0], sides[1])
     measures = []
     for place, name in enumerate(NAMES):
         first, second = (side.only(place) for side in sides)

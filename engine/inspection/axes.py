@@ -50,16 +50,20 @@ def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
     rows = store.table(_BLOCKS, {"run": run.run_id, "digits": digits})
     (molecule, smiles), (content, contents) = (_coded(rows[name]) for name in ("smiles", "content"))
     zeros, form = str.maketrans(digits, "0" * len(digits)), number_format(run)
-    numbers = [
+    read = [
         text[1:] if text.startswith("=") else ",".join(read_block(text, form=form).numbers).translate(zeros)
         for text in contents
     ]
+    numbers, code = np.unique(np.array(read, dtype=object), return_inverse=True)  # some differed by their junk
+    content = code[content]
     of_molecule = list(map(_descriptors, smiles))
     width = max(map(len, of_molecule), default=0) + 1
     atom = np.clip(rows["atom"].to_numpy(), -1, width - 1)  # -1: the column in which no molecule has an atom
     places, place = np.unique(molecule * width + atom % width, return_inverse=True)
     atoms = ((of_molecule[at // width], at % width) for at in places.tolist())
-    before = [descriptors[n] if n < len(descriptors) else ORDINARY for descriptors, n in atoms]
+    named = [descriptors[n] if n < len(descriptors) else ORDINARY for descriptors, n in atoms]
+    before, kind = np.unique(np.array(named, dtype=object), return_inverse=True)
+    place = kind[place]
     size = max(len(numbers), 1)
     pairs, pair = np.unique(place * size + content, return_inverse=True)  # each pair is counted once
     needed = axis_tokens([(before[at // size], numbers[at % size]) for at in pairs.tolist()], tokenizer)
