@@ -17,7 +17,7 @@ from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.lp.walks import random_answers
 from tests.support import sized
-from tools.bench.rowloop import RowLoop
+from tests.engine.lp.rowloop import RowLoop
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
 BY_POSITION = [name for name, info in LPS.items() if info.placeholder]
