@@ -28,8 +28,8 @@ from engine.lp.table import NO_ID
 from engine.lp_records import LPS
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
+from tests.engine.lp.rowloop import RowLoop
 from tools.bench._measure import machine, over, pin, show, spread
-from tools.bench.rowloop import RowLoop
 
 TOKENIZER, ROWS, ROWLOOP_LP = "qwen3", 151_936, "group-v2.1"
 WARM_STEPS, WARM_MOLECULES, COMPILED_ATOMS = 20, 200, 30

@@ -16,7 +16,7 @@ from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
 from engine.lp_records import LPS, full_name, stored_lp
 from engine.text.tokenizers import load_tokenizer
-from tools.bench.rowloop import RowLoop
+from tests.engine.lp.rowloop import RowLoop
 
 HELD_OUT = Path(__file__).parents[3] / "data" / "held_out.tsv"
 PADDED = 151_936

@@ -15,9 +15,9 @@ from engine.lp_records import ALIASES, LPS, lp_record
 from engine.records import SHORTEST4, TRIMMED4, NumberFormat
 from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import load_tokenizer
+from tests.engine.lp.rowloop import RowLoop
 from tests.engine.lp.walks import random_answers
 from tests.support import sized
-from tools.bench.rowloop import RowLoop
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
 BY_POSITION = [name for name, info in LPS.items() if info.placeholder]
