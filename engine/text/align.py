@@ -167,7 +167,7 @@ def _rows(
         elif mark == "left_over" or (mark == "junk" and place is not None):
             running += 1
         at, there = -1 if pos is None else pos, -1 if place is None else place
-        row: tuple[Any, ...] = (pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running)
+        row: list[Any] = [pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running]
         rows.append(AlignedToken(*row))
     return rows
 
