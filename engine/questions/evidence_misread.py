@@ -2,7 +2,6 @@
 
 The group's runner (v3.9 on) splits a block at commas and takes the last number of each part. A digit inside junk is
 read as a coordinate: the answer passes by the reports' rule and decodes by the runner's. By ours it is not clean.
-`python -m engine sql` counts the same of new runs: SELECT run_id, misread_blocks, misread_most_ang FROM runs.
 """
 
 from __future__ import annotations
@@ -35,18 +34,17 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    """The runs with misread blocks, the largest share first."""
     damaged = (entry for entry in store.found().entries if entry.row.get("bad_blocks") and BLOCKS.name in entry.parts)
-    rows = [misread_of(store, entry) for entry in damaged if entry.row.get("misread_blocks") != 0]
-    rows = sorted((row for row in rows if row["misread"]), key=lambda row: -row["misread"] / row["blocks"])
+    every = (misread_of(store, entry) for entry in damaged if entry.row.get("misread_blocks") != 0)
+    rows = sorted((row for row in every if row["misread"]), key=lambda row: -row["misread"] / row["blocks"])
     return {"main": rows_table(rows, ["model", "lp", "origin", "misread", "blocks", "most_ang", "text", "run_id"])}
 
 
 def answer(tables: Tables, options: Options) -> str:
     rows = tables["main"].to_pylist()
-    if not rows:
+    worst = max(rows, key=lambda row: float(row["most_ang"] or 0), default=None)
+    if worst is None:
         return "No stored run has a block that the group's reader misreads."
-    worst = max(rows, key=lambda row: float(row["most_ang"] or 0))
     share = percent(worst["misread"] / worst["blocks"])
     words = f"In {counted(worst['misread'], 'block')} of {worst['blocks']:,} ({share}) of {worst['model']}'s run under "
     words += f"{worst['lp']}, the group's reader puts the atom elsewhere than the text says"
