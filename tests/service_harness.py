@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.service import Control, Job, Service
+from engine.jobs.service import Control, Job, Service
 
 PATIENCE_S = 60.0  # only where something hangs
 

@@ -16,10 +16,10 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
-from engine.live.rescore import Question, costs_work, score_work
+from engine.jobs.plan import ModelChoice
+from engine.jobs.rescore import Question, costs_work, score_work
+from engine.jobs.service import Job, service, waiting_words
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
-from engine.runner.plan import ModelChoice
-from engine.service import Job, service, waiting_words
 from pages._shared.errors import escape_markdown
 from pages._shared.visitor import presence, visitor
 from pages._shared.words import faults

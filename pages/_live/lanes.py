@@ -12,10 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import one_line
 from engine.figures.words import capitalised, counted, percent
 from engine.inspection.tries import redrawn_words
-from engine.live.lane_state import LaneWatch
-from engine.live.summary import LaneTime, all_seconds_left
+from engine.jobs.lane_state import LaneWatch
+from engine.jobs.service import waiting_words
+from engine.jobs.summary import LaneTime, all_seconds_left
 from engine.lp_records import split_cleanup
-from engine.service import waiting_words
 from engine.text.align import Alignment
 from engine.text.generated import mode_of
 from pages._live import session

@@ -12,7 +12,7 @@ from engine.chem.verdict import LOADED
 from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.jobs.summary import figures_of, first_divergence, with_ratios
 from engine.models.summary import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry

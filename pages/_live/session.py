@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 
 import streamlit as st
 
-from engine.live.lane import Lane, LaneEvent, lane_work
-from engine.live.lane import warm as warm_work
-from engine.live.lane_state import LaneWatch
+from engine.jobs.lane import Lane, LaneEvent, lane_work
+from engine.jobs.lane import warm as warm_work
+from engine.jobs.lane_state import LaneWatch
+from engine.jobs.plan import ModelChoice
+from engine.jobs.service import Job, JobSnapshot, service
 from engine.lp_records import guard_words
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
-from engine.runner.plan import ModelChoice
-from engine.service import Job, JobSnapshot, service
 from engine.store.temporary_runs import temporary_files
 from pages._shared.visitor import adopt_visitor, presence, visitor
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.jobs.service import Service
 from engine.paths import ROOT
-from engine.service import Service
 from pages._live import session
 from tests.service_harness import PATIENCE_S
 from tests.small_models import small_folder, write_registry

@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from engine.errors import RunError
 from engine.figures.queue_words import QueueState
-from engine.runner.background import Input, Task, TaskQueue, TaskSnapshot
-from engine.runner.progress_file import PartProgress
+from engine.jobs.background import Input, Task, TaskQueue, TaskSnapshot
+from engine.jobs.progress_file import PartProgress
 
 RUNS_PAGE = """
 from engine.store.store import Store

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.jobs.progress_file import PartProgress
 from engine.profile.ingest import add_trace
-from engine.runner.progress_file import PartProgress
 from engine.store.files import Files
 from engine.store.reference_schema import REFERENCES
 from engine.store.reports.importing import import_report

@@ -11,14 +11,14 @@ import pytest
 
 from engine.cli.generate import Cluster
 from engine.cli.main import main
-from engine.runner import ray_run, submit
-from engine.runner.run_state import RunState
-from engine.runner.submit import Submitted, minutes_of
+from engine.jobs import ray_run, submit
+from engine.jobs.run_state import RunState
+from engine.jobs.submit import Submitted, minutes_of
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import Terminal, run, run_json
-from tests.engine.runner.small_runs import fake_slurm, interrupted_after_one_group
+from tests.engine.jobs.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--group", "1")
