@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
     from engine.jobs.plan import ModelChoice
-    from engine.jobs.run_state import RunState
+    from engine.jobs.run import RunState
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
     from engine.store.store import Store
@@ -304,8 +304,8 @@ class Cluster:
         is_elsewhere = self.kind or self.engine == "ray"
         cli.only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus is not None)
         if self.kind:
-            from engine.jobs.submit import Cluster as Submitting
-            from engine.jobs.submit import check, minutes_of
+            from engine.jobs.cluster import Cluster as Submitting
+            from engine.jobs.cluster import check, minutes_of
 
             more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
             own = {"minutes": minutes_of(self.minutes), "threads": model.threads, "more": more}
@@ -466,7 +466,7 @@ def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
 
 def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
     """Submits all runs; with --wait, waits until they are in the store."""
-    from engine.jobs.submit import submit
+    from engine.jobs.cluster import submit
 
     logs = None if asked.logs is None else path_of(asked.logs).absolute()
     submitted = [(state, submit(state, workers, logs)) for state in states]

@@ -24,8 +24,8 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.text_tables import text_lines
-from engine.jobs.progress_file import Say as Say
-from engine.jobs.progress_file import telling
+from engine.jobs.progress import Say as Say
+from engine.jobs.progress import telling
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
 from engine.user_files import path_of, read_text

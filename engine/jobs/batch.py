@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from engine.errors import RunError
+from engine.jobs.cluster import Cluster
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.ray_run import Pool, RayRun
-from engine.jobs.run import Run, begin, molecules_of, resume
-from engine.jobs.run_state import RunState
-from engine.jobs.submit import Cluster
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.loading import LoadedModel, load_model, load_outline
 from engine.records import Molecule
 from engine.store.files import Files
@@ -26,7 +25,7 @@ def _state(
     workers: Workers, staging: Staging, loaded: LoadedModel | None, asked: Sequence[Molecule], plan: RunPlan
 ) -> RunState:
     if isinstance(workers, Pool):
-        return RayRun(staging, asked, plan, plan.model.entry(), workers)
+        return RayRun(staging, asked, plan, workers)
     return RunState(staging, asked, plan) if loaded is None or loaded.is_outline else Run(staging, loaded, asked, plan)
 
 

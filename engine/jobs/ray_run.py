@@ -1,55 +1,45 @@
-"""A run written by a pool of actors on a Ray cluster: molecules as a Ray Data set, a block of it for each group.
+"""A run written by actors of a Ray cluster, a group at a time each.
 
-Each actor loads the model once and writes its groups into the run's staging folder under a rank of its own; it returns
-the content of a group's file. Ray repeats the blocks of a worker or machine that died, and the process that began the
-run publishes it. Store, checkpoint and checkout have to be visible on the cluster's machines. No dashboard is started,
-and Ray's usage reports are off.
+Each actor loads the model once and writes groups into the run's staging folder under a rank of its own. A group whose
+actor died is given to another one, and the process that began the run publishes it. Store, checkpoint and checkout have
+to be visible on the cluster's machines. No dashboard is started, and Ray's usage reports are off.
 """
 
 from __future__ import annotations
 
 import functools
-import json
+import itertools
 import logging
 import os
-import re
 import socket
-import time
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import pyarrow as pa
-
-from engine.chem.smiles import parse_written
+from engine.chem.judges import JudgePool
 from engine.errors import RunError, StoreError, one_line, shown
 from engine.folders import keep_private
-from engine.jobs.group import GroupWriter
-from engine.jobs.mute_output import muted_output
-from engine.jobs.plan import RunPlan, RunProgress
-from engine.jobs.run import CHECKED, resume
-from engine.jobs.run_state import RunState
+from engine.jobs.cluster import muted_output, reason_of
+from engine.jobs.group import Judges
+from engine.jobs.plan import RunPlan
+from engine.jobs.progress import RunProgress
+from engine.jobs.run import BESIDE, Run, RunState, molecules_of, resume
 from engine.models.loading import load_model
-from engine.models.registry import ModelEntry
 from engine.records import Molecule
-from engine.store.groups import Group, group_of, group_sheet
+from engine.store.groups import Group
 from engine.store.staging import Staging
 from engine.store.store import files_at
 
-CHECK = -1
-"""In place of a group's number: molecules of a finished group, to be generated again and compared."""
-BLOCK = pa.schema([("group", pa.int64()), ("place", pa.int64()), ("smiles", pa.string())])
-"""A molecule, its place in the run and its group."""
-WRITTEN = pa.schema([("name", pa.string()), ("sheet", pa.string())])
-"""A group as in its file."""
 RETRIED = (OSError, RuntimeError, StoreError)
-"""Errors that may be temporary, such as a full GPU or a store that does not answer. Ray also retries dead workers."""
+"""Errors that may be temporary, such as a full GPU or a store that does not answer."""
+CHECK, START = -1, -2
+"""In place of a group's number: some finished samples are generated again; an actor gets its place."""
 TRIES = 3
-"""Attempts per group."""
+"""Attempts per group, those of actors that died too."""
 STORE_MB = 128  # of Ray's object store; a group's figures are small
 CONNECT_S = 10.0
-_RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,119 +64,97 @@ class Pool:
 class RayRun(RunState):
     """Iterate over ``progress``; then ``publish`` it."""
 
-    def __init__(
-        self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, entry: ModelEntry, pool: Pool
-    ) -> None:
+    def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, pool: Pool) -> None:
         super().__init__(staging, molecules, plan)
-        self.entry, self.pool = entry, pool
+        self.pool = pool
         self.device = plan.model.device if pool.gpus or plan.model.device != "auto" else "cpu"
 
     def progress(self) -> Iterator[RunProgress]:
         """Has the actors write the groups that are left; yields the progress after every group."""
+        left = self.left()
         if self.finished:
             yield self.now()
-        if not self.left():
-            return
-        with _actor_errors():
-            for row in self._dataset().iter_rows():
-                group = group_of(row["sheet"].encode(), row["name"])
+        if left:
+            for group in self._written([*([CHECK] if self.finished else []), *left]):
+                self._finish(group)
+                self._written_here += len(group.members)
+                yield self.now()
+            self.notes = self.staging.notes().get("notes", [])
+
+    def _written(self, numbers: Sequence[int]) -> Iterator[Group]:
+        """Groups as they come; one whose actor died, or that failed for a while, is tried again."""
+        import ray
+
+        kind: Any = ray.remote(num_cpus=self.pool.threads, num_gpus=self.pool.gpus)(RayWorker)
+        place, ranks = self.staging.files.where, itertools.count(1)
+        waiting, failed = deque(numbers), Counter[int]()
+        running: dict[Any, tuple[Any, int]] = {}  # actors, and what they write
+
+        def begin() -> None:
+            actor = kind.remote(place, self.staging.id, self.device, self.pool.threads, next(ranks))
+            running[actor.start.remote()] = actor, START
+
+        for _ in range(min(self.pool.count, len(numbers))):
+            begin()
+        while waiting or any(number != START for _, number in running.values()):
+            (done, *_), _ = ray.wait(list(running))
+            actor, number = running.pop(done)
+            try:
+                group = ray.get(done)
+            except ray.exceptions.RayError as error:
+                failed[number] += 1
+                has_died = isinstance(error, ray.exceptions.RayActorError)
+                reason = reason_of(str(error) or type(error).__name__)
+                if not (has_died or isinstance(getattr(error, "cause", None), RETRIED)):
+                    raise RunError(f"the actors failed: {reason}") from error
+                if failed[number] >= TRIES:
+                    what = f"group {number}" if number >= 0 else "an actor"
+                    raise RunError(f"{what} failed {TRIES} times ({reason})", "See --group") from error
+                if number != START:
+                    waiting.append(number)
+                if has_died:
+                    begin()
+                    continue
+            else:
                 if group is not None:
-                    self.finished.append(group)
-                    self._written_here += len(group.members)
-                    yield self.now()
-        self.notes = self.staging.notes().get("notes", [])
-
-    def _dataset(self) -> Any:
-        import ray.data
-
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        context.actor_task_retry_on_errors = cast("Any", list(RETRIED))  # its type says instances, it takes classes
-        return ray.data.from_arrow(list(self._blocks())).map_batches(
-            RayWorker,
-            fn_constructor_args=(self.staging.files.where, self.staging.id, self.entry, self.device, self.pool.threads),
-            batch_size=None,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=self.pool.count, max_tasks_in_flight_per_actor=1),
-            num_cpus=self.pool.threads,
-            num_gpus=self.pool.gpus,
-        )
-
-    def _blocks(self) -> Iterator[pa.Table]:
-        if self.finished:
-            yield self._block(CHECK, sorted(self.places_of(self.finished[-1]))[:CHECKED])
-        for number in self.left():
-            yield self._block(number, self.groups[number])
-
-    def _block(self, number: int, places: Sequence[int]) -> pa.Table:
-        rows = [{"group": number, "place": place, "smiles": self.molecules[place].smiles} for place in places]
-        return pa.Table.from_pylist(rows, schema=BLOCK)
+                    yield group
+            if waiting:
+                number = waiting.popleft()
+                running[actor.write.remote(number)] = actor, number
 
 
 class RayWorker:
     """An actor: one model, one rank, and its groups."""
 
-    def __init__(self, place: str, run_id: str, entry: ModelEntry, device: str, threads: int) -> None:
-        self.place, self.run_id, self.entry, self.device, self.threads = place, run_id, entry, device, threads
+    def __init__(self, place: str, run_id: str, device: str, threads: int, rank: int) -> None:
+        self.place, self.run_id, self.device, self.threads, self.rank = place, run_id, device, threads, rank
         keep_private()
 
-    def __call__(self, block: pa.Table) -> pa.Table:
-        number = block["group"][0].as_py()
-        places = block["place"].to_pylist()
-        molecules = [parse_written(smiles) for smiles in block["smiles"].to_pylist()]
-        written = self._checked(places, molecules) if number == CHECK else self._written(number, places, molecules)
-        rows = [{"name": group.name, "sheet": json.dumps(group_sheet(group))} for group in written]
-        return pa.Table.from_pylist(rows, schema=WRITTEN)
+    def start(self) -> None:
+        """Returns when the actor has its place."""
+
+    def write(self, number: int) -> Group | None:
+        """Writes the group, unless an actor that died has written it; or generates some samples again and compares."""
+        if number == CHECK:
+            self.run.check(range(len(self.run.groups)))
+            return None
+        if there := self.run.staging.groups(number):
+            return there[0]
+        for _ in self.run.progress(groups=[number]):
+            pass
+        return self.run.finished[-1]
 
     @functools.cached_property
-    def writer(self) -> GroupWriter:
+    def run(self) -> Run:
         """Made with the first group, so that errors of the model are reported like errors of a group."""
         import torch
 
         torch.set_num_threads(self.threads)
         staging, plan = resume(files_at(self.place), self.run_id)
-        rank = _rank()
-        staging.lock(rank)
-        loaded = load_model(self.entry, self.device, plan.model.dtype, plan.model.attention)
-        writer = GroupWriter(staging, loaded, plan, rank)
-        writer.note_device()
-        return writer
-
-    def _written(self, number: int, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
-        """Writes the group, unless a worker that died has already written it."""
-        there = self.writer.staging.groups(number)
-        if there:
-            return there
-        failed = self._try(number)
-        try:
-            work = self.writer.work(places, molecules)
-            for _ in work.events(lambda: False):
-                pass
-            return [self.writer.add(work, number)]
-        except RETRIED as error:
-            if failed + 1 < TRIES:
-                raise
-            raise RunError(f"group {number} failed {TRIES} times ({one_line(str(error))})", "See --group") from error
-
-    def _try(self, number: int) -> int:
-        """Marks a new attempt at this group; the number of earlier ones, by this process or a dead one."""
-        staging = self.writer.staging
-        mark = f"try-{_job()}-{number:05d}-"
-        before = sum(name.startswith(mark) for name in staging.files.sizes(staging.folder))
-        if before >= TRIES:
-            raise RunError(
-                f"group {number} ended its actor {before} times", "Check the memory; --group makes smaller groups"
-            )
-        content = f"{socket.gethostname()} {os.getpid()}\n"
-        staging.files.write(f"{staging.folder}/{mark}{time.time_ns()}", content.encode())
-        return before
-
-    def _checked(self, places: Sequence[int], molecules: Sequence[Molecule]) -> list[Group]:
-        member = places[0] * self.writer.plan.plan.generations
-        for group in self.writer.staging.groups():
-            if member in group.members:
-                self.writer.check(group, places, molecules)
-        return []
+        loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
+        settings = plan.judge_settings
+        judges = None if settings is None else Judges(JudgePool(settings, workers=BESIDE))
+        return Run(staging, loaded, molecules_of(staging), plan, rank=self.rank, judges=judges)
 
 
 @contextmanager
@@ -207,20 +175,14 @@ def connected(actors: Actors, device: str = "auto") -> Iterator[Pool]:
 def _connect(ray: Any, address: str) -> None:
     try:
         with muted_output(2):  # Ray's native part prints the environment there
-            if address:
-                check_port(address)
+            host, _, port = address.rpartition("://")[2].rpartition(":")
+            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
+                socket.create_connection((host, int(port)), CONNECT_S).close()
             own = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, RuntimeError, ValueError) as error:
         where = shown(address) if address else "this machine"
         raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
-
-
-def check_port(address: str) -> None:
-    """An error at once where nothing listens: Ray itself waits for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host, int(port)), CONNECT_S).close()
 
 
 def _pool(ray: Any, actors: Actors, device: str) -> Pool:
@@ -236,43 +198,14 @@ def _pool(ray: Any, actors: Actors, device: str) -> Pool:
     return Pool(actors.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
 
 
-def _rank() -> int:
-    """A number unique to this actor, kept when Ray restarts it."""
-    import ray
-
-    return int(str(ray.get_runtime_context().get_actor_id())[:12], 16)
-
-
-def _job() -> str:
-    import ray
-
-    return str(ray.get_runtime_context().get_job_id())
-
-
-@contextmanager
-def _actor_errors() -> Iterator[None]:
-    import ray.exceptions
-
-    try:
-        yield
-    except ray.exceptions.RayError as error:
-        raised = _RAISED.findall(str(error))
-        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raise RunError(f"the actors failed: {one_line(raised[-1] if raised else lines[-1])}") from error
-
-
 def _ray(*, is_own: bool) -> Any:
     """Ray, set up by variables that it reads at import."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if is_own:  # a cluster of one machine then listens on loopback only, as on a Mac
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it writes to standard error of this process
-    os.environ.setdefault("RAY_DATA_LOG_LEVEL", "CRITICAL")
     try:
         import ray
-        import ray.data
     except ImportError as error:
-        raise RunError(
-            "--engine ray needs Ray, which is not installed", "Install it: pip install 'ray[data]'"
-        ) from error
+        raise RunError("--engine ray needs Ray, which is not installed", "Install it: pip install ray") from error
     return ray

@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import io
 import json
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import closing
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,34 +21,44 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.chem.molecule_list import MoleculeList, smiles_of
+from engine.chem.geometry import judged_with
+from engine.chem.judges import JudgePool
+from engine.chem.molecule_list import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.smiles import parse_written
 from engine.decode.generation import FITTED_MOLECULES, Generation
+from engine.decode.requests import default_limit
+from engine.decode.samples import Sample
 from engine.decode.steps import StepObserver, Stop, Tap
-from engine.errors import RunError
-from engine.jobs.group import GroupWriter, device_name
-from engine.jobs.plan import RunPlan, RunProgress, new_run_id, sampling_name
-from engine.jobs.rmsd_references import FILE as REFERENCES_FILE
-from engine.jobs.rmsd_references import packed_references
-from engine.jobs.run_state import RunState
+from engine.errors import RunError, StoreError
+from engine.jobs.group import CancelledError, GroupWork, Judges
+from engine.jobs.plan import RunPlan, new_run_id, sampling_name
+from engine.jobs.progress import RunProgress
+from engine.jobs.references import FILE as REFERENCES_FILE
+from engine.jobs.references import given_references, packed_references
 from engine.lp_records import FORMER, full_name, stored_lp
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
+from engine.processes import usable_cores
 from engine.records import Molecule
+from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.groups import Group
-from engine.store.inflated import StoredFileError, open_bytes
+from engine.store.groups import Group, totals
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet
-from engine.store.schema import RUN
+from engine.store.sample_rows import SINCE_2, run_columns
+from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Staging, sweep
+from engine.text.blocks import SOUND
 
 MOLECULES_FILE = "molecules.parquet"
-MOST_MOLECULES = 10_000_000
 PROMPT_AROUND = 16
 """Characters of a prompt besides the SMILES; a text never has more tokens than characters."""
 CHECKED = 4
 """Molecules whose finished samples are generated again when a run is resumed."""
+BESIDE = max(1, usable_cores() // 2)
+"""Processes that judge while the model computes."""
+COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
+"""Sums of a group that the progress shows."""
 
 
 def begin(
@@ -96,81 +108,235 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
-    """Read as places in a list of different texts: a small file can name one text of any length in every row."""
     try:
-        file = open_bytes(staging.files.read(f"{staging.folder}/{MOLECULES_FILE}"), read_dictionary=["smiles"])
-        if file.metadata.num_rows > MOST_MOLECULES:
-            raise RunError(f"{staging.id} names {file.metadata.num_rows:,} molecules", "Start a new run")
-        parts = file.read(columns=["smiles"]).column("smiles").chunks
-        names = [part.dictionary.to_pylist() for part in parts]
-        texts = [known[place] for known, part in zip(names, parts, strict=True) for place in part.indices.to_pylist()]
-    except (OSError, pa.ArrowException, LookupError, TypeError, AttributeError) as error:
-        reason = f": {error}" if isinstance(error, StoredFileError) else ""
-        raise RunError(f"the molecules of {staging.id} are lost{reason}", "Start a new run") from error
+        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
+        texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
+    except (OSError, pa.ArrowException, LookupError) as error:
+        raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     return MoleculeList.of(texts, parse_written)
 
 
+class RunState:
+    """A run that is being written: its groups, which of them are left, its progress, its publication.
+
+    It needs no model, so it also serves a process that submits the run and waits.
+    """
+
+    def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan) -> None:
+        self.staging, self.molecules, self.plan = staging, molecules, plan
+        heavy_atoms = heavy_atoms_of(molecules)
+        self.groups = plan.groups(heavy_atoms)
+        self.notes: list[str] = []
+        self._limits = list(map(default_limit, heavy_atoms))
+        self._expected = plan.plan.generations * sum(self._limits)
+        self._began = time.perf_counter()
+        self._written_here = 0
+        self.finished: list[Group] = []  # the groups that are known to be written
+        self._sums: Counter[str] = Counter()  # of these
+        for group in staging.groups():
+            self._finish(group)
+
+    def progress(self) -> Iterator[RunProgress]:
+        """The progress so far; subclasses write the run meanwhile."""
+        yield self.now()
+
+    def left(self) -> list[int]:
+        """The groups that are not written yet."""
+        done = self.places_of(*self.finished)
+        return [number for number, places in enumerate(self.groups) if places[0] not in done]
+
+    def publish(self) -> Entry:
+        """Moves the run into the store; every group has to be written."""
+        self.finished = self.staging.groups()
+        if left := self.left():
+            raise RunError(
+                f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups", "Resume it with --resume"
+            )
+        sums = totals(self.finished)
+        if not all(SINCE_2[0] in group.sums for group in self.finished):  # begun by a version that did not count these
+            sums = {name: value for name, value in sums.items() if name not in SINCE_2}
+        return self.staging.publish({**run_columns(sums), **self._noted_columns()})
+
+    def publish_if_whole(self) -> bool:
+        """Publishes the run if no group is left; whether it is in the store now. Several processes may try at once."""
+        try:
+            self.finished = self.staging.groups()
+            if not self.left():
+                self.publish()
+        except (RunError, StoreError, OSError):
+            if not self.staging.is_shown:  # else another process was faster, and removed the staged files
+                raise
+        return self.staging.is_shown
+
+    def now(self, more: Mapping[str, float] = {}) -> RunProgress:
+        """``more``: sums of the finished samples of the current group."""
+        sums = {name: self._sums[name] + more.get(name, 0) for name in (*COUNTED, "expected")}
+        return RunProgress(
+            run_id=self.staging.id,
+            samples=len(self.molecules) * self.plan.plan.generations,
+            done=int(sums["samples"]),
+            passed=int(sums["passes"]),
+            **{name: int(sums[name]) for name in COUNTED[2:]},
+            written=self._written_here,
+            seconds=time.perf_counter() - self._began,
+            work=sums["expected"] / self._expected,
+        )
+
+    def places_of(self, *groups: Group) -> set[int]:
+        """The places of the molecules in these groups."""
+        return {member // self.plan.plan.generations for group in groups for member in group.members}
+
+    def _finish(self, group: Group) -> None:
+        self.finished.append(group)
+        self._sums.update(self._of_group(group))
+
+    def _of_group(self, group: Group) -> dict[str, float]:
+        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
+        return {**{name: group.sums.get(name, 0) for name in COUNTED}, "expected": expected}
+
+    def _of_sample(self, sample: Sample) -> dict[str, float]:
+        return {
+            "samples": 1,
+            "passes": sample.check.passed,
+            "decodes": sample.check.decodes,
+            "clean": sample.check.clean,
+            "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in sample.blocks),
+            "blocks": len(sample.blocks),
+            "tokens": sample.tokens,
+            "expected": self._limits[sample.sample_id // self.plan.plan.generations],
+        }
+
+    def _noted_columns(self) -> dict[str, Any]:
+        """Columns of the run from the writers' notes."""
+        row, written = self.staging.sheet["row"], self.staging.notes()
+        notes = " ".join([*filter(None, [row.get("notes")]), *written.get("notes", [])])
+        resumed, threads = written.get("resumed", []), written.get("threads", [])
+        settings = self.plan.judge_settings
+        return {
+            "device": ", ".join(written.get("devices", [])) or row.get("device"),
+            "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
+            "notes": notes or None,
+            "judged_with": None if settings is None else judged_with(settings.geometry),
+            "resumed": len(resumed),
+            "checked_samples": sum(check["checked"] for check in resumed),
+            "diverged_samples": sum(check["diverged"] for check in resumed),
+        }
+
+
 class Run(RunState):
-    """One process's part of a run. Iterate over ``progress``; then ``publish`` it."""
+    """A process's part of a run, with the model, under one rank. Iterate over ``progress``; then ``publish`` it."""
 
     def __init__(
-        self, staging: Staging, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan, *, rank: int = 0
+        self,
+        staging: Staging,
+        loaded: LoadedModel,
+        molecules: Sequence[Molecule],
+        plan: RunPlan,
+        *,
+        rank: int = 0,
+        judges: Judges | None = None,
     ) -> None:
+        """``judges`` are the caller's, who closes them; without, the plan says whether there are some."""
         super().__init__(staging, molecules, plan)
-        self.loaded, self.rank = loaded, rank
-        self.tap: Tap | None = None
+        self.loaded, self.rank, self.judges = loaded, rank, judges
+        self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
+        self._generation: Generation | None = None  # has what all groups share
 
     def progress(
         self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
-    ) -> Generator[RunProgress, None, None]:
+    ) -> Iterator[RunProgress]:
         """Writes the groups that are left (of those given), and yields the progress after every sample.
 
         It counts as resumed where some (of those given) were written before.
         """
         self.staging.lock(self.rank)
-        with closing(self._writer):
-            yield from self._progress(cancelled, groups)
-
-    def _progress(
-        self, cancelled: Callable[[], bool], groups: Collection[int] | None
-    ) -> Generator[RunProgress, None, None]:
-        self._writer.note_device()
-        own = set(range(len(self.groups)) if groups is None else groups)
-        written = own - set(self.left())
-        if written:
-            yield self.now()
-            self._writer.check(*self._last_of(written))
-        for number in self.left():
-            if cancelled():
-                return
-            if number in own:
-                yield from self._write(number, cancelled)
-        self.notes = list(self._writer.notes)
-
-    @functools.cached_property
-    def _writer(self) -> GroupWriter:
-        writer = GroupWriter(self.staging, self.loaded, self.plan, self.rank)
-        writer.tap, writer.watch = self.tap, self.watch
-        return writer
+        settings = self.plan.judge_settings
+        own = None if settings is None or self.judges is not None else JudgePool(settings, workers=BESIDE)
+        self.judges = self.judges if own is None else Judges(own)
+        try:
+            if self._generation is None:
+                self.note_device()
+            left = self.left()
+            wanted = set(range(len(self.groups)) if groups is None else groups)
+            if written := wanted - set(left):
+                yield self.now()
+                self.check(written)
+            for number in left:
+                if cancelled():
+                    return
+                if number in wanted:
+                    yield from self._write(number, cancelled)
+        finally:
+            if own is not None:
+                own.close()
 
     def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[RunProgress]:
-        places = self.groups[number]
-        work = self._writer.work(places, [self.molecules[place] for place in places])
-        for event in work.events(cancelled):
-            if isinstance(event, Stop) and event.reason != "cancelled":
-                self._written_here += 1
-                yield self.now(work.generation.samples)
-        if not work.was_cancelled:
-            self.finished.append(self._writer.add(work, number))
-        self.notes = list(self._writer.notes)
+        work, sums = self.work(number), Counter[str]()
+        with suppress(CancelledError):
+            for event in work.events(cancelled):
+                if isinstance(event, Stop) and event.reason != "cancelled":
+                    self._written_here += 1
+                    sums.update(self._of_sample(work.generation.samples[-1]))
+                    yield self.now(sums)
+            self.add(work, number)
 
-    def _last_of(self, numbers: Collection[int]) -> tuple[Group, list[int], list[Molecule]]:
-        """The last written group of these, and some of its molecules."""
+    def work(self, number: int) -> GroupWork:
+        """Iterate over the group's events, then `add` it."""
+        generation = self._generate(self.groups[number])
+        generation.tap, generation.watch = self.tap, self.watch
+        return GroupWork(generation, self.staging.id, self.plan, self.judges, self._references)
+
+    def add(self, work: GroupWork, number: int) -> None:
+        tables, sums, peaks = work.rows()
+        members = [sample.sample_id for sample in work.generation.in_order()]
+        self._finish(self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number))
+        self._note(*work.generation.counters.notes)
+
+    def note_device(self) -> None:
+        threads = threads_of(self.loaded.device)
+        self.staging.write_note(self.rank, devices=[device_name(self.loaded)], threads=[threads] if threads else [])
+
+    def check(self, numbers: Collection[int]) -> None:
+        """Generates some samples of the last written one of these groups again, and notes how many differ."""
         first = {self.groups[number][0] for number in numbers}
         group = next(group for group in reversed(self.finished) if first & self.places_of(group))
-        places = sorted(self.places_of(group))[:CHECKED]
-        return group, places, [self.molecules[place] for place in places]
+        with self.staging.open_part(group.parts[SAMPLES.name]) as file:
+            rows = file.read(["sample_id", "token_ids"]).to_pylist()
+        known = {row["sample_id"]: row["token_ids"] for row in rows}
+        again = self._generate(sorted(self.places_of(group))[:CHECKED]).run()
+        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in again)
+        check = {"at": datetime.now(UTC).isoformat(), "checked": len(again), "diverged": differ}
+        self.staging.write_note(self.rank, resumed=[check])
+        if differ:
+            self._note(f"{differ} of {len(again)} finished samples differed when the run was resumed.")
+
+    @functools.cached_property
+    def _references(self) -> dict[str, Any] | None:
+        return given_references(self.staging) if self.plan.rmsd_references else None
+
+    def _generate(self, places: Sequence[int]) -> Generation:
+        molecules = [self.molecules[place] for place in places]
+        if self._generation is None:
+            self._generation = Generation(self.loaded, molecules, self.plan.plan, places)
+        else:
+            self._generation = self._generation.more(molecules, places)
+        self._generation.tap = self._generation.watch = None
+        return self._generation
+
+    def _note(self, *notes: str) -> None:
+        new = [note for note in dict.fromkeys(notes) if note not in self.notes]
+        if new:
+            self.notes += new
+            self.staging.write_note(self.rank, notes=new)
+
+
+def device_name(loaded: LoadedModel) -> str:
+    if loaded.device.type != "cuda":
+        return str(loaded.device)
+    import torch
+
+    return f"{loaded.device} ({torch.cuda.get_device_name(loaded.device)})"
 
 
 def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, plan: RunPlan) -> dict[str, Any]:

@@ -14,11 +14,12 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.errors import DriftscopeError
+from engine.figures.queue_words import waiting_words
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
 from engine.jobs.plan import ModelChoice
-from engine.jobs.rescore import Question, costs_work, score_work
-from engine.jobs.service import Job, service, waiting_words
+from engine.jobs.scoring import Question, costs_work, score_work
+from engine.jobs.service import Job, service
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from pages._shared.errors import escape_markdown
 from pages._shared.visitor import presence, visitor
@@ -150,18 +151,18 @@ def _progress(score: Score) -> None:
         return
     seen = score.job.poll()
     if seen.has_ended:
-        score.job = None
-        if seen.state == "done" and seen.events:
-            score.rows, score.rows_model = seen.events[0], score.model
+        if seen.state == "done":
+            score.rows, score.rows_model = score.job.result, score.model
         elif seen.state == "failed":
             score.error = seen.error
-        elif seen.progress.note:
-            score.error = f"Stopped: {seen.progress.note}."
+        elif seen.note:
+            score.error = f"Stopped: {seen.note}."
+        score.job = None
         st.rerun()
     if seen.state == "waiting":
         words = waiting_words(seen.ahead)
     else:
-        words = f"{seen.progress.note or 'running'} · {seen.elapsed_s:.0f} s"
+        words = f"{seen.note or 'running'} · {seen.elapsed_s:.0f} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
         st.markdown(f":material/hourglass_top: {escape_markdown(f'{score.model}: {words}')}")
         st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
-from engine.jobs.background import task_queue
+from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.question import Answered, Chart, Column, NeedsWork, Option, Question

@@ -34,7 +34,7 @@ def live_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def live_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    made = Service(threads=1)
+    made = Service(prepare=lambda: None)
     monkeypatch.setattr(session, "service", lambda: made)
     yield made
     made.close(PATIENCE_S)

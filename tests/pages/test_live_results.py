@@ -16,7 +16,7 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from engine.jobs.lane_state import Tally
+from engine.jobs.lane import Tally
 from pages._live import board, conformer, files, grid, inputs, results, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines

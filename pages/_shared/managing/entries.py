@@ -14,7 +14,7 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, listed
-from engine.jobs.background import task_queue
+from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
 from engine.store.columns import Kind

@@ -16,7 +16,7 @@ from engine.decode.plan import Plan
 from engine.decode.presets import PRESETS, Sampling
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
-from engine.jobs.background import Input
+from engine.jobs.commands import Input
 from engine.jobs.plan import sampling_name
 from engine.models.devices import spare_cores
 from engine.models.registry import load_registry

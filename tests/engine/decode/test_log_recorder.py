@@ -21,7 +21,7 @@ from engine.decode.plan import BackendName, Plan
 from engine.decode.presets import preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
-from engine.jobs.progress_file import ProgressFile
+from engine.jobs.progress import ProgressFile
 from engine.jobs.run import Run
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry

@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    made = Service(threads=1)
+    made = Service(prepare=lambda: None)
     yield made
     made.close(PATIENCE_S)
 

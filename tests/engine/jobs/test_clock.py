@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.jobs import group, plan
+from engine.jobs import plan
 from engine.jobs import run as run_module
 from engine.store.files import LocalFiles
 from engine.store.store import Store
@@ -31,7 +31,7 @@ def test_a_clock_set_back_by_an_hour_at_each_look_changes_no_figure(
 
     expected = content(finished(started(tmp_path / "plain", folder, 4)))
     with monkeypatch.context() as patch:
-        for module in (group, plan, run_module):
+        for module in (plan, run_module):
             patch.setattr(module, "datetime", SetBack)
         patch.setattr(time, "time", lambda: SetBack.now(UTC).timestamp())
         patch.setattr(time, "time_ns", lambda: int(SetBack.now(UTC).timestamp() * 1e9))

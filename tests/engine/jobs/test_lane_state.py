@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,20 +12,11 @@ from engine.chem.guard import WrongPlace
 from engine.chem.smiles import parse_smiles
 from engine.decode.plan import Plan
 from engine.decode.samples import Reader
-from engine.decode.steps import Back
-from engine.jobs.lane import (
-    Lane,
-    LaneCounts,
-    LaneEvent,
-    LaneFinished,
-    LaneOpened,
-    LaneSamples,
-    LaneTokens,
-    SampleEnded,
-)
-from engine.jobs.lane_state import LaneWatch, Tally
+from engine.decode.steps import Back, Counters, Step, Stop
+from engine.jobs.lane import Lane, LaneWatch, Tally
+from engine.jobs.lane_figures import first_divergence, lane_figures, seconds_left
 from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.summary import LaneTime, all_seconds_left, figures_of, first_divergence, with_ratios
+from engine.lp_records import lp_record
 from engine.paths import DATA
 from engine.records import TRIMMED4
 from engine.store.files import LocalFiles
@@ -47,41 +38,54 @@ def rows() -> dict[str, dict[str, Any]]:
     return {row["lp"]: row for row in found}
 
 
-def watch_of(row: dict[str, Any], copies: int = 1) -> LaneWatch:
-    molecule = parse_smiles(row["smiles"])
-    lane = Lane((molecule.smiles,) * copies, RunPlan(ModelChoice(MODEL), Plan(lp=row["lp"])))
-    watch = LaneWatch(lane, [molecule] * copies)
-    watch.take([LaneOpened(row["tokenizer"], row["lp"], row["placeholder"] or "", TRIMMED4, "cpu", copies)])
-    return watch
+class Written(LaneWatch):
+    """A lane that a test writes, as its worker would."""
 
+    def __init__(self, row: dict[str, Any], copies: int = 1) -> None:
+        self.row, molecule = row, parse_smiles(row["smiles"])
+        lane = Lane((molecule.smiles,) * copies, RunPlan(ModelChoice(MODEL), Plan(lp=row["lp"])))
+        super().__init__(lane, [molecule] * copies)
+        tokenizer = load_tokenizer(row["tokenizer"])
+        self.open(
+            Reader(tokenizer, lp_record(row["lp"]).name, row["placeholder"] or "", TRIMMED4), self.molecules, "cpu"
+        )
+        self.generation: Any = SimpleNamespace(counters=Counters(), samples=[])
 
-def tokens(row: dict[str, Any], start: int, stop: int, sample: int = 0) -> LaneTokens:
-    return LaneTokens(sample, tuple(row["token_ids"][start:stop]), tuple(row["forced"][start:stop]))
+    def write(self, start: int, stop: int, sample: int = 0, seconds: float = 0.0) -> None:
+        counters = self.generation.counters
+        for pos, (id_, forced) in enumerate(zip(self.row["token_ids"], self.row["forced"], strict=True)):
+            if start <= pos < stop:
+                self.take(self.generation, counters.count(Step(sample, pos, id_, forced)), seconds)
 
+    def back(self, *event: Any) -> None:
+        counters, back = self.generation.counters, Back(*event)
+        counters.throw_away(back, self.texts[back.sample].forced[back.pos :])
+        self.take(self.generation, back, 0.0)
 
-def answer(row: dict[str, Any], sample: int = 0) -> SampleEnded:
-    reader = Reader(load_tokenizer(row["tokenizer"]), row["lp"], row["placeholder"] or "", TRIMMED4)
-    molecule = parse_smiles(row["smiles"])
-    return SampleEnded(reader.read(molecule, row["token_ids"], row["forced"], "end", sample_id=sample), "end")
+    def end(self, sample: int = 0, seconds: float = 0.0) -> None:
+        assert self.reader is not None
+        row, molecule = self.row, self.molecule_of(sample)
+        answer = self.reader.read(molecule, row["token_ids"], row["forced"], "end", sample_id=sample)
+        self.generation.samples.append(answer)
+        self.take(self.generation, Stop(sample, "end"), seconds)
 
-
-def whole(row: dict[str, Any]) -> Sequence[LaneEvent]:
-    count = len(row["token_ids"])
-    return [tokens(row, 0, count), LaneCounts(count, sum(row["forced"]), count, 2.0), answer(row)]
+    def whole(self, sample: int = 0, seconds: float = 0.0) -> None:
+        self.write(0, len(self.row["token_ids"]), sample, seconds)
+        self.end(sample, seconds)
 
 
 def test_before_the_first_token_there_is_nothing(rows: dict[str, dict[str, Any]]) -> None:
-    watch = LaneWatch(watch_of(rows["exact"]).lane, [])
+    watch = LaneWatch(Written(rows["exact"]).lane, [])
     assert watch.alignment(0) is None and watch.atom_being_written(0) is None
     assert (watch.tokens_a_second, watch.seconds_left, watch.tally(0)) == (0.0, None, Tally())
 
 
 @pytest.mark.parametrize("lp", ["none", "exact"])
 def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: dict[str, dict[str, Any]], lp: str) -> None:
-    row, watch = rows[lp], watch_of(rows[lp])
+    row, watch = rows[lp], Written(rows[lp])
     atoms = []
     for place in range(len(row["token_ids"])):
-        watch.take([tokens(row, place, place + 1)])
+        watch.write(place, place + 1)
         aligned = watch.alignment(0)
         assert aligned is not None
         assert {one.mark for one in aligned.rows if one.pos is not None} <= {"", "beyond"}
@@ -92,10 +96,10 @@ def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: dict[str, dict
 
 
 def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]]) -> None:
-    row, watch = rows["group-v2.1"], watch_of(rows["group-v2.1"])
+    row, watch = rows["group-v2.1"], Written(rows["group-v2.1"])
     junk: set[int] = set()
     for place in range(len(row["token_ids"])):
-        watch.take([tokens(row, place, place + 1)])
+        watch.write(place, place + 1)
         aligned = watch.alignment(0)
         assert aligned is not None
         now = {one.pos for one in aligned.rows if one.mark == "junk" and one.pos is not None}
@@ -104,7 +108,7 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]])
         assert closed <= now  # a block that is closed is judged for good
         junk = now
     assert junk
-    watch.take([answer(row)])
+    watch.end()
     found = watch.tally(0)
     assert found.junk >= 3 and found.blocks == row["blocks"]
     assert watch.atom_being_written(0) is None
@@ -112,11 +116,13 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]])
 
 def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[str, Any]]) -> None:
     row = rows["exact"] | {"lp": "guarded"}
-    watch, block_of = watch_of(row, copies=2), starts_of_blocks(row)
-    watch.take([tokens(row, 0, block_of[3]), Back(0, block_of[2], 2, (WrongPlace("stereo", (2, 0, 1)),))])
+    watch, block_of = Written(row, copies=2), starts_of_blocks(row)
+    watch.write(0, block_of[3])
+    watch.back(0, block_of[2], 2, (WrongPlace("stereo", (2, 0, 1)),))
     text = watch.texts[0]
     assert text.ids == row["token_ids"][: block_of[2]] and text.forced == row["forced"][: block_of[2]]
-    watch.take([tokens(row, block_of[2], block_of[3]), Back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))])
+    watch.write(block_of[2], block_of[3])
+    watch.back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))
     assert text.failed_by_block == {1: ["bonds"], 2: ["stereo", "bonds"]}
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     decode = load_tokenizer(row["tokenizer"]).decode
@@ -125,17 +131,18 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[s
         (decode(thrown[1]), [1, 2]),
     ]
     assert watch.thrown(1) == []
-    watch.take([tokens(row, 0, block_of[2], sample=1), Back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))])
+    watch.write(0, block_of[2], sample=1)
+    watch.back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))
     assert watch.redrawn == {"stereo": 1, "bonds": 2}
     assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
-    assert figures_of(watch, None)["redrawn_blocks"] == 3
-    assert figures_of(watch_of(rows["exact"]), None)["redrawn_blocks"] is None
+    assert lane_figures([(watch, None)])[0]["redrawn_blocks"] == 3
+    assert lane_figures([(Written(rows["exact"]), None)])[0]["redrawn_blocks"] is None
 
 
 def starts_of_blocks(row: dict[str, Any]) -> list[int]:
     """The position of each block's first token."""
-    watch = watch_of(row)
-    watch.take(whole(row))
+    watch = Written(row)
+    watch.whole()
     aligned = watch.alignment(0)
     assert aligned is not None
     free = [(one.block, one.pos) for one in aligned.rows if one.pos is not None and one.text_role == "FREE"]
@@ -143,37 +150,38 @@ def starts_of_blocks(row: dict[str, Any]) -> list[int]:
 
 
 def test_what_the_model_says_afterwards_is_taken_over(rows: dict[str, dict[str, Any]]) -> None:
-    row, watch = rows["group-v2.1"], watch_of(rows["group-v2.1"])
-    watch.take(whole(row))
+    watch = Written(rows["group-v2.1"])
+    watch.whole()
     sample = watch.answered[0]
     doubtful = next(block.block for block in sample.blocks if block.kinds == ("unverified",))
     blocks = tuple(replace(block, kinds=("cut",)) if block.block == doubtful else block for block in sample.blocks)
     before = watch.tally(0).cut
-    watch.take([LaneSamples((replace(sample, blocks=blocks),))])
+    watch.finish([replace(sample, blocks=blocks)], "run", ())
     aligned = watch.alignment(0)
     assert aligned is not None and watch.tally(0).cut == before + 1
     assert [one.text_block for one in aligned.rows if one.mark == "cut"].count(doubtful) == 1
 
 
 def test_an_end_in_sight(rows: dict[str, dict[str, Any]]) -> None:
-    row, watch = rows["exact"], watch_of(rows["exact"], copies=2)
+    row, watch = rows["exact"], Written(rows["exact"], copies=2)
     count = len(row["token_ids"])
     shares = [watch.share_written]
     for place in range(0, count, 20):
-        watch.take([tokens(row, place, place + 20), LaneCounts(place + 20, 0, place + 20, 0.1 * (place + 20))])
+        watch.write(place, place + 20, seconds=0.1 * (place + 20))
         shares.append(watch.share_written)
     assert shares == sorted(shares) and 0.3 < shares[-1] < 0.7
-    assert watch.seconds_left == pytest.approx(watch.counted.seconds, rel=0.7)
-    assert watch.tokens_a_second == pytest.approx(10)
-    watch.take([answer(row), tokens(row, 0, count, sample=1), answer(row, 1)])
+    assert watch.seconds_left == pytest.approx(watch.seconds, rel=0.7)
+    assert watch.tokens_a_second == pytest.approx(10, rel=0.2)
+    watch.end()
+    watch.whole(1)
     assert watch.share_written == 1.0 and watch.seconds_left is None
     assert [one.sample_id for one in watch.answered] == [0, 1]
 
 
 def test_where_two_lanes_part(rows: dict[str, dict[str, Any]]) -> None:
-    lanes = {lp: watch_of(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
-    for lp, watch in lanes.items():
-        watch.take([*whole(rows[lp]), LaneFinished(f"run-{lp}", ())])
+    lanes = {lp: Written(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
+    for watch in lanes.values():
+        watch.whole()
     found = first_divergence(lanes["none"], lanes["group-v2.1"], 0)
     assert found is not None
     left, right = (rows[lp]["token_ids"] for lp in ("none", "group-v2.1"))
@@ -182,35 +190,27 @@ def test_where_two_lanes_part(rows: dict[str, dict[str, Any]]) -> None:
     assert (found.first_piece, found.piece) == (tokenizer.piece(left[found.pos]), tokenizer.piece(right[found.pos]))
     assert found.atom is not None
     assert first_divergence(lanes["none"], lanes["none"], 0) is None
-    assert first_divergence(lanes["none"], lanes["exact"], 7) is None
 
 
 def test_figures_and_their_ratios_to_the_first(rows: dict[str, dict[str, Any]]) -> None:
-    one, other = watch_of(rows["none"]), watch_of(rows["exact"])
-    one.take([LaneCounts(100, 0, 100, 4.0)])
-    other.take([LaneCounts(100, 40, 60, 0.5)])
-    found = with_ratios([figures_of(one, None), figures_of(other, {"samples": 1, "clean": 1, "rmsd_ang": 0.5})])
+    one, other = Written(rows["none"]), Written(rows["exact"])
+    for watch, figures in ((one, (100, 0, 4.0)), (other, (100, 40, 0.5))):
+        watch.tokens, watch.forced_tokens, watch.seconds = figures
+    found = lane_figures([(one, None), (other, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})])
     assert (found[0]["time_ratio"], found[0]["speed_ratio"]) == (1.0, 1.0)
     assert (found[1]["time_ratio"], found[1]["speed_ratio"]) == (0.125, 8.0)
     assert (found[1]["forced_share"], found[1]["clean"], found[0]["clean"]) == (0.4, 1, None)
-    empty = watch_of(rows["none"])
-    assert with_ratios([figures_of(empty, None)])[0]["time_ratio"] is None
+    assert lane_figures([(Written(rows["none"]), None)])[0]["time_ratio"] is None
 
 
 def test_the_time_left_is_of_all_lanes(rows: dict[str, dict[str, Any]]) -> None:
     row = rows["exact"]
-    count = len(row["token_ids"])
-    fresh, half, done = (watch_of(row) for _ in range(3))
-    assert all_seconds_left([LaneTime(fresh, 0.0, has_ended=False)] * 2) is None
-    half.take([tokens(row, 0, count // 2), LaneCounts(count // 2, 0, count // 2, 4.0)])
-    own_s = half.seconds_left
-    assert own_s is not None
-    running, waiting = LaneTime(half, 5.0, has_ended=False), LaneTime(fresh, 0.0, has_ended=False)
-    assert all_seconds_left([running, waiting, waiting]) == pytest.approx(own_s + 2 * (4.0 + own_s))
-    done.take([*whole(row), LaneFinished("run", ())])  # 2 s of writing, and 3 s besides
-    ended = LaneTime(done, 5.0, has_ended=True)
-    assert all_seconds_left([ended, ended]) == 0.0
-    assert all_seconds_left([ended, running]) == pytest.approx(own_s + 3.0)
-    half.take(whole(row)[1:])  # it is checked now
-    assert all_seconds_left([ended, LaneTime(half, 4.0, has_ended=False)]) == pytest.approx(1.0)
-    assert all_seconds_left([ended, LaneTime(half, 9.0, has_ended=False)]) == 0.0
+    fresh, half, done = (Written(row) for _ in range(3))
+    assert seconds_left([(fresh, 1.0, False)] * 2) is None
+    half.write(0, len(row["token_ids"]) // 2, seconds=4.0)
+    share = half.share_written
+    assert 0.3 < share < 0.7
+    assert seconds_left([(half, 5.0, False)]) == pytest.approx(5 * (1 - share) / share)
+    assert seconds_left([(half, 5.0, False), (fresh, 0.0, False)]) == pytest.approx(5 * (2 - share) / share)
+    done.whole()
+    assert seconds_left([(done, 5.0, True)] * 2) == 0.0

@@ -15,9 +15,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from engine.errors import DriftscopeError, RunError, StoreError
-from engine.jobs.run import Run, begin, molecules_of, resume
-from engine.jobs.run_state import RunState
-from engine.jobs.submit import Cluster, submit
+from engine.jobs.cluster import Cluster, submit
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.remote import RemoteFiles

@@ -16,7 +16,7 @@ from engine.decode import generation
 from engine.decode.plan import Plan
 from engine.decode.samples import Sample
 from engine.decode.steps import Step
-from engine.jobs import run_state
+from engine.jobs import run as run_module
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.run import Run, begin
 from engine.models.loading import load_outline
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             yield event
 
     monkeypatch.setattr(StubBackend, "run", paced)
-    monkeypatch.setattr(run_state, "time", SimpleNamespace(perf_counter=lambda: time.now))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: time.now))
     monkeypatch.setattr(generation, "make_backend", None)  # set by the stub, put back in the end
     return time
 

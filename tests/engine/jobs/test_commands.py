@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import RunError
-from engine.jobs import background
-from engine.jobs.background import Task, TaskQueue, TaskSnapshot, file_name, task_queue
+from engine.jobs import commands
+from engine.jobs.commands import Task, TaskQueue, TaskSnapshot, file_name, task_queue
+from engine.jobs.service import ServiceError
 from engine.models.devices import spare_cores
 from engine.paths import ROOT
 from engine.store.files import LocalFiles
@@ -32,7 +31,7 @@ MODEL = ("--model", "small", "--threads=1")
 LONG = ("run", *MODEL, "--sample-size=60", "--group=1", "--batch-size=1", "--lp=exact")
 OF_A_SERVER = """
 import sys, threading
-from engine.jobs.background import task_queue
+from engine.jobs.commands import task_queue
 task = task_queue().submit("long", sys.argv[1:])
 print("handed in", flush=True)
 threading.Event().wait()
@@ -110,8 +109,8 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
     (part,) = seen(board, again).parts
     assert part.run_id == left.run_id
     assert part.began > 0
-    assert again._process is not None
-    again._process.kill()
+    assert again.process is not None
+    again.process.kill()
     assert ended(board, again).state == "failed"
     assert seen(board, again).error.startswith("it was killed (Killed). Check the free memory")
     assert not board.is_at(left.run_id)
@@ -120,7 +119,7 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
 
 
 def _modules_of_the_queue() -> list[str]:
-    code = "import sys, engine.jobs.background as b; b.TaskQueue().tasks(); print(' '.join(sys.modules))"
+    code = "import sys, engine.jobs.commands as b; b.TaskQueue().tasks(); print(' '.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -190,54 +189,49 @@ def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: LocalFil
     assert "cannot be started" in strange.error
 
 
-def test_a_task_that_ignores_sigint_is_killed(
-    board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(background, "GRACE_S", 0.2)
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
-    )
+def started_as(code: str) -> Callable[[Task], subprocess.Popen[bytes]]:
+    """Another program in a command's place."""
+
+    def started(task: Task) -> subprocess.Popen[bytes]:
+        with (task.folder / "stdout").open("wb") as out, (task.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+            )
+
+    return started
+
+
+def test_a_task_that_ignores_sigint_is_ended(board: TaskQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "GRACE_S", 0.2)
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
+    monkeypatch.setattr(Task, "_started", started_as(deaf))
     task = board.submit("deaf", ["run"])
-    until(lambda: seen(board, task).has_ended)  # refused: its place is taken by a process that is deaf
-    other = Task(0, "deaf", ["run"], task.folder, "")
-    other._process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
-    assert other._process.stdout is not None
-    assert other._process.stdout.readline() == b"deaf\n"
-    other._state = "running"
-    other.stop()
-    other.stop()
-    assert other._process.wait(PATIENCE_S) == -signal.SIGTERM
-    other._process.stdout.close()
+    until(lambda: (task.folder / "stdout").exists() and (task.folder / "stdout").read_text() == "x\n")
+    task.stop()
+    task.stop()
+    assert ended(board, task).state == "stopped"
+    assert task.process is not None and task.process.returncode == -signal.SIGTERM
 
 
 def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> None:
     board = TaskQueue()
     task = board.submit("import", ["import", "--", "nothing*"])
     waiting = board.submit("waiting", LONG)
-    folder = task.folder.parent
+    folder = task.folder
     board.close()
     assert waiting.state == "stopped"
     assert not folder.exists()
-    with pytest.raises(RunError, match="shutting down"):
+    with pytest.raises(ServiceError, match="shutting down"):
         board.submit("late", ["import", "x"])
 
 
 def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "MOST_TASKS", 1)
+    monkeypatch.setattr(commands, "MOST_TASKS", 1)
     first = board.submit("first", ["run", "--model=\0"])
     until(lambda: first.state == "failed")
     second = board.submit("second", ["run", "--model=\0"])
     until(lambda: second.state == "failed")
     assert [task.title for task, _ in board.tasks()] == ["second"]
-
-
-def test_a_folder_that_was_cleared_away_is_made_anew(board: TaskQueue) -> None:
-    first = board.submit("first", ["run", "--model=\0"])
-    until(lambda: first.state == "failed")
-    shutil.rmtree(first.folder.parent)
-    second = board.submit("second", ["run", "--model=\0"])
-    until(lambda: second.state == "failed")
-    assert second.folder.is_dir()
 
 
 @pytest.mark.parametrize(
@@ -258,23 +252,3 @@ def test_names_of_uploads_are_no_paths(given: str, own: str) -> None:
 def test_there_is_one_queue_and_a_core_is_left() -> None:
     assert task_queue() is task_queue()
     assert 1 <= spare_cores() <= max(1, (os.cpu_count() or 1) - 1)
-
-
-def test_a_command_that_does_nothing_is_stopped_and_the_next_one_runs(
-    board: TaskQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(background, "LOOK_S", 0.05)
-    monkeypatch.setattr(background, "HANG_S", 0.5)
-
-    def started(task: Task) -> subprocess.Popen[bytes]:
-        code = "import signal; signal.pause()" if task.title == "hangs" else "pass"
-        with (task.folder / "stdout").open("wb") as out, (task.folder / "stderr").open("wb") as err:
-            return subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
-            )
-
-    monkeypatch.setattr(Task, "_started", started)
-    hangs, behind = board.submit("hangs", ["trace"]), board.submit("next", ["trace"])
-    assert ended(board, behind).state == "done"
-    snapshot = seen(board, hangs)
-    assert (snapshot.state, snapshot.error) == ("failed", "it was stopped: nothing happened for 0 s")

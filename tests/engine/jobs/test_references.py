@@ -1,4 +1,4 @@
-"""The references of a set as they travel with an unfinished run: text and numbers, nothing that only RDKit can read."""
+"""Molecules and references as they travel with an unfinished run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pyarrow import parquet
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
 from engine.errors import RunError
-from engine.jobs.rmsd_references import FILE, given_references, packed_references
+from engine.jobs.references import FILE, given_references, packed_references
+from engine.jobs.run import MOLECULES_FILE, molecules_of
 from engine.store.files import LocalFiles
 from engine.store.references import ReferenceSet
-from engine.store.staging import Staging
+from engine.store.staging import BEFORE_SHEET, Staging
+from tests.engine.store.stored_runs import begun
 
 MOLECULE = parse_smiles("C[C@H](O)CN")
 
@@ -54,3 +56,18 @@ def test_what_is_none_is_said_to_be_lost(tmp_path: Path, row: dict[str, Any]) ->
     parquet.write_table(pa.Table.from_pylist([row]), sink)
     with pytest.raises(RunError, match="the references of mine are lost"):
         given_references(staged(tmp_path, sink.getvalue().to_pybytes()))
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"", None])
+def test_molecules_that_do_not_read_are_said_to_be_lost(tmp_path: Path, content: bytes | None) -> None:
+    staging = begun(LocalFiles(tmp_path), "torn")
+    path = tmp_path / staging.folder / MOLECULES_FILE
+    parquet.write_table(pa.table({"smiles": ["C"] * 100}), path)
+    assert len(molecules_of(staging)) == 100
+    path.write_bytes(path.read_bytes()[:-9] if content is None else content)
+    with pytest.raises(RunError, match=r"molecules of .* are lost"):
+        molecules_of(staging)
+
+
+def test_what_lies_there_before_the_sheet_is_what_a_sweep_knows() -> None:
+    assert {MOLECULES_FILE, FILE} == BEFORE_SHEET

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from engine.errors import ModelError, RunError
-from engine.jobs import submit as module
+from engine.jobs import cluster as module
+from engine.jobs.cluster import KINDS, Cluster, ClusterTask, Submitted, check, shares, submit
 from engine.jobs.plan import ModelChoice
-from engine.jobs.run import Run, begin, molecules_of, resume
-from engine.jobs.run_state import RunState
-from engine.jobs.submit import KINDS, Cluster, ClusterTask, Submitted, check, shares, submit
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
@@ -75,7 +74,7 @@ def entry_in(place: Path) -> Entry:
 def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole: Any, tmp_path: Path) -> None:
     one = account(tmp_path, folder)
     submitted = submit(one, Cluster("debug", tasks=2))
-    assert len(submitted.jobs) == 2
+    assert len(submitted.tasks) == 2
     waited(submitted)
     assert submitted.problems() == []
     entry = entry_in(tmp_path)
@@ -301,7 +300,6 @@ def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Pat
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"kind": "ssh"}, "there is no cluster 'ssh'. Known are local, debug, slurm, h100, a100"),
         ({"kind": "local", "partition": "x"}, "--submit local has no partition"),
         ({"kind": "slurm", "more": {"a b": "c"}}, "sbatch has no option 'a b=c'"),
         ({"kind": "slurm", "partition": "x\n#SBATCH --uid=0"}, "sbatch has no option"),
@@ -327,6 +325,6 @@ def test_what_went_wrong_in_a_task_is_one_line(folder: Path, tmp_path: Path) -> 
     submitted = submit(account(tmp_path, folder, choice(tmp_path / "gone")), Cluster("debug", tasks=2))
     waited(submitted)
     (first, second) = submitted.problems()
-    assert first.startswith("task DEBUG_")
+    assert first.startswith("task 0: ")
     assert "there is no such folder" in first and "\n" not in first
     assert second.partition(": ")[2] == first.partition(": ")[2]

@@ -14,17 +14,14 @@ import os
 import re
 import shutil
 import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.errors import RunError, StoreError, one_line, shown
-from engine.jobs.mute_output import muted_output
-from engine.jobs.run import Run, molecules_of, resume
-from engine.jobs.run_state import RunState
+from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
+from engine.jobs.run import Run, RunState, molecules_of, resume
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model
 from engine.paths import cache_folder
@@ -40,8 +37,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 """Processes of this machine, this process itself, Slurm, and Slurm with that GPU."""
 LOGS = "submitted"
 """The folder beside the runs with the tasks' output."""
-SLURM_MINUTES = 240
-LOCAL_MINUTES = 60 * 24 * 365
+SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
 POLL_S, LOG_S = 1.0, 30.0
 _OPTION = re.compile(r"[a-z][a-z-]*")
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
@@ -60,8 +56,6 @@ class Cluster:
     more: Mapping[str, str] = field(default_factory=dict)  # other options of sbatch
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise RunError(f"there is no cluster {shown(self.kind)}", f"Known are {', '.join(KINDS)}")
         if not self.is_slurm and (self.partition or self.more):
             raise RunError(f"--submit {self.kind} has no partition", "Leave out what is for Slurm, or submit there")
         for name, value in {"partition": self.partition or "any", **self.more}.items():
@@ -137,21 +131,22 @@ class ClusterTask:
         for now in run.progress(groups=self.groups):
             if now.seconds - logged_s >= LOG_S:
                 logged_s = now.seconds
-                log.info(
-                    "%d samples, %.1f samples/s, %.0f %% of the run", now.written, now.samples_a_second, now.work * 100
-                )
+                log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words(0.0))
         staging.release()
         return run.publish_if_whole()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Submitted:
+    """The tasks of a run. Those of a debug cluster run here, while they are waited for."""
+
     run_id: str
     cluster: Cluster
-    jobs: tuple[Any, ...]  # submitit's
+    tasks: Sequence[ClusterTask]
+    jobs: Sequence[Any]  # submitit's, of other processes
     logs: Path
     files: Files
-    raised: dict[str, BaseException | None] = field(default_factory=dict)  # by job, for jobs of this process
+    raised: list[str] = field(default_factory=list)  # by tasks of this process
 
     @property
     def ids(self) -> list[str]:
@@ -160,25 +155,30 @@ class Submitted:
     @property
     def cancel(self) -> str:
         """The command that ends all tasks."""
-        if self.cluster.kind == "debug":
-            return ""
         ids = dict.fromkeys(id_.partition("_")[0] for id_ in self.ids)  # an array's tasks have a common number
-        return " ".join(["scancel" if self.cluster.is_slurm else "kill", *ids])
+        return " ".join(["scancel" if self.cluster.is_slurm else "kill", *ids]) if ids else ""
 
     def wait(self) -> Iterator[int]:
         """The number of written groups, once per second, until all tasks have ended."""
-        if self.cluster.kind == "debug":
-            for job in self.jobs:
-                self.raised[job.job_id] = job.exception()  # runs it; unlike `done` it opens no debugger
-                yield self._written()
-            return
+        for task in self.tasks if self.cluster.kind == "debug" else ():
+            try:
+                task()
+            except (DriftscopeError, OSError, RuntimeError, MemoryError) as error:  # the other tasks go on
+                self.raised.append(f"task {task.rank}: {reason_of(str(error) or type(error).__name__)}")
+            yield self._written()
         while not all(job.done() for job in self.jobs):
             yield self._written()
             time.sleep(POLL_S)
 
     def problems(self) -> list[str]:
         """The errors of failed tasks, one line each."""
-        return [problem for job in self.jobs if (problem := self._problem(job))]
+        problems = [*self.raised]
+        for job in self.jobs:
+            if not job.paths.result_pickle.exists():
+                problems.append(f"task {job.job_id} ended without a message ({job.state.lower()})")
+            elif (error := job.exception()) is not None:
+                problems.append(f"task {job.job_id}: {reason_of(str(error) or type(error).__name__)}")
+        return problems
 
     def finish(self, state: RunState, note: Callable[[str], None]) -> Iterator[tuple[int, int]]:
         """Waits until the run is in the store; yields how many of its groups are written. An error has the reason of
@@ -196,18 +196,14 @@ class Submitted:
             how = f"See {self.logs}; `python -m engine run --resume {self.run_id}`"
             raise RunError(f"{self.run_id} is unfinished: {problem}", how)
 
-    def _problem(self, job: Any) -> str:
-        if job.job_id not in self.raised and not job.paths.result_pickle.exists():
-            return f"task {job.job_id} ended without a message ({job.state.lower()})"
-        error = self.raised[job.job_id] if job.job_id in self.raised else job.exception()
-        if error is None:
-            return ""
-        raised = _RAISED.findall(str(error))
-        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        return f"task {job.job_id}: {one_line(raised[-1] if raised else lines[0])}"
-
     def _written(self) -> int:
         return sum(name.startswith("group-") for name in self.files.sizes(f"{ASIDE}/{self.run_id}"))
+
+
+def reason_of(trace: str) -> str:
+    """Of an error that came with its traceback as text: our own line, else the first one."""
+    lines = [line for line in trace.splitlines() if line.strip()]
+    return one_line([*lines[:1], *_RAISED.findall(trace)][-1])
 
 
 def minutes_of(text: str | None) -> int | None:
@@ -233,19 +229,25 @@ def check(cluster: Cluster) -> None:
 
 def submit(state: RunState, cluster: Cluster, logs: Path | None = None) -> Submitted:
     """Submits the groups that are left. The tasks keep running when this process ends."""
-    staging, device = state.staging, state.plan.model.device
-    folder = logs or logs_of(staging)
-    left = state.left()
-    finished = set(range(len(state.groups))) - set(left)
+    staging, device, left = state.staging, state.plan.model.device, state.left()
+    if logs is None:  # on the disk of the store, which is shared where tasks run on other machines
+        near = staging.files
+        logs = (
+            near.within(f"{LOGS}/{staging.id}") if isinstance(near, LocalFiles) else cache_folder() / LOGS / staging.id
+        )
     threads = cluster.threads
     if cluster.kind == "local" and not threads:
         threads = max(1, usable_cores() // cluster.tasks)
     tasks = [
         ClusterTask(cluster.kind, staging.files.where, staging.id, rank, groups, device, threads)
-        for rank, groups in enumerate(shares(left, cluster.tasks, finished))
+        for rank, groups in enumerate(shares(left, cluster.tasks, set(range(len(state.groups))) - set(left)))
     ]
-    jobs = _jobs(tasks, cluster, device, folder) if tasks else []
-    return Submitted(staging.id, cluster, tuple(jobs), folder, staging.files)
+    try:
+        jobs = _jobs(tasks, cluster, device, logs) if tasks else []
+    except (RuntimeError, OSError) as error:
+        reason = one_line(str(error)).rstrip(".") or type(error).__name__
+        raise RunError(f"{cluster.kind} refused the tasks: {reason}", f"Resume with --resume {staging.id}") from error
+    return Submitted(staging.id, cluster, tasks, jobs, logs, staging.files)
 
 
 def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> list[tuple[int, ...]]:
@@ -254,52 +256,45 @@ def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> l
     return [(*sorted(finished), *parts[0]), *parts[1:]] if parts else []
 
 
-def logs_of(staging: Staging) -> Path:
-    """On the disk of the store, which is shared where tasks run on other machines."""
-    if isinstance(staging.files, LocalFiles):
-        return staging.files.within(f"{LOGS}/{staging.id}")
-    return cache_folder() / LOGS / staging.id
-
-
 def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: Path) -> list[Any]:
     submitit = _submitit()
-    try:
-        if cluster.kind == "debug":
-            return list(submitit.DebugExecutor(folder).submit_array(tasks))
-        if cluster.kind == "local":
-            return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
-        executor = submitit.SlurmExecutor(folder)
-        executor.update_parameters(**cluster.for_slurm(device))
-        with contextlib.redirect_stderr(io.StringIO()):  # it prints its error there, too
-            return list(executor.submit_array(tasks))
-    except (RuntimeError, OSError) as error:
-        raise RunError(
-            f"{cluster.kind} refused the tasks: {one_line(str(error)).rstrip('.') or type(error).__name__}",
-            f"Resume with --resume {tasks[0].run_id}",
-        ) from error
+    if cluster.kind == "debug":
+        return []
+    if cluster.kind == "local":
+        return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
+    executor = submitit.SlurmExecutor(folder)
+    executor.update_parameters(**cluster.for_slurm(device))
+    with contextlib.redirect_stderr(io.StringIO()):  # it prints its error there, too
+        return list(executor.submit_array(tasks))
 
 
 def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, executor: Any) -> Iterator[Any]:
+    """They ignore Ctrl-C, which a terminal sends to all of its processes."""
     count, gpus = cluster.gpus_a_task(device), _gpus_here()
-    with ignore_sigint(), muted_output(1, 2):  # else a reader of this process's output would wait for the tasks
-        for task in tasks:
-            own = [gpus[(task.rank * count + place) % len(gpus)] for place in range(count if gpus else 0)]
-            minutes = cluster.minutes or LOCAL_MINUTES
-            executor.update_parameters(timeout_min=minutes, gpus_per_node=len(own), visible_gpus=own)
-            yield executor.submit(task)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with muted_output(1, 2):  # else a reader of this process's output would wait for the tasks
+            for task in tasks:
+                own = [gpus[(task.rank * count + place) % len(gpus)] for place in range(count if gpus else 0)]
+                minutes = cluster.minutes or LOCAL_MINUTES
+                executor.update_parameters(timeout_min=minutes, gpus_per_node=len(own), visible_gpus=own)
+                yield executor.submit(task)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
-def ignore_sigint() -> Iterator[None]:
-    """Child processes started meanwhile ignore Ctrl-C, which a terminal sends to all of its processes."""
-    if threading.current_thread() is not threading.main_thread():
+def muted_output(*numbers: int) -> Iterator[None]:
+    """Output to these descriptors (1, 2), of native code and of child processes too, is discarded."""
+    with contextlib.ExitStack() as stack:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        stack.callback(os.close, nowhere)
+        for number in numbers:
+            kept = os.dup(number)
+            stack.callback(os.close, kept)
+            stack.callback(os.dup2, kept, number)
+            os.dup2(nowhere, number)
         yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _gpus_here() -> list[int]:

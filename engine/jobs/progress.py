@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -50,21 +50,11 @@ def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
         yield say
 
 
-@dataclass(frozen=True, slots=True)
-class PartProgress:
-    """The last report of a part. Counts are those of the part so far."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a run is. ``work`` is the share of the expected tokens, since samples differ in length."""
 
-    part: int
-    parts: int
-    state: PartState = "running"
     run_id: str = ""
-    file: str = ""
-    made: str = ""  # ids of the logs or traces that it added, separated by spaces
-    model_alias: str = ""
-    model_step: str = ""
-    lp: str = ""
-    task: str = ""  # what is done with the run, where it is not being written
-    error: str = ""
     samples: int = 0
     done: int = 0
     passed: int = 0
@@ -73,9 +63,41 @@ class PartProgress:
     bad_blocks: int = 0
     blocks: int = 0
     tokens: int = 0
-    written: int = 0
-    seconds: float = 0.0
+    written: int = 0  # samples of this process
+    seconds: float = 0.0  # of this process
     work: float = 0.0
+
+    @property
+    def samples_a_second(self) -> float:
+        return self.written / self.seconds if self.seconds > 0 else 0.0
+
+    def left_s(self, began: float) -> float | None:
+        """By the pace of this process, which had ``began`` with that share of the work done; None where it has none."""
+        here = self.work - began
+        return self.seconds * (1 - self.work) / here if here > 0 and self.seconds > 0 else None
+
+    def words(self, began: float) -> str:
+        left_s = self.left_s(began)
+        left = f", {left_s:,.0f} s left" if left_s is not None and self.work < 1 else ""
+        counts = (("passed", self.passed), ("decode", self.decodes), ("clean", self.clean))
+        rates = ", ".join(f"{count / max(self.done, 1):.1%} {name}" for name, count in counts)
+        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartProgress(RunProgress):
+    """The last report of a part."""
+
+    part: int
+    parts: int
+    state: PartState = "running"
+    file: str = ""
+    made: str = ""  # ids of the logs or traces that it added, separated by spaces
+    model_alias: str = ""
+    model_step: str = ""
+    lp: str = ""
+    task: str = ""  # what is done with the run, where it is not being written
+    error: str = ""
     began: float = 0.0  # the share that was done before, of a resumed run
 
     @property
@@ -96,20 +118,14 @@ class PartProgress:
         return self.file or " · ".join(filter(None, (model, self.lp, self.task))) or self.run_id
 
     @property
-    def samples_a_second(self) -> float:
-        return self.written / self.seconds if self.seconds > 0 else 0.0
-
-    @property
     def seconds_left(self) -> float | None:
-        """By the share of the expected tokens; None before there is any."""
-        done = self.work - self.began
-        return self.seconds * (1 - self.work) / done if done > 0 and self.seconds > 0 else None
+        return self.left_s(self.began)
 
 
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
-    name: str if kind == "str" else (int, float) if kind == "float" else int
-    for name, kind in PartProgress.__annotations__.items()
-    if name not in ("part", "parts", "state")
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    field.name: {"str": str, "float": (int, float), "int": int}[str(field.type)]
+    for field in fields(PartProgress)
+    if field.name not in ("part", "parts", "state")
 }
 
 

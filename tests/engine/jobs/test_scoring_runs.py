@@ -12,7 +12,7 @@ import pytest
 from engine.errors import RunError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
-from engine.jobs.score_run import score_run
+from engine.jobs.scoring import score_run
 from engine.store.files import LocalFiles
 from engine.store.groups import write_part
 from engine.store.store import Store

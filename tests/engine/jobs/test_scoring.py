@@ -10,23 +10,27 @@ import pytest
 
 from engine.decode import scoring
 from engine.decode.chances import CHANCES
-from engine.jobs.lane import lane_work
 from engine.jobs.plan import ModelChoice
-from engine.jobs.rescore import Question, costs_work, score_work
-from engine.jobs.service import Control, Service
+from engine.jobs.scoring import Question, costs_work, score_work
+from engine.jobs.service import Job, Service, Work
 from engine.records import SHORTEST4
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import choice
-from tests.engine.jobs.test_lane import lane_of
+from tests.engine.jobs.test_lane import lane_of, run
 from tests.service_harness import PATIENCE_S
 from tests.small_models import small_folder
 
 
 def stored(service: Service, folder: Path, place: Path, lp: str) -> Store:
-    job = service.submit("a", lane_work(lane_of(folder, 2, plan={"lp": lp}, keep_steps=1), LocalFiles(place)))
-    assert job.wait(PATIENCE_S) and job.state == "done"
+    run(service, lane_of(folder, 2, plan={"lp": lp}, keep_steps=1), place)
     return Store(LocalFiles(place))
+
+
+def answered(service: Service, work: Work[Any]) -> Any:
+    job = service.submit("a", work)
+    assert job.wait(PATIENCE_S) and job.state == "done"
+    return job.result
 
 
 def question(store: Store, model: ModelChoice, **more: Any) -> Question:
@@ -47,7 +51,7 @@ def question(store: Store, model: ModelChoice, **more: Any) -> Question:
 @pytest.mark.parametrize("lp", ["none", "group-v2.1", "exact"])
 def test_scoring_gives_the_rows_that_a_run_keeps(service: Service, folder: Path, tmp_path: Path, lp: str) -> None:
     store = stored(service, folder, tmp_path, lp)
-    (thought,) = service.submit("a", score_work(question(store, choice(folder)))).events()
+    thought = answered(service, score_work(question(store, choice(folder))))
     chances = ", ".join(CHANCES)  # how a token was drawn is no matter of a model that is asked later
     kept = store.rows(f"SELECT * EXCLUDE (run_id, {chances}) FROM steps ORDER BY pos")
     assert list(thought) == list(range(len(kept))) and len(kept) > 20
@@ -64,13 +68,13 @@ def test_other_readers_may_have_a_turn_between_the_tokens_of_a_sample(
     service: Service, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Eight long answers were scored in one go, 24 s of a model's head, while ten readers waited."""
-    turns, cancelled = Counter[str](), Control.cancelled
+    turns, cancelled = Counter[str](), Job.cancelled
 
-    def counted(control: Control) -> bool:
-        turns[control._job.progress.note] += 1
-        return cancelled(control)
+    def counted(job: Job[Any]) -> bool:
+        turns[job.note] += 1
+        return cancelled(job)
 
-    monkeypatch.setattr(Control, "cancelled", counted)
+    monkeypatch.setattr(Job, "cancelled", counted)
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)  # a token at a time
     asked = question(stored(service, folder, tmp_path, "none"), choice(folder))
     assert service.submit("a", score_work(asked)).wait(PATIENCE_S)
@@ -81,8 +85,8 @@ def test_another_model_of_the_tokenizer_thinks_otherwise(service: Service, folde
     store = stored(service, folder, tmp_path / "store", "exact")
     (tmp_path / "other").mkdir()
     other = small_folder(tmp_path / "other")
-    (own,) = service.submit("a", score_work(question(store, choice(folder)))).events()
-    (thought,) = service.submit("a", score_work(question(store, choice(other)))).events()
+    own = answered(service, score_work(question(store, choice(folder))))
+    thought = answered(service, score_work(question(store, choice(other))))
     assert [row["token_id"] for row in thought.values()] == [row["token_id"] for row in own.values()]
 
 
@@ -95,7 +99,7 @@ def test_a_model_of_another_tokenizer_is_refused_by_name(service: Service, folde
 
 def test_costs_come_for_the_blocks_that_were_asked_about(service: Service, folder: Path, tmp_path: Path) -> None:
     store = stored(service, folder, tmp_path, "group-v2.1")
-    (costs,) = service.submit("a", costs_work(question(store, choice(folder)), [0, 1, 99])).events()
+    costs = answered(service, costs_work(question(store, choice(folder)), [0, 1, 99]))
     assert set(costs) <= {0, 1}
     for found in costs.values():
         assert found.needed is not None and found.needed > 0

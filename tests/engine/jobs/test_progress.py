@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.jobs.progress_file import PartProgress, ProgressFile
+from engine.jobs.progress import PartProgress, ProgressFile
 
 
 def append(path: Path, text: str) -> None:
