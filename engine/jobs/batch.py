@@ -21,14 +21,6 @@ Workers: TypeAlias = Cluster | Pool | None
 """Tasks of a cluster, Ray's actors, or this process."""
 
 
-def _state(
-    workers: Workers, staging: Staging, loaded: LoadedModel | None, asked: Sequence[Molecule], plan: RunPlan
-) -> RunState:
-    if isinstance(workers, Pool):
-        return RayRun(staging, asked, plan, workers)
-    return RunState(staging, asked, plan) if loaded is None or loaded.is_outline else Run(staging, loaded, asked, plan)
-
-
 def begun(
     files: Files,
     workers: Workers,
@@ -42,10 +34,7 @@ def begun(
     for plan in plans:
         if plan.model != chosen:
             chosen = plan.model
-            if workers is None:
-                loaded = load_model(chosen.entry(), chosen.device, chosen.dtype, chosen.attention)
-            else:  # other processes compute
-                loaded = load_outline(chosen.entry(), chosen.dtype, chosen.attention)
+            loaded = _loaded(chosen, workers)
         parts, on_gpu = 1, None
         if isinstance(workers, Cluster):
             parts, on_gpu = workers.tasks, workers.gpus_a_task(chosen.device) > 0
@@ -62,8 +51,22 @@ def resumed(files: Files, workers: Workers, run_id: str, device: str = "auto") -
         raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
     if device != "auto":
         plan = replace(plan, model=replace(plan.model, device=device))
-    loaded = None
     if workers is None:
         staging.lock()
-        loaded = load_model(plan.model.entry(), plan.model.device, plan.model.dtype, plan.model.attention)
+    loaded = None if workers else _loaded(plan.model, workers)
     return _state(workers, staging, loaded, molecules_of(staging), plan)
+
+
+def _loaded(model: ModelChoice, workers: Workers) -> LoadedModel:
+    """The outline is enough where other processes compute."""
+    if workers is None:
+        return load_model(model.entry(), model.device, model.dtype, model.attention)
+    return load_outline(model.entry(), model.dtype, model.attention)
+
+
+def _state(
+    workers: Workers, staging: Staging, loaded: LoadedModel | None, asked: Sequence[Molecule], plan: RunPlan
+) -> RunState:
+    if workers is None and loaded is not None:
+        return Run(staging, loaded, asked, plan)
+    return RayRun(staging, asked, plan, workers) if isinstance(workers, Pool) else RunState(staging, asked, plan)

@@ -92,7 +92,7 @@ class Cluster:
 class ClusterTask:
     """One task: a run, and the groups that it writes."""
 
-    kind: Kind
+    kind: Kind | Literal["ray"]
     place: str
     run_id: str
     rank: int
@@ -101,8 +101,8 @@ class ClusterTask:
     threads: int | None = None
 
     def __call__(self) -> bool:
-        """Writes its groups that are left; whether the run is in the store now."""
-        if self.kind != "debug":
+        """Writes its groups that are left; whether the run is in the store now. Ray's are published by who waits."""
+        if self.kind not in ("debug", "ray"):
             logging.basicConfig(format="%(asctime)s %(message)s")
             log.setLevel(logging.INFO)
         if self.kind == "local":  # so that `kill` ends it
@@ -133,7 +133,7 @@ class ClusterTask:
                 logged_s = now.seconds
                 log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words(0.0))
         staging.release()
-        return run.publish_if_whole()
+        return self.kind != "ray" and run.publish_if_whole()
 
 
 @dataclass(slots=True)

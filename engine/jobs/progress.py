@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from engine.user_files import parsed_json
 
@@ -122,13 +122,6 @@ class PartProgress(RunProgress):
         return self.left_s(self.began)
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    field.name: {"str": str, "float": (int, float), "int": int}[str(field.type)]
-    for field in fields(PartProgress)
-    if field.name not in ("part", "parts", "state")
-}
-
-
 class ProgressFile:
     """Reads new lines at each call; not for two threads at once."""
 
@@ -143,8 +136,7 @@ class ProgressFile:
                 report = parsed_json(line)
             except ValueError:
                 continue
-            if isinstance(report, dict) and all(type(report.get(name)) is int for name in ("part", "parts")):
-                self._parts[report["part"]] = self._updated(report)
+            self._parts[report["part"]] = self._updated(report)
         return tuple(self._parts[number] for number in sorted(self._parts))
 
     def _new_lines(self) -> list[bytes]:
@@ -159,11 +151,10 @@ class ProgressFile:
         return whole.splitlines()
 
     def _updated(self, report: Mapping[str, Any]) -> PartProgress:
-        known = {name: report[name] for name, kind in _KINDS.items() if isinstance(report.get(name), kind)}
+        known = {field.name: report[field.name] for field in fields(PartProgress) if field.name in report}
         part = self._parts.get(report["part"])
         if part is None:
             part = PartProgress(report["part"], report["parts"], began=known.get("work", 0.0))
         if "work" not in known and known.get("samples"):
             known["work"] = known.get("done", 0) / known["samples"]
-        state = report.get("state", "running")
-        return replace(part, **known, state=state if state in get_args(PartState) else "running")
+        return replace(part, **known)

@@ -1,60 +1,49 @@
-"""A run written by actors of a Ray cluster, a group at a time each.
+"""A run written on a Ray cluster, by the same tasks as on another one: each writes its share of the groups.
 
-Each actor loads the model once and writes groups into the run's staging folder under a rank of its own. A group whose
-actor died is given to another one, and the process that began the run publishes it. Store, checkpoint and checkout have
-to be visible on the cluster's machines. No dashboard is started, and Ray's usage reports are off.
+Ray starts a task again whose worker or machine died: it goes on with what is left of its share. The process that began
+the run publishes it. No dashboard is started, and Ray's usage reports are off.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import logging
 import os
 import socket
-from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from engine.chem.judges import JudgePool
 from engine.errors import RunError, StoreError, one_line, shown
 from engine.folders import keep_private
-from engine.jobs.cluster import muted_output, reason_of
-from engine.jobs.group import Judges
+from engine.jobs.cluster import POLL_S, ClusterTask, muted_output, reason_of, shares
 from engine.jobs.plan import RunPlan
 from engine.jobs.progress import RunProgress
-from engine.jobs.run import BESIDE, Run, RunState, molecules_of, resume
-from engine.models.loading import load_model
+from engine.jobs.run import RunState
 from engine.records import Molecule
-from engine.store.groups import Group
 from engine.store.staging import Staging
-from engine.store.store import files_at
 
 RETRIED = (OSError, RuntimeError, StoreError)
 """Errors that may be temporary, such as a full GPU or a store that does not answer."""
-CHECK, START = -1, -2
-"""In place of a group's number: some finished samples are generated again; an actor gets its place."""
 TRIES = 3
-"""Attempts per group, those of actors that died too."""
+"""Attempts per task, also of those that died."""
 STORE_MB = 128  # of Ray's object store; a group's figures are small
 CONNECT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Actors:
-    """The requested pool. None: one actor per GPU, else one per machine."""
+    """The requested tasks. None: one per GPU, else one per machine."""
 
     count: int | None = None
-    gpus: int | None = None  # per actor
-    threads: int | None = None  # per actor
+    gpus: int | None = None  # per task
+    threads: int | None = None  # per task
     address: str = ""  # of the cluster; default: ``RAY_ADDRESS``, else this machine alone
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The actual pool, on the connected cluster."""
+    """The tasks on the connected cluster."""
 
     count: int
     gpus: int
@@ -70,91 +59,42 @@ class RayRun(RunState):
         self.device = plan.model.device if pool.gpus or plan.model.device != "auto" else "cpu"
 
     def progress(self) -> Iterator[RunProgress]:
-        """Has the actors write the groups that are left; yields the progress after every group."""
+        """Has the tasks write the groups that are left; yields the progress after every group."""
+        import ray
+
         left = self.left()
         if self.finished:
             yield self.now()
-        if left:
-            for group in self._written([*([CHECK] if self.finished else []), *left]):
-                self._finish(group)
-                self._written_here += len(group.members)
-                yield self.now()
-            self.notes = self.staging.notes().get("notes", [])
-
-    def _written(self, numbers: Sequence[int]) -> Iterator[Group]:
-        """Groups as they come; one whose actor died, or that failed for a while, is tried again."""
-        import ray
-
-        kind: Any = ray.remote(num_cpus=self.pool.threads, num_gpus=self.pool.gpus)(RayWorker)
-        place, ranks = self.staging.files.where, itertools.count(1)
-        waiting, failed = deque(numbers), Counter[int]()
-        running: dict[Any, tuple[Any, int]] = {}  # actors, and what they write
-
-        def begin() -> None:
-            actor = kind.remote(place, self.staging.id, self.device, self.pool.threads, next(ranks))
-            running[actor.start.remote()] = actor, START
-
-        for _ in range(min(self.pool.count, len(numbers))):
-            begin()
-        while waiting or any(number != START for _, number in running.values()):
-            (done, *_), _ = ray.wait(list(running))
-            actor, number = running.pop(done)
+        parts = shares(left, self.pool.count, set(range(len(self.groups))) - set(left))
+        place, id_, threads = self.staging.files.where, self.staging.id, self.pool.threads
+        tasks = [ClusterTask("ray", place, id_, rank, part, self.device, threads) for rank, part in enumerate(parts, 1)]
+        how = {"num_cpus": threads, "num_gpus": self.pool.gpus, "max_retries": TRIES - 1}
+        remote: Any = ray.remote(**how, retry_exceptions=list(RETRIED))(_written)
+        waiting = [remote.remote(task) for task in tasks]
+        while waiting:
+            done, waiting = ray.wait(waiting, timeout=POLL_S)
+            yield from self._taken()
             try:
-                group = ray.get(done)
+                ray.get(done)
             except ray.exceptions.RayError as error:
-                failed[number] += 1
-                has_died = isinstance(error, ray.exceptions.RayActorError)
-                reason = reason_of(str(error) or type(error).__name__)
-                if not (has_died or isinstance(getattr(error, "cause", None), RETRIED)):
-                    raise RunError(f"the actors failed: {reason}") from error
-                if failed[number] >= TRIES:
-                    what = f"group {number}" if number >= 0 else "an actor"
-                    raise RunError(f"{what} failed {TRIES} times ({reason})", "See --group") from error
-                if number != START:
-                    waiting.append(number)
-                if has_died:
-                    begin()
-                    continue
-            else:
-                if group is not None:
-                    yield group
-            if waiting:
-                number = waiting.popleft()
-                running[actor.write.remote(number)] = actor, number
+                raise RunError(f"the tasks failed: {reason_of(str(error) or type(error).__name__)}") from error
+        self.notes = self.staging.notes().get("notes", [])
+
+    def _taken(self) -> Iterator[RunProgress]:
+        """Groups that were written since."""
+        names = self.staging.files.sizes(self.staging.folder)
+        if sum(name.startswith("group-") for name in names) > len(self.finished):
+            known = {group.name for group in self.finished}
+            for group in self.staging.groups():
+                if group.name not in known:
+                    self._finish(group)
+                    self._written_here += len(group.members)
+                    yield self.now()
 
 
-class RayWorker:
-    """An actor: one model, one rank, and its groups."""
-
-    def __init__(self, place: str, run_id: str, device: str, threads: int, rank: int) -> None:
-        self.place, self.run_id, self.device, self.threads, self.rank = place, run_id, device, threads, rank
-        keep_private()
-
-    def start(self) -> None:
-        """Returns when the actor has its place."""
-
-    def write(self, number: int) -> Group | None:
-        """Writes the group, unless an actor that died has written it; or generates some samples again and compares."""
-        if number == CHECK:
-            self.run.check(range(len(self.run.groups)))
-            return None
-        if there := self.run.staging.groups(number):
-            return there[0]
-        for _ in self.run.progress(groups=[number]):
-            pass
-        return self.run.finished[-1]
-
-    @functools.cached_property
-    def run(self) -> Run:
-        """Made with the first group, so that errors of the model are reported like errors of a group."""
-        import torch
-
-        torch.set_num_threads(self.threads)
-        staging, plan = resume(files_at(self.place), self.run_id)
-        loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
-        settings = plan.judge_settings
-        judges = None if settings is None else Judges(JudgePool(settings, workers=BESIDE))
-        return Run(staging, loaded, molecules_of(staging), plan, rank=self.rank, judges=judges)
+def _written(task: ClusterTask) -> None:
+    keep_private()
+    task()
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import pytest
 
 from engine.errors import RunError
 from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.ray_run import CHECK, Actors, Pool, RayRun, RayWorker, connected
+from engine.jobs.ray_run import Actors, Pool, RayRun, connected
 from engine.jobs.run import begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
@@ -28,7 +28,6 @@ from tests.support import of_soak, sized
 
 MOLECULES = sized(6, 16)  # in groups of one: a worker that is killed has some before and some behind it
 ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
-HERE = Pool(1, 0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +76,10 @@ def entry_in(place: Path) -> Entry:
 
 
 def at_work() -> int:
-    """An actor's process that writes a group now; 0 where there is none."""
+    """A process that carries out a task now; 0 where there is none."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if b"RayWorker.write" in path.read_bytes():
+            if b"ray::_written" in path.read_bytes():
                 return int(path.parent.name)
     return 0
 
@@ -104,10 +103,10 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
                 os.kill(killed, signal.SIGKILL)
     assert killed and done == list(range(1, MOLECULES + 1))
     ranks = {group.name.partition("-")[0] for group in run.staging.groups()}
-    assert ranks <= {"0001", "0002", "0003"} and len(ranks) >= 2
+    assert ranks == {"0001", "0002"}  # who came in the place of the dead one has its rank
     entry = run.publish()
     assert content(entry) == whole
-    assert (entry.row["device"], entry.row["samples"], entry.row["resumed"]) == ("cpu", MOLECULES, 0)
+    assert (entry.row["device"], entry.row["samples"], entry.row["diverged_samples"]) == ("cpu", MOLECULES, 0)
 
 
 @of_soak
@@ -128,7 +127,7 @@ def test_a_run_is_taken_up_by_the_command_line(
 def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, tmp_path: Path) -> None:
     with connected(Actors(address=cluster)) as pool:
         run = ray_run(tmp_path, folder, pool, choice(tmp_path / "gone"))
-        with pytest.raises(RunError, match=r"^the actors failed: gone:path should be in .*gone") as raised:
+        with pytest.raises(RunError, match=r"^the tasks failed: gone:path should be in .*gone") as raised:
             list(run.progress())
     assert "\n" not in str(raised.value)
 
@@ -145,27 +144,6 @@ def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
         connected(Actors(gpus=1, address=cluster)),
     ):
         pass
-
-
-# --- a worker by itself -------------------------------------------------------------------------------------------
-
-
-def test_a_worker_writes_its_groups_once_and_checks_those_of_a_run_that_is_taken_up(
-    folder: Path, whole: Any, tmp_path: Path
-) -> None:
-    run = ray_run(tmp_path, folder, HERE)
-    worker = RayWorker(run.staging.files.where, run.staging.id, run.device, 1, 7)
-    first = worker.write(0)
-    assert first is not None and first.name == "0007-00000"
-    worker.run.staging.release()
-    worker = RayWorker(run.staging.files.where, run.staging.id, run.device, 1, 8)
-    assert worker.write(0) == first and worker.write(CHECK) is None
-    for number in range(1, MOLECULES):
-        worker.write(number)
-    worker.run.staging.release()
-    entry = run.publish()
-    assert content(entry) == whole
-    assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 1, 0)
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------
