@@ -166,10 +166,7 @@ class TaskQueue:
     def __init__(self) -> None:
         self._tasks: list[Task] = []
         self._numbers = itertools.count(1)
-        most = MOST_TASKS * 10
-        self._service = Service(
-            most_queued=most, most_queued_per_owner=most, heartbeat_s=math.inf, grace_s=math.inf, prepare=lambda: None
-        )
+        self._service = Service(most_queued=500, heartbeat_s=math.inf, grace_s=math.inf, prepare=lambda: None)
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
         """Adds a command to the queue. Its inputs are written to files, whose paths come after its words.

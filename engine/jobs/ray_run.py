@@ -101,51 +101,38 @@ def _written(task: ClusterTask) -> None:
 def connected(actors: Actors, device: str = "auto") -> Iterator[Pool]:
     """A connection to the named cluster, or to a new one of this machine, for as long as the block lasts."""
     address = actors.address or os.environ.get("RAY_ADDRESS", "")
-    ray = _ray(is_own=not address)
-    was_there = ray.is_initialized()
-    if not was_there:
-        _connect(ray, address)
-    try:
-        yield _pool(ray, actors, device)
-    finally:
-        if not was_there:
-            ray.shutdown()
-
-
-def _connect(ray: Any, address: str) -> None:
-    try:
-        with muted_output(2):  # Ray's native part prints the environment there
-            host, _, port = address.rpartition("://")[2].rpartition(":")
-            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
-                socket.create_connection((host, int(port)), CONNECT_S).close()
-            own = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (OSError, RuntimeError, ValueError) as error:
-        where = shown(address) if address else "this machine"
-        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
-
-
-def _pool(ray: Any, actors: Actors, device: str) -> Pool:
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
-    gpus = actors.gpus if actors.gpus is not None else int(all_gpus > 0 and device != "cpu")
-    threads = actors.threads or 1
-    if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
-        raise RunError(
-            f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor",
-            "Give fewer with --threads and --gpus-per-task",
-        )
-    return Pool(actors.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
-
-
-def _ray(*, is_own: bool) -> Any:
-    """Ray, set up by variables that it reads at import."""
+    # Ray reads these at import.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    if is_own:  # a cluster of one machine then listens on loopback only, as on a Mac
+    if not address:  # a cluster of one machine then listens on loopback only, as on a Mac
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it writes to standard error of this process
     try:
         import ray
     except ImportError as error:
         raise RunError("--engine ray needs Ray, which is not installed", "Install it: pip install ray") from error
-    return ray
+    was_there = ray.is_initialized()
+    try:
+        with muted_output(2):  # Ray's native part prints the environment there
+            host, _, port = address.rpartition("://")[2].rpartition(":")
+            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
+                socket.create_connection((host, int(port)), CONNECT_S).close()
+            own: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
+            if not was_there:
+                ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, RuntimeError, ValueError) as error:
+        where = shown(address) if address else "this machine"
+        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
+    try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+        gpus = actors.gpus if actors.gpus is not None else int(all_gpus > 0 and device != "cpu")
+        threads = actors.threads or 1
+        if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
+            raise RunError(
+                f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor",
+                "Give fewer with --threads and --gpus-per-task",
+            )
+        yield Pool(actors.count or (all_gpus // gpus if gpus else len(machines)), gpus, threads)
+    finally:
+        if not was_there:
+            ray.shutdown()

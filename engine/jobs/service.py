@@ -190,7 +190,6 @@ class Service:
         self,
         *,
         most_queued: int = 64,
-        most_queued_per_owner: int = 4,
         heartbeat_s: float = 90.0,
         grace_s: float = 10.0,
         prepare: Callable[[], None] | None = None,
@@ -199,8 +198,7 @@ class Service:
         """A job is stopped ``heartbeat_s`` after its last heartbeat; after ``grace_s`` where its page is closed.
 
         ``prepare`` is called in each job's thread; without it, torch is kept from taking all cores."""
-        self.most_queued, self.most_queued_per_owner = most_queued, most_queued_per_owner
-        self.heartbeat_s, self.grace_s = heartbeat_s, grace_s
+        self.most_queued, self.heartbeat_s, self.grace_s = most_queued, heartbeat_s, grace_s
         self.prepare, self.clock = prepare or _spare_cores, clock
         self.models = Models()
         self.lock = threading.RLock()
@@ -310,17 +308,10 @@ class Service:
         """Refuses a job for which there is no room; then nothing is replaced either."""
         if self._is_closed:
             raise ServiceError("this server is shutting down and takes no jobs", "Start the app again")
-        owners = Counter(job.owner for job in self._waiting if not (replace and job.owner == owner))
-        if owners[owner] >= self.most_queued_per_owner:
-            raise ServiceError(
-                f"{owners[owner]} of your jobs are waiting, and the limit is {self.most_queued_per_owner}",
-                "Wait until one of them has ended, or stop one",
-            )
-        if owners.total() >= self.most_queued:
-            raise ServiceError(
-                f"the queue is full: {owners.total()} jobs are waiting, and the limit is {self.most_queued}",
-                "Try again when one of them has ended",
-            )
+        count = sum(not (replace and job.owner == owner) for job in self._waiting)
+        if count >= self.most_queued:
+            what = f"the queue is full: {count} jobs are waiting, and the limit is {self.most_queued}"
+            raise ServiceError(what, "Try again when one of them has ended")
 
 
 def service() -> Service:

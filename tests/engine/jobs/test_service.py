@@ -97,7 +97,7 @@ def test_what_stopped_work_raises_harms_nobody(harness: ServiceHarness, caplog: 
 
 
 def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[..., ServiceHarness]) -> None:
-    harness = make_harness(most_queued=2, most_queued_per_owner=1)
+    harness = make_harness(most_queued=2)
     job, hand = harness.busy("one")
     old = harness.service.submit("one", nothing)
     other = harness.service.submit("two", nothing)
@@ -226,7 +226,7 @@ def test_everybody_has_a_turn_within_a_round(paced: ServiceHarness, readers: int
 @given(st.lists(st.sampled_from("abc-"), max_size=25))
 def test_jobs_run_in_turns_and_show_their_positions(script: list[str]) -> None:
     """Held against serving the owner who was served longest ago, by comparing all."""
-    harness = ServiceHarness(most_queued=99, most_queued_per_owner=99)
+    harness = ServiceHarness(most_queued=99)
     waiting: list[tuple[Job[Any], Hand]] = []
     running: tuple[Job[Any], Hand] | None = None
     turns: list[str] = []
@@ -299,13 +299,10 @@ def test_a_closed_service_ends_its_paused_jobs_and_its_threads(paced: ServiceHar
 
 
 def test_a_full_queue_refuses_with_the_numbers(make_harness: Callable[..., ServiceHarness]) -> None:
-    harness = make_harness(most_queued=3, most_queued_per_owner=2)
+    harness = make_harness(most_queued=3)
     job, _ = harness.busy("a")
-    for _ in range(2):
-        harness.service.submit("a", nothing)
-    with pytest.raises(ServiceError, match=r"^2 of your jobs are waiting, and the limit is 2\. Wait until one"):
-        harness.service.submit("a", nothing)
-    harness.service.submit("b", nothing)
+    for owner in "aab":
+        harness.service.submit(owner, nothing)
     with pytest.raises(ServiceError, match=r"^the queue is full: 3 jobs are waiting, and the limit is 3\. Try again"):
         harness.service.submit("c", nothing, replace=True)
     assert job.state == "running" and harness.service.owners() == 2
