@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 Kind = Literal["local", "debug", "slurm", "h100", "a100"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Processes of this machine, this process itself, Slurm, and Slurm with that GPU."""
+GPUS = ("h100", "a100")
 LOGS = "submitted"
 """The folder beside the runs with the tasks' output."""
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
@@ -66,21 +67,16 @@ class Cluster:
     def is_slurm(self) -> bool:
         return self.kind not in ("local", "debug")
 
-    @property
-    def gpu(self) -> str:
-        """The kind of GPU for Slurm; empty: any."""
-        return self.kind if self.kind in ("h100", "a100") else ""
-
     def gpus_a_task(self, device: str = "auto") -> int:
         if self.gpus is not None or device == "cpu":
             return self.gpus or 0
-        return 1 if self.gpu or (not self.is_slurm and _gpus_here()) else 0
+        return 1 if self.kind in GPUS or (not self.is_slurm and _gpus_here()) else 0
 
     def for_slurm(self, device: str) -> dict[str, Any]:
         """As submitit's parameters."""
         parameters: dict[str, Any] = {"job_name": "driftscope", "time": self.minutes or SLURM_MINUTES}
         if gpus := self.gpus_a_task(device):
-            parameters["gres"] = ":".join(filter(None, ["gpu", self.gpu, str(gpus)]))
+            parameters["gres"] = ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)])
         if self.partition:
             parameters["partition"] = self.partition
         if self.threads:
@@ -107,11 +103,10 @@ class ClusterTask:
             log.setLevel(logging.INFO)
         if self.kind == "local":  # so that `kill` ends it
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        files = files_at(self.place)
         try:
-            return self._write(files)
+            return self._write()
         except (RunError, StoreError, OSError):
-            if not Staging(files, RUN, self.run_id, {}).is_shown:  # else another task was faster
+            if not Staging(files_at(self.place), RUN, self.run_id, {}).is_shown:  # else another task was faster
                 raise
             return True
 
@@ -119,8 +114,8 @@ class ClusterTask:
         """What submitit queues again when the task is pre-empted: the task itself, which resumes."""
         return _submitit().helpers.DelayedSubmission(self)
 
-    def _write(self, files: Files) -> bool:
-        staging, plan = resume(files, self.run_id)
+    def _write(self) -> bool:
+        staging, plan = resume(files_at(self.place), self.run_id)
         if self.threads:
             import torch
 

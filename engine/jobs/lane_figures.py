@@ -67,5 +67,5 @@ def first_divergence(first: LaneWatch, other: LaneWatch, sample: int) -> Diverge
     aligned = other.alignment(sample)
     rows = () if aligned is None else aligned.rows
     atom = next((row.block for row in rows if row.pos == pos and row.block >= 0), None)
-    pieces = [other.reader.tokenizer.piece(ids[pos]) if pos < len(ids) else "" for ids in texts]
-    return Divergence(pos, *pieces, atom)
+    first_piece, piece = (other.reader.tokenizer.piece(ids[pos]) if pos < len(ids) else "" for ids in texts)
+    return Divergence(pos, first_piece, piece, atom)

@@ -68,8 +68,9 @@ class RayRun(RunState):
         parts = shares(left, self.pool.count, set(range(len(self.groups))) - set(left))
         place, id_, threads = self.staging.files.where, self.staging.id, self.pool.threads
         tasks = [ClusterTask("ray", place, id_, rank, part, self.device, threads) for rank, part in enumerate(parts, 1)]
-        how = {"num_cpus": threads, "num_gpus": self.pool.gpus, "max_retries": TRIES - 1}
-        remote: Any = ray.remote(**how, retry_exceptions=list(RETRIED))(_written)
+        how: Any = {"num_cpus": threads, "num_gpus": self.pool.gpus, "max_retries": TRIES - 1}
+        how["retry_exceptions"] = list(RETRIED)
+        remote: Any = ray.remote(**how)(_written)
         waiting = [remote.remote(task) for task in tasks]
         while waiting:
             done, waiting = ray.wait(waiting, timeout=POLL_S)

@@ -12,7 +12,7 @@ import io
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -245,7 +245,7 @@ class Run(RunState):
 
     def progress(
         self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
-    ) -> Iterator[RunProgress]:
+    ) -> Generator[RunProgress, None, None]:
         """Writes the groups that are left (of those given), and yields the progress after every sample.
 
         It counts as resumed where some (of those given) were written before.

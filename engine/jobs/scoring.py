@@ -26,7 +26,6 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
 from engine.lp_records import lp_record, split_cleanup
 from engine.models.registry import ModelEntry
-from engine.records import Descriptors, NumberFormat
 from engine.store.entries import Entry, without_samples
 from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import step_rows, steps_table
@@ -56,14 +55,10 @@ class Question:
     model: ModelChoice
     tokenizer: str  # the run's
     smiles: str
-    lp: str
-    placeholder: str
-    form: NumberFormat
-    token_ids: tuple[int, ...]
-    forced: tuple[bool, ...] | None
+    plan: Plan  # the LP, its placeholder, numbers and descriptors
+    token_ids: Sequence[int]
+    forced: Sequence[bool] | None
     sample_id: int = 0
-    descriptors: Descriptors = "plain"
-    bos: bool = True
 
 
 def score_work(question: Question) -> Work[Steps]:
@@ -94,7 +89,7 @@ def _costs(question: Question, blocks: Collection[int], job: Job[dict[int, Block
     job.say("continuing the cut blocks")
     stored = generation.stored(0, question.token_ids)
     cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
-    exact = ExactConstraint(loaded.tokenizer, question.form, loaded.vocab_rows)
+    exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
     backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
     continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
     return {
@@ -117,8 +112,7 @@ def _generation_of(question: Question, job: Job[Any]) -> Generation:
             f"{loaded.tokenizer.name}",
             "Choose a model with the same tokenizer",
         )
-    plan = Plan(question.lp, question.placeholder, question.form, descriptors=question.descriptors, bos=question.bos)
-    return Generation(loaded, [parse_written(question.smiles)], plan)
+    return Generation(loaded, [parse_written(question.smiles)], question.plan)
 
 
 def _step_rows(

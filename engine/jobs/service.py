@@ -18,7 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from engine.errors import DriftscopeError, shown
 from engine.figures.queue_words import ENDED, QueueState
@@ -203,8 +203,8 @@ class Service:
         self.models = Models()
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
-        self._waiting: list[Job] = []  # as they came; a paused one comes before others of its owner
-        self._current: Job | None = None  # the one whose turn it is
+        self._waiting: list[Job[Any]] = []  # as they came; a paused one comes before others of its owner
+        self._current: Job[Any] | None = None  # the one whose turn it is
         self._turn_began = 0.0
         self._turns = itertools.count(1)
         self._served: dict[str, int] = {}  # by owner, the last turn
@@ -257,7 +257,7 @@ class Service:
 
     # What jobs call, with the lock.
 
-    def order(self) -> list[Job]:
+    def order(self) -> list[Job[Any]]:
         """Those that wait, in the order of their turns: each owner's first, then each one's second, and so on; the
         owner that was served longest ago first. One that is being stopped needs one more turn, to clean up."""
         rounds: Counter[str] = Counter()
@@ -272,10 +272,10 @@ class Service:
             if job.silent_s > self.heartbeat_s or (job.silent_s > self.grace_s and not job.is_there()):
                 job.stop(f"no page asked for it for {job.silent_s:.0f} s")
 
-    def take_out(self, job: Job) -> None:
+    def take_out(self, job: Job[Any]) -> None:
         self._waiting.remove(job)
 
-    def pass_turn(self, job: Job) -> float:
+    def pass_turn(self, job: Job[Any]) -> float:
         """Where the job's turn is over, waits for its next one; for so many seconds."""
         others = {other.owner for other in self._waiting} - {job.owner}
         is_over = self.clock() - self._turn_began >= min(TURN_S, ROUND_S / (len(others) + 1))
@@ -301,7 +301,7 @@ class Service:
             self._current.begin()
             self.changed.notify_all()
 
-    def _open(self) -> list[Job]:
+    def _open(self) -> list[Job[Any]]:
         return [*([] if self._current is None else [self._current]), *self._waiting]
 
     def _check_room(self, owner: str, replace: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import waiting_words
 from engine.inspection.runs import number_format
@@ -123,14 +124,12 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         model=ModelChoice(alias=entry.alias, step=entry.step),
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
         smiles=inspection.molecule.smiles,
-        lp=run.lp_record.name,
-        placeholder=run.placeholder,
-        form=number_format(run),
-        token_ids=tuple(sample["token_ids"]),
-        forced=None if sample["forced"] is None else tuple(sample["forced"]),
+        plan=Plan(
+            run.lp_record.name, run.placeholder, number_format(run), descriptors=run.descriptors, bos=not run.is_former
+        ),
+        token_ids=sample["token_ids"],
+        forced=sample["forced"],
         sample_id=sample["sample_id"],
-        descriptors=run.descriptors,
-        bos=not run.is_former,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from engine.decode import scoring
 from engine.decode.chances import CHANCES
+from engine.decode.plan import Plan
 from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, Service, Work
@@ -39,9 +40,7 @@ def question(store: Store, model: ModelChoice, **more: Any) -> Question:
     said = {
         "tokenizer": run["tokenizer"],
         "smiles": row["smiles"],
-        "lp": run["lp"],
-        "placeholder": run["placeholder"] or "",
-        "form": SHORTEST4,
+        "plan": Plan(run["lp"], run["placeholder"] or "", SHORTEST4),
         "token_ids": tuple(row["token_ids"]),
         "forced": tuple(row["forced"]),
     }
