@@ -6,6 +6,7 @@ the run publishes it. No dashboard is started, and Ray's usage reports are off.
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import socket
@@ -108,7 +109,7 @@ def connected(actors: Actors, device: str = "auto") -> Iterator[Pool]:
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it writes to standard error of this process
     try:
-        import ray
+        ray: Any = importlib.import_module("ray")
     except ImportError as error:
         raise RunError("--engine ray needs Ray, which is not installed", "Install it: pip install ray") from error
     was_there = ray.is_initialized()
