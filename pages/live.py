@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.live.lane import Lane
+from engine.jobs.lane import Lane
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session

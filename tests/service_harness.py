@@ -1,13 +1,12 @@
-"""A service in a test's hands: work that yields what it is given, and a clock that stands still until it is set."""
+"""A service in a test's hands: work that goes on when it is told, and a clock that stands still until it is set."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
 from typing import Any
 
-from engine.service import Control, Job, Service
+from engine.jobs.service import Job, Service
 
 PATIENCE_S = 60.0  # only where something hangs
 
@@ -20,25 +19,27 @@ class Clock:
 
 
 class Hand:
-    """Work in a test's hands: it yields what it is given, and says when it was begun and left."""
+    """Work in a test's hands: at each step it asks whether it is cancelled, and it says when it was begun and left."""
 
     def __init__(self) -> None:
         self.begun, self.left = threading.Event(), threading.Event()
-        self.control: Control | None = None
+        self.job: Job[Any] | None = None
+        self.steps: list[object] = []
         self._given: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
-    def __call__(self, control: Control) -> Iterator[Any]:
-        self.control = control
+    def __call__(self, job: Job[Any]) -> list[object]:
+        self.job = job
         self.begun.set()
         try:
-            while (event := self._given.get(timeout=PATIENCE_S)) is not self:
-                yield event
+            while (step := self._given.get(timeout=PATIENCE_S)) is not self and not job.cancelled():
+                self.steps.append(step)
         finally:
             self.left.set()
+        return self.steps
 
-    def give(self, *events: object) -> None:
-        for event in events:
-            self._given.put(event)
+    def give(self, *steps: object) -> None:
+        for step in steps:
+            self._given.put(step)
 
     def let_go(self) -> None:
         self._given.put(self)
@@ -57,7 +58,7 @@ class ServiceHarness:
         return self._hands[-1]
 
     def busy(self, owner: str = "busy") -> tuple[Job[Any], Hand]:
-        """A job that the worker has begun, and that runs until it is let go."""
+        """A job that was begun, and that runs until it is let go."""
         hand = self.hand()
         job = self.service.submit(owner, hand)
         assert hand.begun.wait(PATIENCE_S)
@@ -70,8 +71,8 @@ class ServiceHarness:
         self.service.close(PATIENCE_S)
 
 
-def nothing(control: Control) -> Iterable[str]:
-    return ()
+def nothing(job: Job[Any]) -> None:
+    return None
 
 
 def ended(job: Job[Any]) -> str:

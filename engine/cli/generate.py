@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
-    from engine.runner.plan import ModelChoice
-    from engine.runner.run_state import RunState
+    from engine.jobs.plan import ModelChoice
+    from engine.jobs.run import RunState
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
     from engine.store.store import Store
@@ -58,7 +58,7 @@ class Model:
     attention: Literal["sdpa", "eager"] = cli.option("sdpa", "for the backend hf")
 
     def chosen(self, model: str | None) -> tuple[ModelEntry, ModelChoice]:
-        from engine.runner.plan import ModelChoice
+        from engine.jobs.plan import ModelChoice
 
         cli.only_with("--model-path", self.folder, tokenizer_name=self.tokenizer)
         cli.one_of("--model or --model-path", model, self.folder, hint="`models` lists the registered ones")
@@ -136,7 +136,7 @@ class Profiling:
         """``about``: the trace's label and source, and the run that it is of. None without --profile."""
         if not self.profile:
             return nullcontext()
-        from engine.runner.recording import traced
+        from engine.jobs.recording import traced
 
         return traced(
             io.opened(), dict(zip(("label", "source", "run_id"), about, strict=True)), align, cli.note,
@@ -304,8 +304,8 @@ class Cluster:
         is_elsewhere = self.kind or self.engine == "ray"
         cli.only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus is not None)
         if self.kind:
-            from engine.runner.submit import Cluster as Submitting
-            from engine.runner.submit import check, minutes_of
+            from engine.jobs.cluster import Cluster as Submitting
+            from engine.jobs.cluster import check, minutes_of
 
             more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
             own = {"minutes": minutes_of(self.minutes), "threads": model.threads, "more": more}
@@ -313,7 +313,7 @@ class Cluster:
             check(cluster)
             yield cluster
         elif self.engine == "ray":
-            from engine.runner.ray_run import Actors, connected
+            from engine.jobs.ray_run import Actors, connected
 
             with connected(Actors(**cli.given(Actors, self), threads=model.threads), model.device) as pool:
                 yield pool
@@ -379,10 +379,10 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
+    from engine.jobs.batch import begun, resumed
+    from engine.jobs.plan import RunPlan
+    from engine.jobs.run import Run as Written
     from engine.models.devices import set_threads
-    from engine.runner.batch import begun, resumed
-    from engine.runner.plan import RunPlan
-    from engine.runner.run import Run as Written
     from engine.store.references import reference_set
 
     models: Sequence[str | None] = model or [None]
@@ -466,7 +466,7 @@ def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
 
 def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
     """Submits all runs; with --wait, waits until they are in the store."""
-    from engine.runner.submit import submit
+    from engine.jobs.cluster import submit
 
     logs = None if asked.logs is None else path_of(asked.logs).absolute()
     submitted = [(state, submit(state, workers, logs)) for state in states]

@@ -305,7 +305,7 @@ def cost_of_lp(
     """
     from engine.inspection.lp_cost import cost_of_run
     from engine.inspection.runs import run_facts
-    from engine.live.score_run import ScoredRun, score_run
+    from engine.jobs.scoring import ScoredRun, score_run
     from engine.models.devices import set_threads
     from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
 

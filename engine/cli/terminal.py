@@ -24,10 +24,10 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from engine.errors import DriftscopeError, one_line, shown, visible
 from engine.figures.text_tables import text_lines
+from engine.jobs.progress import Say as Say
+from engine.jobs.progress import telling
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.runner.progress_file import Say as Say
-from engine.runner.progress_file import telling
 from engine.user_files import path_of, read_text
 
 if TYPE_CHECKING:

@@ -13,13 +13,15 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
+from engine.figures.queue_words import waiting_words
 from engine.inspection.runs import number_format
 from engine.inspection.sample import BlockEstimate, Inspected
-from engine.live.rescore import Question, costs_work, score_work
+from engine.jobs.plan import ModelChoice
+from engine.jobs.scoring import Question, costs_work, score_work
+from engine.jobs.service import Job, service
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
-from engine.runner.plan import ModelChoice
-from engine.service import Job, service, waiting_words
 from pages._shared.errors import escape_markdown
 from pages._shared.visitor import presence, visitor
 from pages._shared.words import faults
@@ -122,14 +124,12 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
         model=ModelChoice(alias=entry.alias, step=entry.step),
         tokenizer=tokenizer.name if tokenizer is not None else run.tokenizer,
         smiles=inspection.molecule.smiles,
-        lp=run.lp_record.name,
-        placeholder=run.placeholder,
-        form=number_format(run),
-        token_ids=tuple(sample["token_ids"]),
-        forced=None if sample["forced"] is None else tuple(sample["forced"]),
+        plan=Plan(
+            run.lp_record.name, run.placeholder, number_format(run), descriptors=run.descriptors, bos=not run.is_former
+        ),
+        token_ids=sample["token_ids"],
+        forced=sample["forced"],
         sample_id=sample["sample_id"],
-        descriptors=run.descriptors,
-        bos=not run.is_former,
     )
 
 
@@ -150,18 +150,18 @@ def _progress(score: Score) -> None:
         return
     seen = score.job.poll()
     if seen.has_ended:
-        score.job = None
-        if seen.state == "done" and seen.events:
-            score.rows, score.rows_model = seen.events[0], score.model
+        if seen.state == "done":
+            score.rows, score.rows_model = score.job.result, score.model
         elif seen.state == "failed":
             score.error = seen.error
-        elif seen.progress.note:
-            score.error = f"Stopped: {seen.progress.note}."
+        elif seen.note:
+            score.error = f"Stopped: {seen.note}."
+        score.job = None
         st.rerun()
     if seen.state == "waiting":
         words = waiting_words(seen.ahead)
     else:
-        words = f"{seen.progress.note or 'running'} · {seen.elapsed_s:.0f} s"
+        words = f"{seen.note or 'running'} · {seen.elapsed_s:.0f} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
         st.markdown(f":material/hourglass_top: {escape_markdown(f'{score.model}: {words}')}")
         st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))

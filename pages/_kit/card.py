@@ -11,10 +11,10 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
 from engine.questions.question import Answered, Chart, Column, NeedsWork, Option, Question
-from engine.runner.background import task_queue
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure

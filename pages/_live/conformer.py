@@ -11,7 +11,7 @@ from engine.chem.rmsd import nearest, superpose
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
 from engine.inspection.sample import Inspected
-from engine.live.lane import REFERENCE_S
+from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
 from pages._live.lanes import pick_atom
 from pages._live.session import Running

@@ -16,11 +16,11 @@ from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
 from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
-from engine.live.lane import MOST_MOLECULES, Lane, scored_answers
+from engine.jobs.lane import MOST_MOLECULES, Lane, scored_answers
+from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
 from engine.records import DESCRIPTORS, Descriptors, Molecule
-from engine.runner.plan import ModelChoice, RunPlan
 from pages._shared.choices import complain, one_of
 from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import FIRST_MODEL, read_smiles

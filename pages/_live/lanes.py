@@ -10,12 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
+from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, percent
 from engine.inspection.tries import redrawn_words
-from engine.live.lane_state import LaneWatch
-from engine.live.summary import LaneTime, all_seconds_left
-from engine.lp_records import split_cleanup
-from engine.service import waiting_words
+from engine.jobs.lane import LaneWatch
+from engine.jobs.lane_figures import seconds_left
 from engine.text.align import Alignment
 from engine.text.generated import mode_of
 from pages._live import session
@@ -66,20 +65,16 @@ def progress(lanes: list[Running]) -> None:
 
 
 def progress_words(lanes: list[Running]) -> str:
-    """``1 of 3 lanes done · 130 of 300 answers written · about 40 s left for all lanes``
-
-    How long answers are checked is known from a lane that has ended, so until then the time is the least.
-    """
+    """``1 of 3 lanes done · 130 of 300 answers written · about 40 s left for all lanes``"""
     done = sum(lane.seen.has_ended for lane in lanes)
     answers = sum(lane.watch.samples for lane in lanes)
     written = sum(len(lane.watch.answered) for lane in lanes)
-    left_s = all_seconds_left([LaneTime(lane.watch, lane.seen.elapsed_s, lane.seen.has_ended) for lane in lanes])
+    left_s = seconds_left([(lane.watch, lane.seen.elapsed_s, lane.seen.has_ended) for lane in lanes])
     parts = [f"{done} of {len(lanes)} lanes done"]
     if answers > len(lanes):
         parts.append(f"{written:,} of {answers:,} answers written")
     if left_s is not None and done < len(lanes):
-        is_checked = any(lane.watch.finished is not None for lane in lanes)
-        parts.append(f"{'about' if is_checked else 'at least'} {left_s:,.0f} s left for all lanes")
+        parts.append(f"about {left_s:,.0f} s left for all lanes")
     return " · ".join(parts)
 
 
@@ -103,28 +98,28 @@ def state_words(lane: Running) -> str:
     seen = lane.seen
     if seen.state == "waiting":
         words = waiting_words(seen.ahead)
-        return words.capitalize() if lane.watch.opened is None else f"Another visitor's turn; {words}"
+        return words.capitalize() if lane.watch.reader is None else f"Another visitor's turn; {words}"
     if seen.state == "stopped" and not lane.was_stopped:
-        return f"Stopped: {escape_markdown(seen.progress.note)}"
+        return f"Stopped: {escape_markdown(seen.note)}"
     if seen.state == "done":
-        return f"Done in {lane.watch.counted.seconds:.2f} s"
+        return f"Done in {lane.watch.seconds:.2f} s"
     if seen.state == "running":
-        note, left = one_line(seen.progress.note) or "starting", lane.watch.seconds_left
+        note, left = one_line(seen.note) or "starting", lane.watch.seconds_left
         return escape_markdown(note.capitalize()) + (f" · {left:.0f} s left" if left is not None else " …")
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
 
 
 def counters(lane: Running, shown: int) -> None:
     """Pace, forced share and passes; junk, cut blocks and drift so far."""
-    watch, counts = lane.watch, lane.watch.counted
-    if not counts.tokens:
+    watch = lane.watch
+    if not watch.tokens:
         return
     tally = watch.tally(shown)
-    is_position = watch.opened is not None and mode_of(split_cleanup(watch.opened.lp)[0]) == "position"
+    is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
-            f"**{watch.tokens_a_second:,.0f}** tokens/s · **{counts.tokens:,}** tokens{of_tokens(watch)} · "
-            f"{percent(counts.forced_tokens / counts.tokens)} forced · {counts.forward_passes:,} passes  \n"
+            f"**{watch.tokens_a_second:,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
+            f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
             f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {counted(tally.blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {signed(tally.drift)}"
             + (f" (known in {tally.known} of them)" if tally.known < tally.blocks else "")

@@ -12,7 +12,7 @@ from engine.chem.verdict import LOADED
 from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.live.summary import figures_of, first_divergence, with_ratios
+from engine.jobs.lane_figures import first_divergence, lane_figures
 from engine.models.summary import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
@@ -138,7 +138,7 @@ def _outcome(
     text = lane.watch.texts.get(shown)
     if text is not None and text.answer is not None and text.answer.guarding is not None:
         still_wrong([(place.check, place.atoms) for place in text.answer.guarding.unmended])
-    if lane.watch.counted.tokens or lane.seen.state != "failed":
+    if lane.watch.tokens or lane.seen.state != "failed":
         strip(lane, shown, chips)
     if seen is not None:
         conformer_words(seen)
@@ -147,7 +147,7 @@ def _outcome(
         thrown_tries(lane.watch.thrown(shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}")
     if seen is not None:
         lane_files(lane, entries[seen.run.run_id], shown)
-    for note in lane.watch.finished.notes if lane.watch.finished else ():
+    for note in lane.watch.notes:
         st.caption(escape_markdown(note))
 
 
@@ -170,7 +170,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.subheader("Lanes side by side", anchor=False)
     found = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in found]
-    figures = with_ratios([figures_of(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
+    figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
     is_guarded = any(lane.watch.is_guarded for lane in lanes)
     rows = [
         {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
@@ -181,8 +181,8 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     columns = {lane.title: text(width=110, alignment="right") for lane in lanes}
     st.dataframe(rows, hide_index=True, height=table_height(len(rows)), alt="Figures of the lanes",
                  column_config={"Figure": text(width=130, pinned=True), **columns})  # fmt: skip
-    plan, opened = lanes[0].watch.lane.plan, lanes[0].watch.opened
-    device = f" on {opened.device}" if opened is not None else ""
+    plan, device = lanes[0].watch.lane.plan, lanes[0].watch.device
+    device = f" on {device}" if device else ""
     st.caption(
         f"Measured here{escape_markdown(device)}, one lane after the other, with "
         f"{escape_markdown(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
@@ -197,15 +197,15 @@ def speed_words(lanes: Sequence[Running]) -> str:
     done = {lane.lp: lane for lane in lanes if lane.seen.state == "done" and lane.backend == "fast"}
     if not {"none", "exact"} <= done.keys():
         return ""
-    model, opened = done["exact"].watch.lane.plan.model, done["exact"].watch.opened
-    is_cpu = opened is not None and opened.device.startswith("cpu")
-    return WHY.format(escape_markdown(sized(f"{model.alias}:{model.step}"))) if is_cpu else ""
+    watch = done["exact"].watch
+    model = sized(f"{watch.lane.plan.model.alias}:{watch.lane.plan.model.step}")
+    return WHY.format(escape_markdown(model)) if watch.device.startswith("cpu") else ""
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:
     """The first position where each lane's text differs from the first lane's."""
     first = lanes[0]
-    of_one = " in the shown sample" if len(first.watch.texts) > 1 else ""  # figures below are of all
+    of_one = " in the shown sample" if first.watch.samples > 1 else ""  # figures below are of all
     for lane in lanes[1:]:
         if lane.run_id is None or first.run_id is None:
             continue

@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass, field
 
 import streamlit as st
 
-from engine.live.lane import Lane, LaneEvent, lane_work
-from engine.live.lane import warm as warm_work
-from engine.live.lane_state import LaneWatch
+from engine.jobs.lane import Lane, LaneWatch, lane_work, warm_work
+from engine.jobs.plan import ModelChoice
+from engine.jobs.service import Job, JobSnapshot, service
 from engine.lp_records import guard_words
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
-from engine.runner.plan import ModelChoice
-from engine.service import Job, JobSnapshot, service
 from engine.store.temporary_runs import temporary_files
 from pages._shared.visitor import adopt_visitor, presence, visitor
 
@@ -37,9 +35,9 @@ class Running:
     """One lane: its job, and its state so far."""
 
     number: int  # from 1, as the page counts
-    job: Job[LaneEvent]
+    job: Job[None]
     watch: LaneWatch
-    seen: JobSnapshot[LaneEvent]
+    seen: JobSnapshot
     was_stopped: bool = False  # by the user
     name: str = field(default_factory=lambda: secrets.token_hex(4))  # of its text in a strip
 
@@ -59,18 +57,17 @@ class Running:
 
     @property
     def run_id(self) -> str | None:
-        return None if self.watch.finished is None else self.watch.finished.run_id
+        return self.watch.run_id
 
     def poll(self) -> None:
         if not self.seen.has_ended:
-            self.seen = self.job.poll(self.seen.next_index)
-            self.watch.take(self.seen.events)
+            self.seen = self.job.poll()
 
 
 def warm(entry: ModelEntry, device: str) -> None:
     """Has the worker import what it needs and load the first model, before the first click."""
-    if not lanes():
-        service().wake("first lane", warm_work(ModelChoice(entry.alias, entry.step, device=device)))
+    if service().is_unused:
+        service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)), label="warm")
 
 
 def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
@@ -78,16 +75,15 @@ def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
     running: list[Running] = []
     try:
         for number, lane in enumerate(lanes, start=1):
+            watch = LaneWatch(lane, molecules)
             job = service().submit(
                 visitor(),
-                lane_work(lane, temporary_files()),
+                lane_work(watch, temporary_files()),
                 label=f"{lane.plan.model.alias} {lane.plan.plan.lp}",
                 replace=not running,
                 is_there=presence(),
             )
-            watch = LaneWatch(lane, molecules)
             running.append(Running(number, job, watch, job.poll()))
-            watch.take(running[-1].seen.events)
     except BaseException:
         for queued in running:
             queued.job.stop()
@@ -122,9 +118,7 @@ def find_again() -> None:
     running = []
     for lane in started:
         lane.job.is_there = presence()
-        watch = LaneWatch(lane.watch.lane, lane.watch.molecules)
-        running.append(Running(lane.number, lane.job, watch, lane.job.poll(), lane.was_stopped))
-        watch.take(running[-1].seen.events)
+        running.append(Running(lane.number, lane.job, lane.watch, lane.job.poll(), lane.was_stopped))
     with _STARTING:
         _STARTS[name] = running
     _show(running, name)

@@ -15,7 +15,7 @@ import os
 import signal
 from typing import Any
 
-LARGE = ("streamlit.web.bootstrap", "streamlit.web.cli", "torch", "transformers", "engine.live.lane")
+LARGE = ("streamlit.web.bootstrap", "streamlit.web.cli", "torch", "transformers", "engine.jobs.lane")
 
 
 def import_all() -> None:

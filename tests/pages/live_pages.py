@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.jobs.service import Service
 from engine.paths import ROOT
-from engine.service import Service
 from pages._live import session
 from tests.service_harness import PATIENCE_S
 from tests.small_models import small_folder, write_registry
@@ -34,7 +34,7 @@ def live_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def live_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    made = Service(threads=1)
+    made = Service(prepare=lambda: None)
     monkeypatch.setattr(session, "service", lambda: made)
     yield made
     made.close(PATIENCE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from engine.errors import RunError
 from engine.figures.queue_words import QueueState
-from engine.runner.background import Input, Task, TaskQueue, TaskSnapshot
-from engine.runner.progress_file import PartProgress
+from engine.jobs.commands import Input, Task, TaskQueue, TaskSnapshot
+from engine.jobs.progress import PartProgress
 
 RUNS_PAGE = """
 from engine.store.store import Store
@@ -53,14 +54,20 @@ class Board(TaskQueue):
         if self.refusal is not None:
             raise self.refusal
         self.handed.append((title, list(words), list(inputs), about))
-        return Task(len(self.handed), title, words, self.folder, about)
+        return self.task(len(self.handed), title, words, about, "waiting")
+
+    def task(self, number: int, title: str, words: Sequence[str], about: str, state: QueueState) -> Task:
+        task = Task(number, title, words, self.folder, about)
+        job: Any = SimpleNamespace(state=state)
+        job.stop = lambda: setattr(job, "state", "stopped")
+        task.job = job
+        return task
 
     def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
         return self.told
 
     def tell(self, state: QueueState, *parts: PartProgress, title: str = "2 runs", **more: Any) -> Task:
-        task = Task(len(self.told) + 1, title, ["run", "--model", "x"], self.folder, more.pop("about", ""))
-        task._state = state
+        task = self.task(len(self.told) + 1, title, ["run", "--model", "x"], more.pop("about", ""), state)
         self._tasks.append(task)
         self.told.insert(
             0,

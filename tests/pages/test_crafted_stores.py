@@ -10,17 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from engine.errors import DEBUG
 from engine.paths import ROOT
-from engine.store.columns import Kind
-from engine.store.schema import LOGIT_LOG, RUN
-from engine.store.trace_schema import TRACE
-from tests.crafted import copied, craft, craft_sheet, filled, is_let_through, nonsense_for
-from tests.support import of_soak
-
-SECTIONS = {
-    "logit_logs": ("logits", ("Models", "Health", "Parity")),
-    "runs": ("drift", ("Molecules", "What the LP did")),
-    "traces": ("profiles", ("Families", "Timeline")),
-}
+from engine.store.schema import LOGIT_LOG
+from tests.crafted import copied, craft, craft_sheet, filled
 
 
 def opened(monkeypatch: pytest.MonkeyPatch, place: Path, page: str, view: str) -> AppTest:
@@ -57,27 +48,3 @@ def test_a_section_that_breaks_says_so_in_its_place(monkeypatch: pytest.MonkeyPa
     page = opened(monkeypatch, tmp_path, "logits", "Models")
     assert not page.exception
     assert "Which logs have garbage? cannot be shown: ZeroDivisionError" in page.error[0].value.replace("\\", "")
-
-
-@of_soak
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of sums near the largest number: to a page it is infinite
-@pytest.mark.parametrize(
-    ("kind", "part"), [(LOGIT_LOG, "driftscope-demo-qwen"), (RUN, "demo-qwen-final-exact"), (TRACE, "demo-qwen")]
-)
-def test_nonsense_of_every_kind_breaks_no_page(
-    kind: Kind, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A table's columns all at once: the n-th nonsense of each that its rules let through."""
-    page, views = SECTIONS[kind.folder]
-    for table in kind.tables:
-        for number in range(3):
-            place = tmp_path / f"{table.name}{number}"
-            store, entry = copied(place, kind, part)
-            if table.name not in entry.parts:
-                break
-            for column in table:
-                values = [value for value in nonsense_for(column) if is_let_through(column, value)]
-                if values and column.name not in (kind.key, *table.key):
-                    craft(store.entry(entry.id, kind), table.name, filled(column.name, values[number % len(values)]))
-            for view in views:
-                assert not opened(monkeypatch, place, page, view).exception, (table.name, number, view)

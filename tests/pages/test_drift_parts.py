@@ -130,8 +130,8 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path
     assert models[0].name == "demo-llama:final"
     assert {entry.tokenizer for entry in models} == {"llama3"}
     question = question_of(one, models[-1])
-    assert question.token_ids == tuple(one.sample["token_ids"])
-    assert (question.lp, question.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")
+    assert question.token_ids == one.sample["token_ids"]
+    assert (question.plan.lp, question.plan.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")
     assert question.tokenizer == load_tokenizer("llama3").name
 
 

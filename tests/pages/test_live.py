@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.inspection.tries import ThrownText
+from engine.jobs.service import Service
 from engine.paths import ROOT
 from engine.records import RULES_HELP
-from engine.service import Service
 from engine.store.store import Store
 from pages._live import board, conformer, session
 from pages._live import lanes as live_lanes

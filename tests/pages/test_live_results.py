@@ -16,7 +16,7 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from engine.live.lane_state import Tally
+from engine.jobs.lane import Tally
 from pages._live import board, conformer, files, grid, inputs, results, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines
@@ -57,22 +57,17 @@ def test_a_grid_has_every_answer_worst_first_and_a_click_opens_it(live: Live, mo
     assert not drawn, "one answer has no grid"
 
 
-@pytest.mark.parametrize(("ended", "expected"), [(0, "at least 40 s left"), (1, "about 40 s left")])
-def test_time_left_is_the_least_until_one_lane_says_how_long_answers_are_checked(
-    ended: int, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_lanes, "all_seconds_left", lambda lanes: 40.2)
-    lanes: list[Any] = []
-    for number in (0, 1):
-        watch = SimpleNamespace(samples=1, answered=(), finished=object() if number < ended else None)
-        lanes.append(SimpleNamespace(watch=watch, seen=SimpleNamespace(has_ended=number < ended, elapsed_s=1.0)))
-    assert f" lanes done · {expected} for all lanes" in live_lanes.progress_words(lanes)
+def test_the_time_left_is_of_all_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_lanes, "seconds_left", lambda lanes: 40.2)
+    seen, watch = SimpleNamespace(has_ended=False, elapsed_s=1.0), SimpleNamespace(samples=1, answered=())
+    lanes: list[Any] = [SimpleNamespace(watch=watch, seen=seen)] * 2
+    assert live_lanes.progress_words(lanes) == "0 of 2 lanes done · about 40 s left for all lanes"
 
 
 def test_a_finished_lane_has_its_verdict_while_others_are_written(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     app = generated(live, lp1="exact", lp2="—")
     running = app.session_state["live_lanes"][1]
-    running.watch.finished, running.seen = None, replace(running.seen, state="running")
+    running.watch.run_id, running.seen = None, replace(running.seen, state="running")
     monkeypatch.setattr(session, "poll", lambda: True)
     app.run()
     assert app.button(key="stop_all").label == "Stop all" and not app.exception
@@ -82,11 +77,10 @@ def test_a_finished_lane_has_its_verdict_while_others_are_written(live: Live, mo
 def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[str, str]] = []
     monkeypatch.setattr(st, "markdown", lambda words, help: said.append((words, help)))
-    counts = SimpleNamespace(tokens=9, forced_tokens=3, forward_passes=6)
     for lp, tally in (("group-v2.1", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
         watch = SimpleNamespace(
-            counted=counts, tally=lambda shown, of=tally: of, opened=SimpleNamespace(lp=lp), tokens_a_second=3.0,
-            samples=1, answered=(), is_guarded=False,
+            tokens=9, forced_tokens=3, forward_passes=6, tally=lambda shown, of=tally: of,
+            reader=SimpleNamespace(lp=lp), tokens_a_second=3.0, samples=1, answered=(), is_guarded=False,
         )  # fmt: skip
         lane: Any = SimpleNamespace(watch=watch)
         live_lanes.counters(lane, 0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
-from engine.runner.progress_file import PartProgress
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN
@@ -203,9 +203,9 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None
 
 
 def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> None:
-    first = PartProgress(0, 2, "done", "a", model_alias="demo", model_step="final", lp="none", work=1.0)
+    first = PartProgress(0, 2, "done", run_id="a", model_alias="demo", model_step="final", lp="none", work=1.0)
     now = PartProgress(
-        1, 2, "running", "b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
+        1, 2, "running", run_id="b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
         decodes=8, clean=7, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
     )  # fmt: skip
     board.tell("running", first, now)
@@ -223,7 +223,9 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
 
 
 def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
-    board.tell("stopped", PartProgress(0, 4, "done", "there"), PartProgress(1, 4, run_id="begun"), title="4 runs")
+    board.tell(
+        "stopped", PartProgress(0, 4, "done", run_id="there"), PartProgress(1, 4, run_id="begun"), title="4 runs"
+    )
     board.tell("stopped", title="none")
     board.tell("running", seconds=1.2)
     app = opened()
@@ -235,8 +237,8 @@ def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
 
 def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path: Path) -> None:
     with_demo(tmp_path / "store", CONTROL, TEST)
-    parts = [PartProgress(0, 3, "done", TEST, lp="exact"), PartProgress(1, 3, "done", CONTROL, lp="none")]
-    task = board.tell("done", *parts, PartProgress(2, 3, "done", "gone"), log=("a line",))
+    parts = [PartProgress(0, 3, "done", run_id=TEST, lp="exact"), PartProgress(1, 3, "done", run_id=CONTROL, lp="none")]
+    task = board.tell("done", *parts, PartProgress(2, 3, "done", run_id="gone"), log=("a line",))
     app = opened()
     assert app.link_button[0].proto.url == f"compare?control={CONTROL}&test={TEST}" and "2 runs in 75 s" in words(app)
     assert "a line" in [one.value for one in app.code]
@@ -246,7 +248,7 @@ def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path:
 
 def test_an_import_tells_of_each_file(board: Board) -> None:
     hostile = "<b>[x](http://a.b)"
-    there = PartProgress(0, 2, "there", "r", file="x.json")
+    there = PartProgress(0, 2, "there", run_id="r", file="x.json")
     board.tell("done", there, PartProgress(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"))
     board.tell("failed", error=f"there is no model {hostile}")
     app = opened()
@@ -256,7 +258,7 @@ def test_an_import_tells_of_each_file(board: Board) -> None:
 
 def test_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> None:
     control, test = both(store)
-    runs = [PartProgress(n, 2, "done", str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
+    runs = [PartProgress(n, 2, "done", run_id=str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     board.tell("done", *runs).words = ("run", "--profile", "--lp", "none")
     assert [one.proto.url for one in opened(TRACES).link_button][:2] == [
         f"compare?control={control.row['run_id']}&test={test.row['run_id']}",

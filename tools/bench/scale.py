@@ -20,13 +20,13 @@ from pathlib import Path
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.plan import Plan
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.models.registry import load_registry
-from engine.runner.plan import ModelChoice, RunPlan
-from engine.runner.run import Run, begin, molecules_of, resume
 from engine.store.files import LocalFiles
 from engine.store.store import Store
-from tests.engine.runner.stub_backend import stubbed
+from tests.engine.jobs.stub_backend import stubbed
 from tools.bench._measure import machine, note, peak_mb, pin, show
 from tools.bench.store import COMPARE
 

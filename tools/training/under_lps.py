@@ -32,12 +32,12 @@ from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
+from engine.jobs.group import GroupWork
+from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.records import TRIMMED4, Molecule, MoleculeVerdict
-from engine.runner.group import GroupWork
-from engine.runner.plan import ModelChoice, RunPlan
 from engine.store.sample_rows import verdict_sums
 from engine.text.blocks import has_letter, has_nonnumeric
 from engine.text.check import answer_of

@@ -193,7 +193,7 @@ class TextReader:
             issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
             check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
         atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
-        return blocks_of(places, readings, atoms, free, self.tokenizer), check
+        return tuple(blocks_of(places, readings, atoms, free, self.tokenizer)), check
 
 
 # --- what the file says otherwise ---------------------------------------------------------------------------------

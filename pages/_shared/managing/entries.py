@@ -14,9 +14,9 @@ import streamlit as st
 
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, listed
+from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions.question import Option
-from engine.runner.background import task_queue
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.schema import RUN

@@ -15,10 +15,10 @@ from engine.chem.molecule_sets import load_run_set
 from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
+from engine.jobs.commands import Input
+from engine.jobs.plan import sampling_name
 from engine.models.devices import spare_cores
 from engine.models.registry import load_registry
-from engine.runner.background import Input
-from engine.runner.plan import sampling_name
 from pages._shared.choices import one_of
 from pages._shared.errors import error_markdown
 from pages._shared.generation_inputs import (

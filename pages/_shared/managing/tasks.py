@@ -12,7 +12,7 @@ import streamlit as st
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import QueueState, waiting_words
 from engine.figures.words import counted, duration, percent
-from engine.runner.background import Input, Task, TaskSnapshot, task_queue
+from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN
 from engine.store.store import Store

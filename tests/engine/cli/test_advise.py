@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runner.run import Run
+from engine.jobs.run import Run
 from engine.store.store import DEMO, Store
 from tests.cli import run, run_json
 from tests.engine.questions.advice_runs import MANY, MODEL, add

@@ -11,14 +11,14 @@ import pytest
 
 from engine.cli.generate import Cluster
 from engine.cli.main import main
-from engine.runner import ray_run, submit
-from engine.runner.run_state import RunState
-from engine.runner.submit import Submitted, minutes_of
+from engine.jobs import cluster, ray_run
+from engine.jobs.cluster import Submitted, minutes_of
+from engine.jobs.run import RunState
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import Terminal, run, run_json
-from tests.engine.runner.small_runs import fake_slurm, interrupted_after_one_group
+from tests.engine.jobs.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--group", "1")
@@ -122,11 +122,11 @@ def test_tasks_that_end_before_the_run_is_whole_are_told(monkeypatch: pytest.Mon
     def lost(*_: Any) -> None:
         raise MemoryError("out of memory")
 
-    monkeypatch.setattr(submit, "load_model", lost)
+    monkeypatch.setattr(cluster, "load_model", lost)
     result = run(*ASKED, "--submit", "debug")
     (left,) = begun()
     (line,) = result.err.splitlines()
-    assert f"{left} is unfinished: task DEBUG_" in line
+    assert f"{left} is unfinished: task 0" in line
     assert ": out of memory. See " in line
     assert line.endswith(f"`python -m engine run --resume {left}`")
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_is_one_line_and_begins_nothing(
     ("package", "words", "told"),
     [
         ("submitit", ("--submit", "local"), "pip install submitit"),
-        ("ray", ("--engine", "ray"), "pip install 'ray[data]'"),
+        ("ray", ("--engine", "ray"), "pip install ray"),
     ],
 )
 def test_what_is_not_installed_is_named(
@@ -193,5 +193,5 @@ def test_times(text: str, minutes: int) -> None:
 
 def test_the_parsers_list_is_the_runners() -> None:
     named = get_args(get_args(get_type_hints(Cluster)["kind"])[0])
-    assert named == submit.KINDS  # listed twice, since every command reads the parser's file
+    assert named == cluster.KINDS  # listed twice, since every command reads the parser's file
     assert ray_run.TRIES > 1

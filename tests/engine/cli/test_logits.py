@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.runner.progress_file import ProgressFile
+from engine.jobs.progress import ProgressFile
 from tests.cli import keys, run, run_json
 from tests.engine.logits.logs import clean, objects, text, write
 

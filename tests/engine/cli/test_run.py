@@ -15,13 +15,13 @@ from engine.chem.rmsd import least_rmsd
 from engine.cli.main import main
 from engine.errors import RunError
 from engine.figures.words import counted
-from engine.runner.run import Run
+from engine.jobs.run import Run
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
 from engine.store.schema import RUNS
 from engine.store.store import Store
 from tests.cli import Terminal, run, run_json
-from tests.engine.runner.small_runs import interrupted_after_one_group
+from tests.engine.jobs.small_runs import interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")

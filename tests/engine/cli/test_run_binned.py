@@ -16,7 +16,7 @@ from engine.inspection.sample import inspect_sample
 from engine.records import BinFormat
 from engine.store.store import Store
 from tests.cli import run, run_json
-from tests.engine.runner.small_runs import interrupted_after_one_group
+from tests.engine.jobs.small_runs import interrupted_after_one_group
 from tests.small_models import use_small_model
 
 FORM = BinFormat(bin_ang=0.05, range_ang=9.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.runner.progress_file import ProgressFile
+from engine.jobs.progress import ProgressFile
 from engine.store.trace_schema import TRACES
 from tests.cli import run, run_json
 from tests.engine.profile.made_traces import write_trace

@@ -13,11 +13,11 @@ from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.errors import ModelError, RegistryError, RunError
 from engine.inspection.tries import descriptor_words
+from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp.constraint import build_constraint
 from engine.lp_records import stored_lp
 from engine.models.loading import load_model
 from engine.models.registry import ModelEntry, load_registry, read_registry
-from engine.runner.plan import ModelChoice, RunPlan
 from engine.text.tokenizers import load_tokenizer
 from tests.small_models import small_folder, use_small_model, write_registry
 

@@ -20,15 +20,15 @@ from engine.decode.log_recorder import LogFile
 from engine.decode.plan import BackendName, Plan, preset
 from engine.decode.steps import Choice, Step
 from engine.errors import RunError
+from engine.jobs.progress import ProgressFile
+from engine.jobs.run import Run
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
-from engine.runner.progress_file import ProgressFile
-from engine.runner.run import Run
 from engine.store.store import Store
 from tests.cli import run, run_json
+from tests.engine.jobs.small_runs import loaded as small_model
+from tests.engine.jobs.small_runs import molecules, started
 from tests.engine.logits.logs import new_log
-from tests.engine.runner.small_runs import loaded as small_model
-from tests.engine.runner.small_runs import molecules, started
 from tests.small_models import small_folder, use_small_model
 from tests.support import sized
 

@@ -9,6 +9,7 @@ import pytest
 from engine.chem import judges
 from engine.chem.verdict import JudgeSettings
 from engine.inspection.judging import judge_run
+from engine.sandbox import Sandbox
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -89,7 +90,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatc
     before = store.entry("one")
     processes = []
 
-    class Remembered(judges.Sandbox):
+    class Remembered(Sandbox):
         def start(self) -> None:
             super().start()
             assert self._process is not None

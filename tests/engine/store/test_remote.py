@@ -15,16 +15,15 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from engine.errors import DriftscopeError, RunError, StoreError
-from engine.runner.run import Run, begin, molecules_of, resume
-from engine.runner.run_state import RunState
-from engine.runner.submit import Cluster, submit
+from engine.jobs.cluster import Cluster, submit
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles, RemoteFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts, files_at
 from tests.cli import run, run_json
-from tests.engine.runner import small_runs
+from tests.engine.jobs import small_runs
 from tests.engine.store.stored_runs import add, begun, ids, named, published, written
 from tests.small_models import small_folder
 

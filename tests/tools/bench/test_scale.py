@@ -16,15 +16,15 @@ from engine.decode import generation
 from engine.decode.plan import Plan
 from engine.decode.samples import Sample
 from engine.decode.steps import Step
+from engine.jobs import run as run_module
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.run import Run, begin
 from engine.models.loading import load_outline
 from engine.models.registry import load_registry
 from engine.records import Molecule
-from engine.runner import run_state
-from engine.runner.plan import ModelChoice, RunPlan
-from engine.runner.run import Run, begin
 from engine.store.files import LocalFiles
-from tests.engine.runner.small_runs import content, finished, opened
-from tests.engine.runner.stub_backend import StubBackend, stubbed
+from tests.engine.jobs.small_runs import content, finished, opened
+from tests.engine.jobs.stub_backend import StubBackend, stubbed
 from tools.bench.scale import MODEL
 
 EACH, GROUP = 10, 20
@@ -43,7 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             yield event
 
     monkeypatch.setattr(StubBackend, "run", paced)
-    monkeypatch.setattr(run_state, "time", SimpleNamespace(perf_counter=lambda: time.now))
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(perf_counter=lambda: time.now))
     monkeypatch.setattr(generation, "make_backend", None)  # set by the stub, put back in the end
     return time
 

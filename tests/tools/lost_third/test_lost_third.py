@@ -17,7 +17,7 @@ from engine.store.store import VARIABLE, Store
 from tests.cli import Result
 from tests.cli import run as run_in_process
 from tests.engine.inspection.made import sample_row, write_run
-from tests.engine.runner.small_runs import interrupted_after_one_group
+from tests.engine.jobs.small_runs import interrupted_after_one_group
 from tests.engine.store.stored_runs import store_at
 from tests.small_models import use_small_model
 from tests.support import sized

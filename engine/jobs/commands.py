@@ -1,0 +1,254 @@
+"""Long work of the app: commands of the terminal, each in a process of its own, one after the other.
+
+A command has its own memory and its own torch, so pages answer while it computes; its progress and its errors are those
+of a terminal. It is stopped with SIGINT, on request and when this process ends, however it ends: what it has saved
+stays, and ``run --resume`` resumes it. What this module does not know: what a command's words mean, and the runs that
+other processes write.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import itertools
+import math
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import DriftscopeError, StoreError, one_line
+from engine.figures.queue_words import ENDED, QueueState
+from engine.jobs.progress import PartProgress, ProgressFile
+from engine.jobs.service import Job, Service
+from engine.paths import ROOT
+
+GRACE_S = 20.0
+"""Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
+EXIT_S = 5.0
+"""Seconds that the end of this process waits for a command."""
+LOOK_S = 0.1
+"""Seconds between two looks at a command."""
+MOST_TASKS = 50
+"""Tasks that are kept in the list."""
+MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
+GROUPS = ("logits", "trace")
+"""Commands with subcommands."""
+_PREFIX = "driftscope: "
+_MAKING = threading.Lock()
+
+Input = tuple[str, bytes]
+"""A file that a command reads: the name that a user gave it, and its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    state: QueueState
+    ahead: int  # tasks before it, the running one too
+    parts: tuple[PartProgress, ...]
+    seconds: float  # since its process was started
+    log: tuple[str, ...]  # the last lines of its standard error
+    error: str
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs that are in the store now, each once."""
+        return tuple(dict.fromkeys(part.run_id for part in self.parts if part.is_in_store and part.run_id))
+
+    @property
+    def share(self) -> float:
+        """Of all parts, also those that have not begun."""
+        whole = max((part.parts for part in self.parts), default=1)
+        return min(1.0, sum(1.0 if part.has_ended else part.work for part in self.parts) / whole)
+
+
+class Task:
+    """One command; its queue starts it."""
+
+    job: Job[None]
+
+    def __init__(self, number: int, title: str, words: Sequence[str], folder: Path, about: str) -> None:
+        self.number, self.title, self.words, self.about = number, title, tuple(words), about
+        self.folder = folder
+        self.inputs: list[Path] = []
+        self.process: subprocess.Popen[bytes] | None = None
+        self._progress = ProgressFile(folder / "progress.jsonl")
+        self._lock = threading.Lock()
+
+    @property
+    def command(self) -> str:
+        """What a person would type."""
+        return shlex.join(["python", "-m", "engine", *self.words, *map(str, self.inputs)])
+
+    def snapshot(self) -> TaskSnapshot:
+        seen = self.job.poll()
+        with self._lock:
+            parts = self._progress.parts()
+        return TaskSnapshot(seen.state, seen.ahead, parts, seen.elapsed_s, self._log(), seen.error)
+
+    @property
+    def state(self) -> QueueState:
+        return self.job.state
+
+    def stop(self) -> None:
+        """Stops after the current step; what is saved stays."""
+        self.job.stop()
+
+    def run(self, job: Job[None]) -> None:
+        """The command from its start to its end."""
+        try:
+            self.process = process = self._started()
+        except (OSError, ValueError) as error:
+            raise DriftscopeError(f"it cannot be started: {error}") from error
+        waiting = [(0.0, signal.SIGINT), (GRACE_S, signal.SIGTERM), (2 * GRACE_S, signal.SIGKILL)]
+        stopped_s: float | None = None
+        while process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_S)
+            if stopped_s is None and job.is_stopped():
+                stopped_s = time.monotonic()
+            if stopped_s is not None and waiting and time.monotonic() - stopped_s >= waiting[0][0]:
+                self.signal(waiting.pop(0)[1])
+        assert process.stdin is not None
+        process.stdin.close()
+        if process.returncode != 0:
+            raise DriftscopeError(_failure(process.returncode, self._log()))
+        for path in self.inputs:
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+    def signal(self, number: int) -> None:
+        """To the command and to its child processes, unless it has ended."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        names = 2 if self.words[0] in GROUPS else 1
+        options = ["--progress", str(self.folder / "progress.jsonl"), "--until-eof"]
+        command = [*self.words[:names], *options, *self.words[names:], *map(str, self.inputs)]
+        with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "engine", *command],
+                stdin=subprocess.PIPE,  # never written to: its end tells the command that this process has ended
+                stdout=out,
+                stderr=err,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                start_new_session=True,  # Ctrl-C in the app's terminal is for the app, which then stops its tasks
+            )
+
+    def _log(self) -> tuple[str, ...]:
+        try:
+            with (self.folder / "stderr").open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_LOG_BYTES))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        return tuple(line for raw in text.splitlines()[-MOST_LINES:] if (line := one_line(raw)))
+
+
+class TaskQueue:
+    """Tasks in their order, as jobs of one owner: one runs after the other."""
+
+    def __init__(self) -> None:
+        self._tasks: list[Task] = []
+        self._numbers = itertools.count(1)
+        self._service = Service(most_queued=500, heartbeat_s=math.inf, grace_s=math.inf, prepare=lambda: None)
+
+    def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
+        """Adds a command to the queue. Its inputs are written to files, whose paths come after its words.
+
+        ``about`` names what it works on, for ``is_at``.
+        """
+        try:
+            folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
+        except OSError as error:
+            raise StoreError(f"no temporary folder: {error.strerror or error}", "Check TMPDIR and its disk") from error
+        task = Task(next(self._numbers), title, words, folder, about)
+        try:
+            task.inputs = _written(inputs, folder)
+            task.job = self._service.submit("", task.run, label=title)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        ended = [task for task in self._tasks if task.state in ENDED]
+        for old in ended[: max(0, len(ended) - MOST_TASKS + 1)]:
+            self.forget(old)
+        self._tasks.append(task)
+        return task
+
+    def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
+        """Newest first."""
+        return [(task, task.snapshot()) for task in reversed(self._tasks)]
+
+    def is_at(self, about: str) -> bool:
+        """Whether a task about this waits or runs."""
+        return any(task.about == about and task.state not in ENDED for task in self._tasks)
+
+    def forget(self, task: Task) -> None:
+        """Removes an ended task from the list; its runs stay."""
+        if task in self._tasks and task.state in ENDED:
+            self._tasks.remove(task)
+            shutil.rmtree(task.folder, ignore_errors=True)
+
+    def close(self, seconds: float = EXIT_S) -> None:
+        self._service.close(seconds)
+        for task in self._tasks:
+            task.signal(signal.SIGKILL)  # whatever is left: what it has saved stays
+            shutil.rmtree(task.folder, ignore_errors=True)
+
+
+def task_queue() -> TaskQueue:
+    """The process's one queue of tasks."""
+    with _MAKING:
+        return _task_queue()
+
+
+@functools.cache
+def _task_queue() -> TaskQueue:
+    made = TaskQueue()
+    atexit.register(made.close)
+    return made
+
+
+def file_name(given: str) -> str:
+    """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
+    kept = re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-")
+    return kept or "file"
+
+
+def _written(inputs: Iterable[Input], folder: Path) -> list[Path]:
+    """Each in a folder of its own, since two may have one name."""
+    paths = []
+    for number, (name, content) in enumerate(inputs):
+        path = folder / f"{number:04d}" / file_name(name)
+        try:
+            path.parent.mkdir()
+            path.write_bytes(content)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Free some disk space") from error
+        paths.append(path)
+    return paths
+
+
+def _failure(code: int, log: Sequence[str]) -> str:
+    """The command's own error line, or how it ended where it wrote none."""
+    errors = [line.removeprefix(_PREFIX) for line in log if line.startswith(_PREFIX)]
+    if errors:
+        return errors[-1]
+    if code < 0:
+        return f"it was killed ({signal.strsignal(-code) or -code}). Check the free memory"
+    return log[-1] if log else f"it ended with status {code} and no message"

@@ -1,0 +1,208 @@
+"""A group of a run: molecules that are generated together, checked and turned into the store's rows.
+
+Blocks that a position LP closed by force are scored afterwards, from the ids, and so are the steps of samples that keep
+them. These extra passes are not in the run's counters. A batch run and a lane of the live page both write groups.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import as_decimals, decode
+from engine.chem.judges import JudgePool, JudgeTask
+from engine.chem.rmsd import least_rmsd
+from engine.decode.body import Body
+from engine.decode.diagnosis import close_ids
+from engine.decode.generation import Generation
+from engine.decode.samples import Sample
+from engine.decode.scoring import Scored, score
+from engine.decode.steps import Counters, Event, Step, Stop
+from engine.errors import DriftscopeError, EnrichedError
+from engine.jobs.plan import RunPlan
+from engine.records import Molecule, MoleculeVerdict
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
+from engine.store.schema import STEPS, TRIES
+from engine.text.check import answer_of
+from engine.text.generated import mode_of
+
+REFERENCE_S = 20.0
+"""Longest search for a molecule's reference conformers in a batch run."""
+WAIT_S = 0.2
+"""Longest wait for a verdict; then it is asked whether the group is cancelled."""
+COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
+
+
+class CancelledError(Exception):
+    """The group was cancelled, and is not stored."""
+
+
+@dataclass(slots=True)
+class Judges:
+    """Processes that judge molecules beside the model. Groups may share them: those that take turns in one process."""
+
+    pool: JudgePool
+    numbers: Iterator[int] = field(default_factory=itertools.count)  # of answers
+    verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by number, until their group asks for them
+
+
+@dataclass(slots=True)
+class GroupWork:
+    """The generation of one group, and what is kept of it."""
+
+    generation: Generation
+    run_id: str
+    plan: RunPlan
+    judges: Judges | None = None
+    references: Mapping[str, Chem.Mol] | None = None  # with conformers, in place of those by ETKDG
+    reference_s: float = REFERENCE_S
+    cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
+    on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
+    clock: Callable[[], float] = time.perf_counter
+    judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
+    _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
+    _judging: dict[int, int] = field(default_factory=dict)  # samples under way, by their number
+    _verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
+    _made: dict[str, Chem.Mol] = field(default_factory=dict)  # references by ETKDG, by SMILES
+    _began: float = field(default_factory=time.perf_counter)
+
+    def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
+        """The decoding's; CancelledError at the end where it was cancelled."""
+        begins: dict[int, float] = {}
+        was_cancelled = False
+        for event in self.generation.events(cancelled):
+            now = self.clock()
+            if isinstance(event, Step):
+                begins.setdefault(event.sample, now)
+            elif isinstance(event, Stop):
+                self._seconds[event.sample] = now - begins.get(event.sample, now)
+                was_cancelled |= event.reason == "cancelled"
+                if self.judges is not None:
+                    self._judge(self.judges, self.generation.samples[-1])
+            yield event
+        if was_cancelled:
+            raise CancelledError
+
+    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
+        """Tables, sums and peaks; CancelledError where it is cancelled meanwhile."""
+        generation = self.generation
+        wall_s = generation.template_s + self.clock() - self._began
+        scores = self._scores()
+        masses = {number: scored.masses for number, scored in scores.items()}
+        self.judged = [
+            generation.read_again(sample, masses[sample.sample_id]) if sample.sample_id in masses else sample
+            for sample in generation.in_order()
+        ]
+        while self.judges is not None and self._judging:
+            self._go_on()
+            self._take_verdicts(self.judges, wait=True)
+        stored: list[StoredSample] = []
+        steps: list[dict[str, Any]] = []
+        thrown: list[tuple[Any, ...]] = []
+        for sample in self.judged:
+            self._go_on()
+            number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
+            rmsd_ang = self._rmsd_ang(molecule, sample) if self.plan.rmsd and sample.check.same_graph else None
+            seconds, verdict = self._seconds.get(number), self._verdicts.get(number)
+            stored.append(
+                StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang, verdict=verdict)
+            )
+            self.on_judged(len(stored))
+            if not self._keeps(sample):
+                continue
+            if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
+                aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
+                steps += step_rows(number, aligned.rows, diagnoses)
+            for place, one in enumerate(() if sample.guarding is None else sample.guarding.thrown):
+                text = generation.loaded.tokenizer.decode([step.token_id for step in one.steps])
+                thrown.append((number, place, one, text))
+        tables = tables_of(self.run_id, stored)
+        if steps:
+            tables[STEPS.name] = steps_table(self.run_id, steps)
+        if thrown:
+            tables[TRIES.name] = tries_table(self.run_id, thrown)
+        counters = generation.counters
+        sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
+        sums |= {"template_s": generation.template_s, "wall_s": wall_s}
+        sums["judging_s"] = generation.template_s + self.clock() - self._began - wall_s
+        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
+
+    def drop(self) -> None:
+        """Of a group that was given up: what it has to be judged delays no other."""
+        if self.judges is not None:
+            self.judges.pool.drop(self._judging)
+            for number in self._judging:
+                self.judges.verdicts.pop(number, None)
+
+    def _judge(self, judges: Judges, sample: Sample) -> None:
+        number = next(judges.numbers)
+        self._judging[number] = sample.sample_id
+        judges.pool.add(JudgeTask(number, answer_of(self._stated(sample)), sample.smiles))
+        self._take_verdicts(judges, wait=False)
+
+    def _take_verdicts(self, judges: Judges, *, wait: bool) -> None:
+        is_due = wait and not self._judging.keys() & judges.verdicts.keys()
+        judges.verdicts |= {task.key: verdict for task, verdict in judges.pool.verdicts(wait=is_due, most_s=WAIT_S)}
+        for number in self._judging.keys() & judges.verdicts.keys():
+            self._verdicts[self._judging.pop(number)] = judges.verdicts.pop(number)
+
+    def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
+        """To the nearest reference; None where there is no conformer or no reference."""
+        known = self._made if self.references is None else self.references
+        try:
+            if self.references is None and molecule.smiles not in known:
+                made = reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
+                self._made[molecule.smiles] = made
+            if (references := known.get(molecule.smiles)) is None:
+                return None
+            return float(least_rmsd(decode(self._stated(sample)).mol, references))
+        except DriftscopeError:  # it does not embed, or a block of the text has no coordinates
+            return None
+
+    def _keeps(self, sample: Sample) -> bool:
+        return sample.sample_id < self.plan.keep_steps
+
+    def _stated(self, sample: Sample) -> str:
+        """Its text in decimals."""
+        with suppress(EnrichedError):
+            return as_decimals(sample.text, self.generation.form)
+        return sample.text
+
+    def _scores(self) -> dict[int, Scored]:
+        """By sample: diagnoses of those whose steps are kept, and of all where blocks were closed by force, what the
+        model wanted there."""
+        generation, loaded = self.generation, self.generation.loaded
+        by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics
+        ids = {sample.sample_id: sample.token_ids for sample in generation.samples}
+        closing, scores = close_ids(loaded.tokenizer, loaded.device), dict[int, Scored]()
+        for keeps in (True, False):
+            some = [
+                sample.sample_id
+                for sample in generation.in_order()
+                if sample.token_ids and self._keeps(sample) is keeps and (by_force or (keeps and not sample.diagnoses))
+            ]
+            scored = score(
+                Body(loaded.model, loaded.positions),
+                generation.constraint,
+                [generation.stored(number, ids[number]) for number in some],
+                loaded.tokenizer.vocab_size,
+                candidates=generation.plan.candidates if keeps else None,
+                close_ids=closing,
+                sampling=generation.plan.sampling,
+                counters=Counters(),
+                between=self._go_on,
+            )
+            scores |= zip(some, scored, strict=True)
+        return scores
+
+    def _go_on(self) -> None:
+        if self.cancelled():
+            raise CancelledError

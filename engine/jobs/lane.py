@@ -1,0 +1,330 @@
+"""A lane of the live page: a small run whose state a page reads while the worker writes it.
+
+A page makes a ``LaneWatch``, hands ``lane_work`` to the service, and looks at the watch as often as it is drawn. An
+unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict. Samples that have
+ended are judged and scored as in every run, and the lane is a run in the given files.
+What this module does not know: pages, other lanes.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from operator import add
+from typing import TYPE_CHECKING
+
+from engine.chem.enriched import skeleton_of
+from engine.chem.smiles import parse_smiles
+from engine.decode.samples import Reader, Sample
+from engine.decode.steps import Back, Event, Step
+from engine.errors import ConstraintError
+from engine.inspection.realign import with_kinds
+from engine.inspection.tries import ThrownText, blocks_thrown, checks_by_block
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.service import Job, Work
+from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record, split_cleanup
+from engine.records import Block, Molecule
+from engine.store.files import Files
+from engine.store.temporary_runs import trim
+from engine.text.align import Alignment
+from engine.text.blocks import CUT_KINDS
+from engine.text.template import build_template
+
+if TYPE_CHECKING:
+    from engine.chem.verdict import JudgeSettings
+    from engine.decode.generation import Generation
+    from engine.jobs.group import Judges
+
+REFERENCE_S, JUDGE_S = 5.0, 20.0
+"""Longest search for a molecule's reference conformers, and longest judging of one, while a user waits."""
+MOST_MOLECULES, MOST_ANSWERS = 100, 400
+MOST_SCORED_TOKENS = 6_000
+"""Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
+TOKENS_A_BLOCK = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The request. ``plan.model`` and the molecules are the same for all lanes of a page."""
+
+    smiles: tuple[str, ...]  # as a molecule's own `smiles` has it
+    plan: RunPlan
+
+    def __post_init__(self) -> None:
+        answers = len(self.smiles) * self.plan.plan.generations
+        if not 0 < len(self.smiles) <= MOST_MOLECULES or answers > MOST_ANSWERS:
+            raise ConstraintError(
+                f"{len(self.smiles)} molecules with {self.plan.plan.generations} samples each exceed the live page",
+                f"Give 1 to {MOST_MOLECULES} molecules and at most {MOST_ANSWERS} samples, or use `run`",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Blocks so far. ``drift`` adds up that of the ``known`` ones: positive positions left over, negative missing."""
+
+    blocks: int = 0
+    junk: int = 0
+    cut: int = 0
+    drift: int = 0
+    known: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*map(add, astuple(self), astuple(other)))
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block]) -> Tally:
+        tally = cls()
+        for block in blocks:
+            is_cut, is_junk = bool(CUT_KINDS.intersection(block.kinds)), bool(block.junk_text)
+            tally += cls(1, int(is_junk), int(is_cut), block.drift or 0, int(block.drift is not None))
+        return tally
+
+
+@dataclass(slots=True)
+class LaneText:
+    """One sample as far as it is written."""
+
+    ids: list[int] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)
+    answer: Sample | None = None  # once it has ended
+    thrown: list[tuple[Back, tuple[int, ...]]] = field(default_factory=list)  # by a guard, and why
+
+    @property
+    def failed_by_block(self) -> dict[int, list[str]]:
+        """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
+        return checks_by_block((blocks_of(back), back.reason.check) for back, _ in self.thrown)
+
+
+class LaneWatch:
+    """The state of one lane: its worker writes it, and pages read it at any time."""
+
+    def __init__(self, lane: Lane, molecules: Sequence[Molecule]) -> None:
+        self.lane, self.molecules = lane, list(molecules)
+        self.samples = len(lane.smiles) * lane.plan.plan.generations
+        self.texts = {sample: LaneText() for sample in range(self.samples)}
+        self.reader: Reader | None = None  # from here on until the end: once the model is loaded
+        self.device = ""
+        self.tokens = self.forced_tokens = self.forward_passes = 0
+        self.redrawn: Counter[str] = Counter()  # how often blocks were drawn anew, by the check that had failed
+        self.thrown_tokens = 0  # no part of the tokens
+        self.seconds = 0.0  # of decoding
+        self.run_id: str | None = None  # once it is stored
+        self.notes: tuple[str, ...] = ()
+        self._aligned: dict[int, tuple[tuple[int, int, int], Alignment]] = {}  # by sample; how far it had come then
+        self._lock = threading.Lock()
+
+    # For the worker.
+
+    def open(self, reader: Reader, molecules: Sequence[Molecule], device: str) -> None:
+        self.molecules, self.device, self.reader = list(molecules), device, reader
+
+    def take(self, generation: Generation, event: Event, seconds: float) -> None:
+        text, counters = self.texts[event.sample], generation.counters
+        with self._lock:
+            match event:
+                case Step(token_id=token_id, forced=forced):
+                    text.ids.append(token_id)
+                    text.forced.append(forced)
+                case Back(pos=pos):
+                    text.thrown.append((event, tuple(text.ids[pos:])))
+                    del text.ids[pos:], text.forced[pos:]
+                    self.redrawn, self.thrown_tokens = Counter(counters.redrawn), counters.thrown_tokens
+                case _:
+                    text.answer = generation.samples[-1]
+        self.tokens, self.forced_tokens = counters.tokens, counters.forced_tokens
+        self.forward_passes, self.seconds = counters.forward_passes, counters.decode_s or seconds
+
+    def finish(self, samples: Iterable[Sample], run_id: str, notes: Iterable[str]) -> None:
+        """``samples``: scored, so that where an LP closed a block by force it is known what the model wanted."""
+        for sample in samples:
+            self.texts[sample.sample_id].answer = sample
+        self.notes, self.run_id = tuple(notes), run_id
+
+    # Texts.
+
+    @property
+    def answered(self) -> list[Sample]:
+        """In the order of the samples."""
+        return [text.answer for text in self.texts.values() if text.answer is not None]
+
+    def molecule_of(self, sample: int) -> Molecule:
+        return self.molecules[sample // self.lane.plan.plan.generations]
+
+    def alignment(self, sample: int) -> Alignment | None:
+        """The sample so far, aligned with its template; None before its first token."""
+        text = self.texts.get(sample)
+        if text is None or self.reader is None:
+            return None
+        with self._lock:
+            ids, forced, answer = list(text.ids), list(text.forced), text.answer
+            reached = len(ids), len(text.thrown), id(answer)
+        if not ids:
+            return None
+        known = self._aligned.get(sample)
+        if known is None or known[0] != reached:
+            stop = len(ids) - (ids[-1] == self.reader.tokenizer.end_id)
+            aligned = self.reader.aligned(self.molecule_of(sample), ids[:stop], forced[:stop], {})
+            if answer is None:
+                aligned = _without_verdict_on_open_block(aligned)
+            else:
+                aligned = with_kinds(aligned, [block.kinds for block in answer.blocks])
+            known = self._aligned[sample] = reached, aligned
+        return known[1]
+
+    def thrown(self, sample: int) -> list[ThrownText]:
+        """The sample's tries that a guard threw away so far."""
+        if self.reader is None:
+            return []
+        decode = self.reader.tokenizer.decode
+        tries = self.texts[sample].thrown
+        return [ThrownText(blocks_of(back), back.reason.check, decode(ids)) for back, ids in tries]
+
+    # Counts.
+
+    def tally(self, shown: int) -> Tally:
+        """Over all ended samples, and the shown one as far as it goes."""
+        tally = sum((Tally.of(sample.blocks) for sample in self.answered), Tally())
+        if self.texts[shown].answer is None and (aligned := self.alignment(shown)) is not None:
+            tally += Tally.of(aligned.blocks)
+        return tally
+
+    @property
+    def is_guarded(self) -> bool:
+        return lp_record(split_cleanup(self.lane.plan.plan.lp)[0]).is_guarded
+
+    def atom_being_written(self, sample: int) -> int | None:
+        """The atom whose block the last token belongs to; None when the sample has ended."""
+        aligned = self.alignment(sample)
+        if aligned is None or self.texts[sample].answer is not None:
+            return None
+        written = (row for row in reversed(aligned.rows) if row.pos is not None)
+        return next((row.block for row in written if row.block >= 0), None)
+
+    @property
+    def tokens_a_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def share_written(self) -> float:
+        """The share of the expected tokens, by the templates' lengths; 1 at the end."""
+        if self.run_id is not None or len(self.answered) == self.samples:
+            return 1.0
+        if self.reader is None:  # the tokenizer is not known yet
+            return 0.0
+        expected = [tokens for tokens in self._template_tokens for _ in range(self.lane.plan.plan.generations)]
+        done = 0
+        for text, tokens in zip(self.texts.values(), expected, strict=True):
+            done += tokens if text.answer is not None else min(tokens, len(text.ids))
+        return min(0.99, done / sum(expected))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of writing, at the current pace; None before there is one, and when all is written."""
+        share = self.share_written
+        return self.seconds * (1 - share) / share if 0.02 < share < 1 else None
+
+    @functools.cached_property
+    def _template_tokens(self) -> list[int]:
+        """By molecule: the tokens of its template, about as many as a sample has."""
+        assert self.reader is not None
+        tokenizer, placeholder = self.reader.tokenizer, self.reader.placeholder or DEFAULT_PLACEHOLDER
+        templates = (build_template(skeleton_of(mol), tokenizer, placeholder, tags=True) for mol in self.molecules)
+        return [template.tokens + 1 for template in templates]
+
+
+def blocks_of(back: Back) -> range:
+    """The blocks that went, whole ones: to the one that failed, from the first that was drawn anew."""
+    return blocks_thrown(back.block, back.reason.atoms)
+
+
+def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
+    """The last block may still be open: what is missing may follow."""
+    last = max((row.text_block for row in aligned.rows if row.pos is not None), default=-1)
+    if last < 0 or not aligned.rows:
+        return aligned
+    rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
+    return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
+
+
+def scored_answers(blocks: Iterable[int], generations: int) -> int:
+    """How many samples keep their steps: the first ones, within `MOST_SCORED_TOKENS`, and at least one.
+
+    ``blocks`` has a count per molecule.
+    """
+    tokens = itertools.accumulate(count * TOKENS_A_BLOCK for count in blocks for _ in range(generations))
+    return max(1, sum(total <= MOST_SCORED_TOKENS for total in tokens))
+
+
+# --- its work, in the service's thread: torch is imported there -------------------------------------------------------
+
+
+def warm_work(choice: ModelChoice) -> Work[None]:
+    """Imports torch and transformers, and loads the model."""
+
+    def work(job: Job[None]) -> None:
+        import engine.jobs.run  # noqa: F401 - imported for its time
+
+        job.models.get(choice.entry(), choice.device, choice.dtype)
+
+    return work
+
+
+def lane_work(watch: LaneWatch, files: Files) -> Work[None]:
+    return functools.partial(_write, watch, files)
+
+
+def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
+    from engine.jobs.group import CancelledError
+    from engine.jobs.run import Run, begin
+
+    lane, choice = watch.lane, watch.lane.plan.model
+    job.say(f"loading {choice.alias or choice.folder}")
+    loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
+    molecules = [parse_smiles(smiles) for smiles in lane.smiles]
+    job.say("compiling the constraint")
+    staging, work = begin(files, loaded, molecules, replace(lane.plan, group=len(molecules))), None
+    settings = lane.plan.judge_settings
+    try:
+        judges = None if settings is None else _judges(settings)
+        run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]), judges=judges)
+        run.note_device()
+        work = run.work(0)
+        work.reference_s, work.cancelled, work.clock = REFERENCE_S, job.cancelled, job.clock
+        work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
+        generation = work.generation
+        watch.open(generation.reader, generation.molecules, str(loaded.device))
+        job.say("writing")
+        began = job.clock()
+        # No turn passes on before the first token, so that every reader's first turn has some.
+        for event in work.events(lambda: job.cancelled() if watch.tokens else job.is_stopped()):
+            watch.take(generation, event, job.clock() - began)
+        watch.seconds = generation.counters.decode_s
+        job.say("checking the result")
+        run.add(work, 0)
+        entry = run.publish()
+        trim(files)
+        watch.finish(work.judged, entry.id, run.notes)
+    except CancelledError:
+        return
+    finally:
+        if watch.run_id is None:
+            staging.abandon()
+            if work is not None:
+                work.drop()
+
+
+@functools.lru_cache(maxsize=1)
+def _judges(settings: JudgeSettings) -> Judges:
+    """All lanes', which take turns: a process beside the model, kept from lane to lane, since starting it takes a
+    second."""
+    from engine.chem.judges import JudgePool
+    from engine.jobs.group import Judges
+
+    judges = Judges(JudgePool(settings, workers=1, limit_s=JUDGE_S))
+    judges.pool.start()
+    return judges

@@ -1,0 +1,154 @@
+"""The plan of a run, in a form that its sheet keeps: a process that resumes it needs nothing else."""
+
+from __future__ import annotations
+
+import math
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
+from engine.decode.plan import PRESETS, Plan, Sampling
+from engine.errors import RunError
+from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
+from engine.models.registry import ModelEntry, entry_of_folder, load_registry
+from engine.records import BinFormat, read_number_format
+
+BATCHES_A_GROUP = 4
+GPU_GROUPS = 8
+"""A GPU's graphs are captured once per group: its groups are this many times larger."""
+GROUPS_A_PART = 4
+"""Groups per process, where several share a run, so that none waits long for another."""
+MOST_NAME = 60
+FORMER_LOOK_AHEAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A registered model, or an unregistered folder; and its device."""
+
+    alias: str = ""
+    step: str = ""
+    folder: str = ""
+    tokenizer: str | None = None
+    device: str = "auto"
+    dtype: str | None = None
+    attention: str = "sdpa"
+
+    def entry(self) -> ModelEntry:
+        if self.folder:
+            return entry_of_folder(Path(self.folder), self.tokenizer)
+        return load_registry().find(self.alias, self.step or None)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """One model and one LP. A killed run loses at most one group of ``group`` molecules."""
+
+    model: ModelChoice
+    plan: Plan
+    keep_steps: int = 0  # samples whose steps are kept
+    closing: bool = True  # score the blocks that a position LP closed by force
+    rmsd: int = 0  # reference conformers per molecule
+    rmsd_references: str = ""  # the set whose conformers they are, all of a molecule's; empty: by ETKDG
+    group: int = 0  # 0: a few batches
+    label: str = ""
+    source: str = ""
+    judge: bool = False  # the molecules too, in processes beside the model
+    strain: bool = False  # judged, with their strain
+
+    def __post_init__(self) -> None:
+        if self.keep_steps < 0 or self.rmsd < 0 or self.group < 0:
+            raise RunError(
+                f"{self.keep_steps} samples with steps, {self.rmsd} reference conformers, groups of {self.group}",
+                "Give 0 or more of each",
+            )
+        if self.plan.time_limit_s is not None:
+            raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
+        if isinstance(self.plan.form, BinFormat) and split_cleanup(self.plan.lp)[0] not in ("exact", "none"):
+            problem = "a run with --bins is for the LPs exact and none; the others write decimals"
+            raise RunError(problem, "Leave --bins or --lp out")
+
+    @property
+    def judge_settings(self) -> JudgeSettings | None:
+        """None where molecules are not judged."""
+        return WITH_STRAIN if self.strain else PLAIN if self.judge else None
+
+    @property
+    def molecules_a_group(self) -> int:
+        if self.group:
+            return self.group
+        rows = max(self.plan.batch_size * BATCHES_A_GROUP, 1)
+        return max(1, rows // self.plan.generations)
+
+    def grouped(self, molecules: int, parts: int = 1, *, on_gpu: bool = False) -> RunPlan:
+        """With groups large enough for a GPU, and small enough that every part gets some."""
+        if self.group or (parts == 1 and not on_gpu):
+            return self
+        size = self.molecules_a_group * (GPU_GROUPS if on_gpu else 1)
+        if parts > 1:
+            batch = math.ceil(self.plan.batch_size / self.plan.generations)
+            size = min(size, max(batch, math.ceil(molecules / (parts * GROUPS_A_PART))), math.ceil(molecules / parts))
+        return replace(self, group=max(1, size))
+
+    def sheet(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def read(cls, sheet: Mapping[str, Any]) -> RunPlan:
+        try:
+            plan = dict(sheet["plan"])
+            form = plan.pop("form")
+            if "last_positions" in plan:
+                plan = _former(plan)
+            sampling = Sampling(**plan.pop("sampling"))
+            guard = dict(plan.pop("guard", {}))
+            guard.pop("weigh", None)  # of runs that could be weighed
+            guard |= {"checks": tuple(guard["checks"])} if "checks" in guard else {}
+            whole = Plan(
+                **plan,
+                sampling=sampling,
+                guard=GuardSettings(**guard),
+                form=None if form is None else read_number_format(form),
+            )
+            rest = {key: value for key, value in sheet.items() if key not in ("plan", "model")}
+            return cls(ModelChoice(**sheet["model"]), whole, **rest)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(
+                f"the run's plan cannot be read ({error})", "It is of another version: start a new run"
+            ) from error
+
+    def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
+        """Places of the molecules in groups, longest first: rows of similar length share a batch."""
+        order = sorted(range(len(heavy_atoms)), key=lambda place: (-heavy_atoms[place], place))
+        size = self.molecules_a_group
+        return [order[start : start + size] for start in range(0, len(order), size)]
+
+
+def sampling_name(sampling: Sampling) -> str:
+    """The preset's name, or the parameters: ``t1 k0 p0.9 m0``."""
+    for name, known in PRESETS.items():
+        if known == sampling:
+            return name
+    return f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
+
+
+def new_run_id(model: str, lp: str) -> str:
+    """Readable, sorted by time, and unique."""
+    moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
+    return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"
+
+
+def _former(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan from before the position LPs were the group's own: it goes on by its own rules, without BOS."""
+    if plan.pop("last_positions") != FORMER_LOOK_AHEAD:
+        raise ValueError("it has its own --last-positions, an option that is gone")
+    lp = plan["lp"]
+    record = stored_lp(lp, is_former=True)
+    name = f"{FORMER}{lp}" if record.name.startswith(FORMER) else lp
+    return {**plan, "lp": name, "descriptors": "plain", "bos": False}

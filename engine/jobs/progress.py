@@ -1,0 +1,160 @@
+"""The progress of a command: on a terminal, and in a file that it appends to, which another process reads.
+
+Each line of the file is one JSON object about one *part* of the work, a run or a file: its number from 0 of how many,
+how far it is, and in the end its ``state``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.user_files import parsed_json
+
+PartState = Literal["running", "done", "there", "failed"]
+"""``there``: the file was imported before."""
+
+
+Say = Callable[..., None]
+
+
+@contextlib.contextmanager
+def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
+    """What says how far work is: ``say("3/9 samples", work=0.33, samples=9)``. The text is a line of standard error,
+    redrawn in place; the rest a line of the file. Twice a second, and where it says ``now=True``."""
+    told_s = 0.0
+
+    def say(text: str = "", *, now: bool = False, **values: Any) -> None:
+        nonlocal told_s
+        if not now and time.monotonic() - told_s < 0.5:
+            return
+        told_s = time.monotonic()
+        if is_shown and text:
+            share = f"{min(max(values['work'], 0.0), 1.0):.0%} " if "work" in values else ""
+            sys.stderr.write(f"\r{share}{text}\033[K")
+            sys.stderr.flush()
+        if file is not None and values:
+            with contextlib.suppress(OSError):  # a full disk stops the work where it writes samples, not here
+                file.write(json.dumps(values, allow_nan=False) + "\n")
+
+    with contextlib.ExitStack() as stack:
+        file: Any = path and stack.enter_context(path.open("a", encoding="utf-8", buffering=1))
+        if is_shown:
+            stack.callback(sys.stderr.write, "\r\033[K")
+        yield say
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProgress:
+    """How far a run is. ``work`` is the share of the expected tokens, since samples differ in length."""
+
+    run_id: str = ""
+    samples: int = 0
+    done: int = 0
+    passed: int = 0
+    decodes: int = 0
+    clean: int = 0
+    bad_blocks: int = 0
+    blocks: int = 0
+    tokens: int = 0
+    written: int = 0  # samples of this process
+    seconds: float = 0.0  # of this process
+    work: float = 0.0
+
+    @property
+    def samples_a_second(self) -> float:
+        return self.written / self.seconds if self.seconds > 0 else 0.0
+
+    def left_s(self, began: float) -> float | None:
+        """By the pace of this process, which had ``began`` with that share of the work done; None where it has none."""
+        here = self.work - began
+        return self.seconds * (1 - self.work) / here if here > 0 and self.seconds > 0 else None
+
+    def words(self, began: float) -> str:
+        left_s = self.left_s(began)
+        left = f", {left_s:,.0f} s left" if left_s is not None and self.work < 1 else ""
+        counts = (("passed", self.passed), ("decode", self.decodes), ("clean", self.clean))
+        rates = ", ".join(f"{count / max(self.done, 1):.1%} {name}" for name, count in counts)
+        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartProgress(RunProgress):
+    """The last report of a part."""
+
+    part: int
+    parts: int
+    state: PartState = "running"
+    file: str = ""
+    made: str = ""  # ids of the logs or traces that it added, separated by spaces
+    model_alias: str = ""
+    model_step: str = ""
+    lp: str = ""
+    task: str = ""  # what is done with the run, where it is not being written
+    error: str = ""
+    began: float = 0.0  # the share that was done before, of a resumed run
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state != "running"
+
+    @property
+    def is_in_store(self) -> bool:
+        return self.state in ("done", "there")
+
+    @property
+    def made_ids(self) -> tuple[str, ...]:
+        return tuple(self.made.split())
+
+    @property
+    def name(self) -> str:
+        model = ":".join(filter(None, (self.model_alias, self.model_step)))
+        return self.file or " · ".join(filter(None, (model, self.lp, self.task))) or self.run_id
+
+    @property
+    def seconds_left(self) -> float | None:
+        return self.left_s(self.began)
+
+
+class ProgressFile:
+    """Reads new lines at each call; not for two threads at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+        self._parts: dict[int, PartProgress] = {}
+
+    def parts(self) -> tuple[PartProgress, ...]:
+        """In their order; parts without a report are missing."""
+        for line in self._new_lines():
+            try:
+                report = parsed_json(line)
+            except ValueError:
+                continue
+            self._parts[report["part"]] = self._updated(report)
+        return tuple(self._parts[number] for number in sorted(self._parts))
+
+    def _new_lines(self) -> list[bytes]:
+        """Whole lines only: a line that is being written is read the next time."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                whole, end, _ = file.read().rpartition(b"\n")
+        except OSError:
+            return []
+        self._read += len(whole) + len(end)
+        return whole.splitlines()
+
+    def _updated(self, report: Mapping[str, Any]) -> PartProgress:
+        known = {field.name: report[field.name] for field in fields(PartProgress) if field.name in report}
+        part = self._parts.get(report["part"])
+        if part is None:
+            part = PartProgress(report["part"], report["parts"], began=known.get("work", 0.0))
+        if "work" not in known and known.get("samples"):
+            known["work"] = known.get("done", 0) / known["samples"]
+        return replace(part, **known)

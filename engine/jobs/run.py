@@ -1,0 +1,380 @@
+"""A run from its first sample to the store: groups of molecules, each written when it is finished.
+
+A process that is stopped or killed loses its current group; ``resume`` continues after the last saved group. On a CPU
+in single precision the result has the texts of an uninterrupted run. Elsewhere sums may differ in their last bits with
+the batch, and so may a token: some finished samples are generated again, and the run keeps how many differ.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.chem.geometry import judged_with
+from engine.chem.judges import JudgePool
+from engine.chem.molecule_list import MoleculeList, heavy_atoms_of, smiles_of
+from engine.chem.smiles import parse_written
+from engine.decode.generation import FITTED_MOLECULES, Generation
+from engine.decode.plan import default_limit
+from engine.decode.samples import Sample
+from engine.decode.steps import StepObserver, Stop, Tap
+from engine.errors import RunError, StoreError
+from engine.jobs.group import CancelledError, GroupWork, Judges
+from engine.jobs.plan import RunPlan, new_run_id, sampling_name
+from engine.jobs.progress import RunProgress
+from engine.jobs.references import FILE as REFERENCES_FILE
+from engine.jobs.references import given_references, packed_references
+from engine.lp_records import FORMER, full_name, stored_lp
+from engine.models.devices import threads_of
+from engine.models.loading import LoadedModel
+from engine.processes import usable_cores
+from engine.records import Molecule
+from engine.store.entries import Entry
+from engine.store.files import Files
+from engine.store.groups import Group, totals
+from engine.store.provenance import git_commit, versions
+from engine.store.references import ReferenceSet
+from engine.store.sample_rows import SINCE_2, run_columns
+from engine.store.schema import RUN, SAMPLES
+from engine.store.staging import Staging, sweep
+from engine.text.blocks import SOUND
+
+MOLECULES_FILE = "molecules.parquet"
+PROMPT_AROUND = 16
+"""Characters of a prompt besides the SMILES; a text never has more tokens than characters."""
+CHECKED = 4
+"""Molecules whose finished samples are generated again when a run is resumed."""
+BESIDE = max(1, usable_cores() // 2)
+"""Processes that judge while the model computes."""
+COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
+"""Sums of a group that the progress shows."""
+
+
+def begin(
+    files: Files,
+    loaded: LoadedModel,
+    molecules: Sequence[Molecule],
+    plan: RunPlan,
+    *,
+    references: ReferenceSet | None = None,
+    parts: int = 1,
+    on_gpu: bool | None = None,
+) -> Staging:
+    """Creates a run in the store's staging folder: its plan and its molecules, without samples.
+
+    RMSD, where the plan asks for it, is to ``references``. The model's outline is enough where ``parts`` other
+    processes write the run, ``on_gpu`` or not.
+    """
+    if not molecules:
+        raise RunError("there are no molecules", "Give one SMILES or more")
+    plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
+    smiles = smiles_of(molecules)
+    places: dict[str, int] = {}
+    for place, text in enumerate(smiles):  # one may be asked for many times
+        places.setdefault(text, place)
+    each = list(places.values())
+    near = [place for place in each if len(smiles[place]) + PROMPT_AROUND >= loaded.positions]
+    trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
+    some = [molecules[place] for place in (*each[:FITTED_MOLECULES], *near)]
+    first = Generation(loaded, some, trial)  # an error where the plan does not fit
+    plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
+    sweep(files, RUN)
+    run_id = new_run_id(loaded.entry.name, plan.plan.lp)
+    row = _first_row(run_id, loaded, len(each), len(molecules), plan)
+    samples = len(molecules) * plan.plan.generations
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"smiles": smiles}), buffer)
+    beside = {MOLECULES_FILE: buffer.getvalue()}
+    if references is not None and plan.rmsd:
+        plan = replace(plan, rmsd_references=references.name)
+        beside[REFERENCES_FILE] = packed_references(references, [molecules[place] for place in each])
+    return Staging.create(files, RUN, run_id, row, beside, plan=plan.sheet(), samples=samples)
+
+
+def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
+    staging = Staging.open(files, RUN, run_id)
+    return staging, RunPlan.read(staging.sheet.get("plan", {}))
+
+
+def molecules_of(staging: Staging) -> Sequence[Molecule]:
+    try:
+        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
+        texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
+    except (OSError, pa.ArrowException, LookupError) as error:
+        raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
+    return MoleculeList.of(texts, parse_written)
+
+
+class RunState:
+    """A run that is being written: its groups, which of them are left, its progress, its publication.
+
+    It needs no model, so it also serves a process that submits the run and waits.
+    """
+
+    def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan) -> None:
+        self.staging, self.molecules, self.plan = staging, molecules, plan
+        heavy_atoms = heavy_atoms_of(molecules)
+        self.groups = plan.groups(heavy_atoms)
+        self.notes: list[str] = []
+        self._limits = list(map(default_limit, heavy_atoms))
+        self._expected = plan.plan.generations * sum(self._limits)
+        self._began = time.perf_counter()
+        self._written_here = 0
+        self.finished: list[Group] = []  # the groups that are known to be written
+        self._sums: Counter[str] = Counter()  # of these
+        for group in staging.groups():
+            self._finish(group)
+
+    def progress(self) -> Iterator[RunProgress]:
+        """The progress so far; subclasses write the run meanwhile."""
+        yield self.now()
+
+    def left(self) -> list[int]:
+        """The groups that are not written yet."""
+        done = self.places_of(*self.finished)
+        return [number for number, places in enumerate(self.groups) if places[0] not in done]
+
+    def publish(self) -> Entry:
+        """Moves the run into the store; every group has to be written."""
+        self.finished = self.staging.groups()
+        if left := self.left():
+            raise RunError(
+                f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups", "Resume it with --resume"
+            )
+        sums = totals(self.finished)
+        if not all(SINCE_2[0] in group.sums for group in self.finished):  # begun by a version that did not count these
+            sums = {name: value for name, value in sums.items() if name not in SINCE_2}
+        return self.staging.publish({**run_columns(sums), **self._noted_columns()})
+
+    def publish_if_whole(self) -> bool:
+        """Publishes the run if no group is left; whether it is in the store now. Several processes may try at once."""
+        try:
+            self.finished = self.staging.groups()
+            if not self.left():
+                self.publish()
+        except (RunError, StoreError, OSError):
+            if not self.staging.is_shown:  # else another process was faster, and removed the staged files
+                raise
+        return self.staging.is_shown
+
+    def now(self, more: Mapping[str, float] = {}) -> RunProgress:
+        """``more``: sums of the finished samples of the current group."""
+        sums = {name: self._sums[name] + more.get(name, 0) for name in (*COUNTED, "expected")}
+        return RunProgress(
+            run_id=self.staging.id,
+            samples=len(self.molecules) * self.plan.plan.generations,
+            done=int(sums["samples"]),
+            passed=int(sums["passes"]),
+            **{name: int(sums[name]) for name in COUNTED[2:]},
+            written=self._written_here,
+            seconds=time.perf_counter() - self._began,
+            work=sums["expected"] / self._expected,
+        )
+
+    def places_of(self, *groups: Group) -> set[int]:
+        """The places of the molecules in these groups."""
+        return {member // self.plan.plan.generations for group in groups for member in group.members}
+
+    def _finish(self, group: Group) -> None:
+        self.finished.append(group)
+        self._sums.update(self._of_group(group))
+
+    def _of_group(self, group: Group) -> dict[str, float]:
+        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
+        return {**{name: group.sums.get(name, 0) for name in COUNTED}, "expected": expected}
+
+    def _of_sample(self, sample: Sample) -> dict[str, float]:
+        return {
+            "samples": 1,
+            "passes": sample.check.passed,
+            "decodes": sample.check.decodes,
+            "clean": sample.check.clean,
+            "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in sample.blocks),
+            "blocks": len(sample.blocks),
+            "tokens": sample.tokens,
+            "expected": self._limits[sample.sample_id // self.plan.plan.generations],
+        }
+
+    def _noted_columns(self) -> dict[str, Any]:
+        """Columns of the run from the writers' notes."""
+        row, written = self.staging.sheet["row"], self.staging.notes()
+        notes = " ".join([*filter(None, [row.get("notes")]), *written.get("notes", [])])
+        resumed, threads = written.get("resumed", []), written.get("threads", [])
+        settings = self.plan.judge_settings
+        return {
+            "device": ", ".join(written.get("devices", [])) or row.get("device"),
+            "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
+            "notes": notes or None,
+            "judged_with": None if settings is None else judged_with(settings.geometry),
+            "resumed": len(resumed),
+            "checked_samples": sum(check["checked"] for check in resumed),
+            "diverged_samples": sum(check["diverged"] for check in resumed),
+        }
+
+
+class Run(RunState):
+    """A process's part of a run, with the model, under one rank. Iterate over ``progress``; then ``publish`` it."""
+
+    def __init__(
+        self,
+        staging: Staging,
+        loaded: LoadedModel,
+        molecules: Sequence[Molecule],
+        plan: RunPlan,
+        *,
+        rank: int = 0,
+        judges: Judges | None = None,
+    ) -> None:
+        """``judges`` are the caller's, who closes them; without, the plan says whether there are some."""
+        super().__init__(staging, molecules, plan)
+        self.loaded, self.rank, self.judges = loaded, rank, judges
+        self.tap: Tap | None = None  # sees what is written, not what is only checked
+        self.watch: StepObserver | None = None
+        self._generation: Generation | None = None  # has what all groups share
+
+    def progress(
+        self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
+    ) -> Generator[RunProgress, None, None]:
+        """Writes the groups that are left (of those given), and yields the progress after every sample.
+
+        It counts as resumed where some (of those given) were written before.
+        """
+        self.staging.lock(self.rank)
+        settings = self.plan.judge_settings
+        own = None if settings is None or self.judges is not None else JudgePool(settings, workers=BESIDE)
+        self.judges = self.judges if own is None else Judges(own)
+        try:
+            if self._generation is None:
+                self.note_device()
+            left = self.left()
+            wanted = set(range(len(self.groups)) if groups is None else groups)
+            if written := wanted - set(left):
+                yield self.now()
+                self.check(written)
+            for number in left:
+                if cancelled():
+                    return
+                if number in wanted:
+                    yield from self._write(number, cancelled)
+        finally:
+            if own is not None:
+                own.close()
+
+    def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[RunProgress]:
+        work, sums = self.work(number), Counter[str]()
+        with suppress(CancelledError):
+            for event in work.events(cancelled):
+                if isinstance(event, Stop) and event.reason != "cancelled":
+                    self._written_here += 1
+                    sums.update(self._of_sample(work.generation.samples[-1]))
+                    yield self.now(sums)
+            self.add(work, number)
+
+    def work(self, number: int) -> GroupWork:
+        """Iterate over the group's events, then `add` it."""
+        generation = self._generate(self.groups[number])
+        generation.tap, generation.watch = self.tap, self.watch
+        return GroupWork(generation, self.staging.id, self.plan, self.judges, self._references)
+
+    def add(self, work: GroupWork, number: int) -> None:
+        tables, sums, peaks = work.rows()
+        members = [sample.sample_id for sample in work.generation.in_order()]
+        self._finish(self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number))
+        self._note(*work.generation.counters.notes)
+
+    def note_device(self) -> None:
+        threads = threads_of(self.loaded.device)
+        self.staging.write_note(self.rank, devices=[device_name(self.loaded)], threads=[threads] if threads else [])
+
+    def check(self, numbers: Collection[int]) -> None:
+        """Generates some samples of the last written one of these groups again, and notes how many differ."""
+        first = {self.groups[number][0] for number in numbers}
+        group = next(group for group in reversed(self.finished) if first & self.places_of(group))
+        with self.staging.open_part(group.parts[SAMPLES.name]) as file:
+            rows = file.read(["sample_id", "token_ids"]).to_pylist()
+        known = {row["sample_id"]: row["token_ids"] for row in rows}
+        again = self._generate(sorted(self.places_of(group))[:CHECKED]).run()
+        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in again)
+        check = {"at": datetime.now(UTC).isoformat(), "checked": len(again), "diverged": differ}
+        self.staging.write_note(self.rank, resumed=[check])
+        if differ:
+            self._note(f"{differ} of {len(again)} finished samples differed when the run was resumed.")
+
+    @functools.cached_property
+    def _references(self) -> dict[str, Any] | None:
+        return given_references(self.staging) if self.plan.rmsd_references else None
+
+    def _generate(self, places: Sequence[int]) -> Generation:
+        molecules = [self.molecules[place] for place in places]
+        if self._generation is None:
+            self._generation = Generation(self.loaded, molecules, self.plan.plan, places)
+        else:
+            self._generation = self._generation.more(molecules, places)
+        self._generation.tap = self._generation.watch = None
+        return self._generation
+
+    def _note(self, *notes: str) -> None:
+        new = [note for note in dict.fromkeys(notes) if note not in self.notes]
+        if new:
+            self.notes += new
+            self.staging.write_note(self.rank, notes=new)
+
+
+def device_name(loaded: LoadedModel) -> str:
+    if loaded.device.type != "cuda":
+        return str(loaded.device)
+    import torch
+
+    return f"{loaded.device} ({torch.cuda.get_device_name(loaded.device)})"
+
+
+def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, plan: RunPlan) -> dict[str, Any]:
+    """The run's row before the first sample of so many molecules, which may stand in several places."""
+    options, sampling = plan.plan, plan.plan.sampling
+    return {
+        "run_id": run_id,
+        "created_at": datetime.now(UTC).isoformat(),
+        "origin": "measured",
+        "source": plan.source or None,
+        "label": plan.label or None,
+        "model_alias": loaded.entry.alias,
+        "model_step": loaded.entry.step,
+        "model_family": loaded.family,
+        "weights": loaded.entry.sha256 or None,
+        "tokenizer": loaded.tokenizer.name,
+        "vocab_size": loaded.tokenizer.vocab_size,
+        "lp": full_name(options.lp).removeprefix(FORMER),
+        "placeholder": options.placeholder or None,
+        "descriptors": options.descriptors_of(loaded.entry.descriptors),
+        "backend": options.backend,
+        "sampling": sampling_name(sampling),
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k or None,
+        "top_p": sampling.top_p,
+        "min_p": sampling.min_p,
+        "seed": options.seed,
+        "generations": options.generations if molecules == places else None,
+        "most_tokens": options.limit,
+        "equal_work": options.equal_work,
+        "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
+        "device": None if loaded.is_outline else device_name(loaded),
+        "threads": None if loaded.is_outline else threads_of(loaded.device),
+        "dtype": str(loaded.dtype).removeprefix("torch."),
+        "attention": plan.model.attention,
+        "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
+        "batch_size": options.batch_size,
+        "molecules": molecules,
+        "versions": versions(),
+        "git_commit": git_commit(),
+    }

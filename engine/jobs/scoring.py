@@ -1,0 +1,234 @@
+"""Stored samples scored by a model, teacher-forced over the ids that they have: nothing is generated.
+
+A page asks any model with the run's tokenizer about one sample: token probabilities per step, and the cost of cut
+blocks. A whole run is scored by its own model alone, since tokens are only as likely as the same weights say; the rows
+become its kept steps, where it is the user's own, so that everything that reads steps has them.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.chem.smiles import parse_written
+from engine.decode.plan import Plan
+from engine.errors import ModelError, RunError
+from engine.inspection.lp_cost import RunCost, cost_of_run, cost_of_steps
+from engine.inspection.runs import run_facts
+from engine.inspection.sample import BlockEstimate
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.service import Job, Work
+from engine.lp_records import NO_LP, lp_record, split_cleanup
+from engine.models.registry import ModelEntry
+from engine.store.entries import Entry, without_samples
+from engine.store.rewriting import rewrite_run
+from engine.store.sample_rows import step_rows, steps_table
+from engine.store.schema import STEPS
+from engine.store.store import Store
+
+if TYPE_CHECKING:
+    from engine.decode.generation import Generation
+
+Steps = dict[int, dict[str, Any]]
+"""Rows of the table ``steps`` by position."""
+CANDIDATES = 10
+AT_ONCE = 64
+"""Samples of a run that are read and turned into rows together."""
+_UNKNOWN = """
+SELECT sample_id, smiles, token_ids, forced FROM samples
+WHERE run_id = $run AND len(token_ids) > 0 AND ($most = 0 OR sample_id < $most)
+  AND sample_id NOT IN (SELECT sample_id FROM steps WHERE run_id = $run AND ln_q IS NOT NULL)
+ORDER BY smiles, sample_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A stored sample, the LP that it was written under, and the model that scores it."""
+
+    model: ModelChoice
+    tokenizer: str  # the run's
+    smiles: str
+    plan: Plan  # the LP, its placeholder, numbers and descriptors
+    token_ids: Sequence[int]
+    forced: Sequence[bool] | None
+    sample_id: int = 0
+
+
+def score_work(question: Question) -> Work[Steps]:
+    return functools.partial(_scored, question)
+
+
+def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, BlockEstimate]]:
+    """How the model would have continued those of the cut ``blocks`` that can be continued."""
+    return functools.partial(_costs, question, blocks)
+
+
+def _scored(question: Question, job: Job[Steps]) -> Steps:
+    generation = _generation_of(question, job)
+    job.say("scoring the sample")
+    sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
+    rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.cancelled)
+    return {row["pos"]: row for row in rows}
+
+
+def _costs(question: Question, blocks: Collection[int], job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
+    from engine.decode.continuation import continue_blocks, cuts_of
+    from engine.decode.fast import FastBackend
+    from engine.lp.constraint import end_of
+    from engine.lp.exact import ExactConstraint
+
+    generation = _generation_of(question, job)
+    loaded = generation.loaded
+    job.say("continuing the cut blocks")
+    stored = generation.stored(0, question.token_ids)
+    cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
+    exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
+    backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
+    continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
+    return {
+        cut.block: BlockEstimate(found.text, found.needed, found.digits_lost, found.displacement_ang)
+        for cut, found in zip(cuts, continuations, strict=True)
+        if found is not None
+    }
+
+
+def _generation_of(question: Question, job: Job[Any]) -> Generation:
+    """The LP's constraint, the prompt and the program as they were."""
+    from engine.decode.generation import Generation
+
+    choice = question.model
+    job.say(f"loading {choice.alias or choice.folder}")
+    loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
+    if question.tokenizer and loaded.tokenizer.name != question.tokenizer:
+        raise ModelError(
+            f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
+            f"{loaded.tokenizer.name}",
+            "Choose a model with the same tokenizer",
+        )
+    return Generation(loaded, [parse_written(question.smiles)], question.plan)
+
+
+def _step_rows(
+    generation: Generation, places: Sequence[int], samples: Sequence[Mapping[str, Any]], **how: Any
+) -> tuple[list[dict[str, Any]], float]:
+    """Rows of ``steps`` of samples of the molecules at these places, and the seconds of the model's passes."""
+    from engine.decode.body import Body
+    from engine.decode.scoring import score
+
+    loaded, rows = generation.loaded, list[dict[str, Any]]()
+    stored = [generation.stored(place, sample["token_ids"]) for place, sample in zip(places, samples, strict=True)]
+    body, began = Body(loaded.model, loaded.positions), time.perf_counter()
+    scored = list(score(body, generation.constraint, stored, loaded.tokenizer.vocab_size, **how))
+    seconds = time.perf_counter() - began
+    for place, sample, found in zip(places, samples, scored, strict=True):
+        ids = sample["token_ids"]
+        forced = sample["forced"] or [False] * len(ids)
+        aligned = generation.reader.aligned(generation.molecules[place], ids, forced, {})
+        rows += step_rows(sample["sample_id"], aligned.rows, found.diagnoses)
+    return rows, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """``samples`` and ``tokens`` are those that were scored, in so many seconds of the model's passes."""
+
+    entry: Entry
+    cost: RunCost
+    samples: int
+    tokens: int
+    seconds: float
+    is_stored: bool
+
+
+def score_run(
+    store: Store,
+    run_id: str,
+    *,
+    most: int = 0,
+    device: str = "auto",
+    batch_size: int = 8,
+    progress: Callable[[int, int], None] = lambda done, samples: None,
+) -> ScoredRun:
+    """Score the run's samples whose chances are not known, the first ``most`` of all; 0: all. None may be left."""
+    from engine.decode.generation import Generation
+    from engine.models.loading import load_model
+
+    entry = store.entry(run_id)
+    if "samples" not in entry.parts:
+        raise without_samples(entry, "score")
+    facts = run_facts(store, entry.id)
+    waiting = store.table(_UNKNOWN, {"run": entry.id, "most": most}, of=[entry.id]).to_pylist()
+    if not waiting:
+        return ScoredRun(entry, cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
+    for sample in waiting:
+        ids, forced = sample["token_ids"], sample["forced"] or [False] * len(sample["token_ids"])
+        if None in ids or None in forced or len(forced) != len(ids):
+            what = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
+            raise RunError(what, "Generate the run again, or give --kept")
+    plan, model = _plan_of(entry)
+    loaded, tables, seconds = load_model(model, device), [], 0.0
+    for start in range(0, len(waiting), AT_ONCE):
+        some = waiting[start : start + AT_ONCE]
+        smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
+        generation = Generation(loaded, list(map(parse_written, smiles)), plan)
+        places = [smiles.index(sample["smiles"]) for sample in some]
+        rows, took_s = _step_rows(generation, places, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
+        tables.append(steps_table(entry.id, rows))
+        seconds += took_s
+        progress(start + len(some), len(waiting))
+    steps = _beside_known(store, entry, pa.concat_tables(tables))
+    figures = (len(waiting), sum(len(sample["token_ids"]) for sample in waiting), seconds)
+    if entry.files is not store.home:
+        known = steps.filter(pc.is_valid(steps["ln_q"]))
+        return ScoredRun(entry, cost_of_steps(store, facts, known), *figures, is_stored=False)
+    entry = rewrite_run(entry, {STEPS.name: steps}, {})
+    store = store.snapshot()
+    return ScoredRun(entry, cost_of_run(store, run_facts(store, entry.id)), *figures, is_stored=True)
+
+
+def _beside_known(store: Store, entry: Entry, scored: pa.Table) -> pa.Table:
+    """With the steps that the run has of other samples, and the likely tokens that it kept of these."""
+    names = ", ".join(f'"{name}"' for name in STEPS.names)
+    sql = f"SELECT {names} FROM steps WHERE run_id = $run ORDER BY sample_id, pos"
+    known = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    is_scored = pc.is_in(known["sample_id"], pc.unique(scored["sample_id"]))
+    kept = known.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
+    if kept:
+        tops = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
+        keys = zip(scored["sample_id"].to_pylist(), scored["pos"].to_pylist(), strict=True)
+        column = STEPS.names.index("top_k")
+        top_k = pa.array([tops.get(key) for key in keys], STEPS.schema.field(column).type)
+        scored = scored.set_column(column, STEPS.schema.field(column), top_k)
+    whole = pa.concat_tables([known.filter(pc.invert(is_scored)), scored])
+    return whole.sort_by([("sample_id", "ascending"), ("pos", "ascending")])
+
+
+def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
+    """The plan that samples are read with, one answer a molecule; and the model."""
+    if "plan" not in entry.sheet:
+        raise RunError(
+            f"{entry.id} does not say how it was sampled", "Only runs that were measured here have their plan"
+        )
+    whole = RunPlan.read(entry.sheet["plan"])
+    plan, model = whole.plan, whole.model.entry()
+    if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
+        raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
+    lp, _ = split_cleanup(plan.lp)
+    if plan.equal_work and lp == NO_LP:
+        raise RunError(
+            f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined",
+            "Generate one without --equal-work",
+        )
+    record = lp_record(lp)
+    placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
+    lp = record.unguarded or record.name  # a guard changes no mask
+    return replace(
+        plan, lp=lp, placeholder=placeholder, generations=1, diagnostics=False, equal_work=False, backend="fast"
+    ), model

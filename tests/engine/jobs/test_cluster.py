@@ -1,0 +1,330 @@
+"""Runs by tasks: what each writes, who shows the run, what becomes of tasks that die, what Slurm is asked for."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from engine.errors import ModelError, RunError
+from engine.jobs import cluster as module
+from engine.jobs.cluster import KINDS, Cluster, ClusterTask, Submitted, check, shares, submit
+from engine.jobs.plan import ModelChoice
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
+from engine.models.loading import load_outline
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.schema import RUN
+from engine.store.staging import Staging
+from engine.store.store import Store
+from tests.engine.jobs.small_runs import choice, content, fake_slurm, finished, loaded, molecules, plan_of, started
+from tests.small_models import small_folder
+from tests.support import of_soak, sized
+
+MOLECULES = 6  # in groups of two
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_folder(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process writes."""
+    return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES)))
+
+
+def account(place: Path, folder: Path, model: ModelChoice | None = None) -> RunState:
+    """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
+    outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
+    plan = replace(plan_of(folder), model=model or choice(folder))
+    return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False))
+
+
+def opened(staging: Staging) -> RunState:
+    again, plan = resume(staging.files, staging.id)
+    return RunState(again, molecules_of(again), plan)
+
+
+def task(one: RunState, rank: int, *groups: int) -> ClusterTask:
+    return ClusterTask("debug", one.staging.files.where, one.staging.id, rank, groups, "cpu")
+
+
+def waited(submitted: Submitted) -> list[int]:
+    return list(submitted.wait())
+
+
+def entry_in(place: Path) -> Entry:
+    (entry,) = Store(LocalFiles(place)).found().entries
+    return entry
+
+
+# --- tasks that come to their end ---------------------------------------------------------------------------------
+
+
+def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole: Any, tmp_path: Path) -> None:
+    one = account(tmp_path, folder)
+    submitted = submit(one, Cluster("debug", tasks=2))
+    assert len(submitted.tasks) == 2
+    waited(submitted)
+    assert submitted.problems() == []
+    entry = entry_in(tmp_path)
+    assert content(entry) == whole
+    assert (entry.row["device"], entry.row["dtype"], entry.row["resumed"]) == ("cpu", "float32", 0)
+    assert entry.row["threads"]
+    assert one.publish_if_whole()  # it is shown: nothing is left to do, and that is no error
+
+
+@of_soak
+def test_tasks_in_processes_of_their_own(folder: Path, whole: Any, tmp_path: Path) -> None:
+    submitted = submit(account(tmp_path, folder), Cluster("local", tasks=sized(1, 2)))
+    assert submitted.cancel == f"kill {' '.join(submitted.ids)}"
+    waited(submitted)
+    assert submitted.problems() == []
+    assert content(entry_in(tmp_path)) == whole
+    assert submitted.logs.parent == tmp_path / "submitted"
+    for job in submitted.jobs:
+        assert "Error" not in job.paths.stderr.read_text()
+
+
+@pytest.mark.soak
+def test_a_task_that_is_killed_is_taken_up_by_resume(
+    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_S", 0.01)
+    one = account(tmp_path, folder)
+    submitted = submit(one, Cluster("local"))
+    (job,) = submitted.jobs
+    os.kill(int(job.job_id), signal.SIGINT)  # as Ctrl-C does to all that came from a terminal: the task goes on
+    next(filter(None, submitted.wait()))
+    os.kill(int(job.job_id), signal.SIGTERM)  # what `cancel` names
+    waited(submitted)
+    assert submitted.problems() == [f"task {job.job_id} ended without a message (finished)"]
+    again = opened(one.staging)
+    assert len(again.left()) in (1, 2)
+    with pytest.raises(RunError, match=r"lacks \d of \d groups"):
+        again.publish()
+    last = Run(again.staging, loaded(folder), again.molecules, again.plan)
+    assert content(finished(last)) == whole
+
+
+def test_a_share_is_what_other_tasks_do_not_write(folder: Path, whole: Any, tmp_path: Path) -> None:
+    one = account(tmp_path, folder)
+    assert task(one, 1, 1)() is False
+    assert opened(one.staging).left() == [0, 2]
+    assert task(one, 0, 0, 2)() is True
+    assert content(entry_in(tmp_path)) == whole
+
+
+def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
+    folder: Path, whole: Any, tmp_path: Path
+) -> None:
+    one = account(tmp_path, folder)
+    task(one, 1, 1)()
+    submitted = submit(opened(one.staging), Cluster("debug", tasks=2))
+    waited(submitted)
+    entry = entry_in(tmp_path)
+    assert content(entry) == whole
+    assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
+
+
+def test_a_task_that_comes_when_all_is_done_ends_at_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = account(tmp_path, folder)
+    task(one, 0, 0, 1, 2)()
+    monkeypatch.setattr(module, "load_model", None)
+    assert task(one, 1, 1)() is True
+
+
+def test_a_task_whose_run_was_thrown_away_says_so(folder: Path, tmp_path: Path) -> None:
+    one = account(tmp_path, folder)
+    one.staging.abandon()
+    with pytest.raises(RunError, match="no unfinished run_id"):
+        task(one, 0, 0)()
+
+
+def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_path: Path) -> None:
+    one = account(tmp_path, folder)
+    late = Run(Staging.open(one.staging.files, RUN, one.staging.id), loaded(folder), one.molecules, one.plan, rank=7)
+    task(one, 0, 0, 1)()
+    list(late.progress(groups=[1]))  # it began before, and was thought dead
+    late.staging.release()
+    assert len(list((tmp_path / "staging" / one.staging.id).glob("group-*-00001.json"))) == 2
+    assert task(one, 1, 2)() is True
+    entry = entry_in(tmp_path)
+    assert content(entry) == whole
+    assert entry.row["samples"] == MOLECULES
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_many_who_show_a_run_at_once_show_it_once(
+    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
+) -> None:
+    one = account(tmp_path, folder)
+    run = Run(one.staging, loaded(folder), one.molecules, one.plan)
+    list(run.progress())
+    one.staging.release()
+    if not has_locks:
+        monkeypatch.setattr("fcntl.flock", no_locks)
+    accounts, together = [opened(one.staging) for _ in range(8)], Barrier(8)
+
+    def show(own: RunState) -> bool:
+        together.wait()
+        return own.publish_if_whole()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(show, accounts)) == [True] * 8
+    assert content(entry_in(tmp_path)) == whole
+
+
+def no_locks(number: int, how: int) -> None:
+    raise OSError(37, "No locks available")
+
+
+# --- what is known without the weights ----------------------------------------------------------------------------
+
+
+def test_a_run_is_begun_from_an_outline_like_from_the_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_model = started(tmp_path / "a", folder, MOLECULES).staging.sheet
+    one = account(tmp_path / "b", folder).staging.sheet
+    rows = [dict(sheet["row"]) for sheet in (with_model, one)]
+    assert rows[0].pop("device") == "cpu"
+    assert rows[1].pop("device") is None
+    assert (rows[0].pop("threads"), rows[1].pop("threads")) == (1, None)
+    for row in rows:
+        assert row.pop("run_id")
+        assert row.pop("created_at")
+    assert rows[0] == rows[1]
+    assert with_model["plan"] == one["plan"]
+
+
+def test_an_outline_takes_no_memory_and_refuses_what_cannot_be(folder: Path, tmp_path: Path) -> None:
+    outline = load_outline(choice(folder).entry(), "bfloat16")
+    assert {parameter.device.type for parameter in outline.model.parameters()} == {"meta"}
+    assert str(outline.dtype) == "torch.bfloat16"
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="cannot be loaded from"):
+        load_outline(choice(tmp_path).entry())
+
+
+@pytest.mark.parametrize(
+    ("asked", "molecule_count", "parts", "on_gpu", "size"),
+    [
+        ({"group": 3}, 1000, 4, True, 3),  # what was asked for
+        ({"group": 0}, 1000, 1, False, 16),  # four batches of four
+        ({"group": 0}, 1000, 1, True, 128),
+        ({"group": 0}, 1000, 4, True, 63),  # four groups a part
+        ({"group": 0}, 1000, 100, False, 4),  # a batch at least
+        ({"group": 0}, 6, 2, False, 3),  # but some for every part
+    ],
+)
+def test_groups_are_small_enough_for_every_part(
+    folder: Path, asked: dict[str, int], molecule_count: int, parts: int, on_gpu: bool, size: int
+) -> None:
+    assert plan_of(folder, **asked).grouped(molecule_count, parts, on_gpu=on_gpu).molecules_a_group == size
+
+
+def test_shares() -> None:
+    assert shares([0, 1, 2, 3, 4], 2) == [(0, 2, 4), (1, 3)]
+    assert shares([3, 4], 5, {0, 1}) == [(0, 1, 3), (4,)]
+    assert shares([], 5, {0, 1}) == []
+
+
+# --- clusters -----------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
+    one = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
+    again = one.checkpoint()
+    assert again.function == one == pickle.loads(pickle.dumps(one))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "device", "said"),
+    [
+        (Cluster("h100"), "auto", {"gres": "gpu:h100:1", "time": 240}),
+        (Cluster("a100", gpus=2, minutes=90), "auto", {"gres": "gpu:a100:2", "time": 90}),
+        (Cluster("h100"), "cpu", {"time": 240}),
+        (Cluster("slurm", partition="short"), "auto", {"partition": "short"}),
+        (Cluster("slurm", gpus=1, threads=8), "auto", {"gres": "gpu:1", "cpus_per_task": 8}),
+        (Cluster("slurm", tasks=9, more={"account": "chem"}), "auto", {"additional_parameters": {"account": "chem"}}),
+    ],
+)
+def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, Any]) -> None:
+    asked = cluster.for_slurm(device)
+    assert said.items() <= asked.items()
+    assert asked["array_parallelism"] == cluster.tasks
+    assert ("gres" in asked) == ("gres" in said)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Commands of Slurm's names; what is submitted is kept in this file."""
+    kept = tmp_path / "submitted.sh"
+    fake_slurm(tmp_path, monkeypatch, f'cp "$1" {kept}')
+    return kept
+
+
+def test_slurm_gets_an_array_with_the_gpu_that_was_named(folder: Path, tmp_path: Path, slurm: Path) -> None:
+    cluster = Cluster("h100", tasks=3, partition="long", minutes=90, more={"account": "chem lab"})
+    check(cluster)
+    submitted = submit(account(tmp_path / "store", folder, ModelChoice(folder=str(folder))), cluster)
+    assert submitted.ids == ["4711_0", "4711_1", "4711_2"]
+    assert submitted.cancel == "scancel 4711"
+    lines = slurm.read_text().splitlines()
+    for line in ("gres=gpu:h100:1", "partition=long", "time=90", "array=0-2%3", "account='chem lab'"):
+        assert f"#SBATCH --{line}" in lines
+    assert any(sys.executable in line and "submitit.core._submit" in line for line in lines)
+    assert len(list(submitted.logs.glob("*_submitted.pkl"))) == 3
+
+
+def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Path, capfd: Any) -> None:
+    (slurm.parent / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+    with pytest.raises(RunError, match=r"slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
+        submit(account(tmp_path / "store", folder), Cluster("slurm"))
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"kind": "local", "partition": "x"}, "--submit local has no partition"),
+        ({"kind": "slurm", "more": {"a b": "c"}}, "sbatch has no option 'a b=c'"),
+        ({"kind": "slurm", "partition": "x\n#SBATCH --uid=0"}, "sbatch has no option"),
+    ],
+)
+def test_a_cluster_that_cannot_be(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(RunError, match=told):
+        Cluster(**wrong)
+
+
+def test_without_submitit_or_slurm_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for kind in KINDS[2:]:
+        with pytest.raises(RunError, match="sbatch is not installed here"):
+            check(Cluster(kind))
+    check(Cluster("local"))
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(RunError, match=r"which is not installed\. Install it: pip install submitit"):
+        check(Cluster("local"))
+
+
+def test_what_went_wrong_in_a_task_is_one_line(folder: Path, tmp_path: Path) -> None:
+    submitted = submit(account(tmp_path, folder, choice(tmp_path / "gone")), Cluster("debug", tasks=2))
+    waited(submitted)
+    (first, second) = submitted.problems()
+    assert first.startswith("task 0: ")
+    assert "there is no such folder" in first and "\n" not in first
+    assert second.partition(": ")[2] == first.partition(": ")[2]

@@ -1,0 +1,254 @@
+"""Commands beside the app, for real: started, watched, stopped, gone on with; a server that is killed has no orphan."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.jobs import commands
+from engine.jobs.commands import Task, TaskQueue, TaskSnapshot, file_name, task_queue
+from engine.jobs.service import ServiceError
+from engine.models.devices import spare_cores
+from engine.paths import ROOT
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from engine.store.unfinished import abandon, unfinished_runs
+from tests.engine.store.reports.documents import document
+from tests.small_models import use_small_model
+from tests.support import of_soak
+
+PATIENCE_S = 120.0  # only where something hangs
+MODEL = ("--model", "small", "--threads=1")
+LONG = ("run", *MODEL, "--sample-size=60", "--group=1", "--batch-size=1", "--lp=exact")
+OF_A_SERVER = """
+import sys, threading
+from engine.jobs.commands import task_queue
+task = task_queue().submit("long", sys.argv[1:])
+print("handed in", flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    use_small_model(monkeypatch)
+    return LocalFiles(tmp_path / "store")
+
+
+@pytest.fixture
+def board() -> Iterator[TaskQueue]:
+    made = TaskQueue()
+    yield made
+    made.close()
+    assert all(seen.has_ended for _, seen in made.tasks())
+
+
+def until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < limit, "it did not come to that"
+        time.sleep(0.05)
+
+
+def seen(board: TaskQueue, task: Task) -> TaskSnapshot:
+    return dict(board.tasks())[task]
+
+
+def ended(board: TaskQueue, task: Task) -> TaskSnapshot:
+    until(lambda: seen(board, task).has_ended)
+    return seen(board, task)
+
+
+def has_written(board: TaskQueue, task: Task, samples: int) -> Callable[[], bool]:
+    return lambda: any(part.done >= samples for part in seen(board, task).parts)
+
+
+@of_soak
+def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: LocalFiles) -> None:
+    long = board.submit("long", LONG)
+    waiting = board.submit("two", ["run", *MODEL, "--lp", "none", "--lp", "exact", "--", "CC=O", "CCO"])
+    never = board.submit("never", LONG)
+    assert [(one.title, how.state == "waiting", how.ahead) for one, how in board.tasks()][:2] == [
+        ("never", True, 2),
+        ("two", True, 1),
+    ]
+    never.stop()
+    assert seen(board, never).state == "stopped"
+    until(has_written(board, long, 3))
+    now = seen(board, long)
+    assert (now.state, now.error) == ("running", "")
+    assert 0 < now.share < 1
+    assert "torch" not in {name.partition(".")[0] for name in _modules_of_the_queue()}
+    long.stop()
+    assert ended(board, long).state == "stopped"
+    assert seen(board, long).log[-1] == "driftscope: stopped"
+    (left,) = unfinished_runs(place)
+    assert (left.state, left.samples, left.can_resume) == ("stopped", 60, True)
+    assert left.samples_done and left.samples_done >= 2
+    two = ended(board, waiting)
+    assert (two.state, two.share, two.error) == ("done", 1.0, "")
+    assert [(part.lp, part.done, part.samples) for part in two.parts] == [("none", 2, 2), ("exact", 2, 2)]
+    entries = Store(place).found().entries
+    assert [entry.id for entry in entries] == list(two.run_ids)
+    assert entries[0].row["source"].startswith("python -m engine run --model small")
+    assert "progress" not in entries[0].row["source"] and "eof" not in entries[0].row["source"]
+
+    again = board.submit("again", ["run", "--threads=1", "--resume", left.run_id], about=left.run_id)
+    assert board.is_at(left.run_id)
+    until(has_written(board, again, left.samples_done + 2))
+    (part,) = seen(board, again).parts
+    assert part.run_id == left.run_id
+    assert part.began > 0
+    assert again.process is not None
+    again.process.kill()
+    assert ended(board, again).state == "failed"
+    assert seen(board, again).error.startswith("it was killed (Killed). Check the free memory")
+    assert not board.is_at(left.run_id)
+    abandon(place, left.run_id)
+    assert unfinished_runs(place) == []
+
+
+def _modules_of_the_queue() -> list[str]:
+    code = "import sys, engine.jobs.commands as b; b.TaskQueue().tasks(); print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_no_orphan_of_a_server_that_ends(number: int, place: LocalFiles, tmp_path: Path) -> None:
+    """Killed, it cannot say anything: its commands hear the end of their input."""
+    code = (
+        OF_A_SERVER
+        if number == signal.SIGKILL
+        else f"import signal; signal.signal({int(number)}, lambda *_: exit())\n{OF_A_SERVER}"
+    )
+    server = subprocess.Popen(
+        [sys.executable, "-c", code, *LONG],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert server.stdout is not None
+    try:
+        until(lambda: any(unfinished_run.state == "being written" for unfinished_run in unfinished_runs(place)))
+    finally:
+        server.send_signal(number)
+        server.wait(PATIENCE_S)
+        server.stdout.close()
+    until(lambda: all(unfinished_run.state == "stopped" for unfinished_run in unfinished_runs(place)))
+    assert len(unfinished_runs(place)) == 1
+    if number == signal.SIGTERM:
+        assert list(tmp_path.glob("driftscope-tasks-*")) == []
+
+
+def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place: LocalFiles) -> None:
+    good = json.dumps(document()).encode()
+    named = "../../evil\0 ünï.json.gz"
+    inputs = [("good.json", good), (named, gzip.compress(good)), ("torn.json", good[:100]), ("good.json", b"[]")]
+    task = board.submit("four", ["import", "--label=-x", "--"], inputs)
+    paths = list(task.inputs)
+    assert all(path.resolve().is_relative_to(task.folder.resolve()) for path in paths)
+    found = ended(board, task)
+    assert found.state == "done"
+    assert [(part.file, part.state) for part in found.parts] == [
+        ("good.json", "done"),
+        ("evil_n_.json.gz", "there"),
+        ("torn.json", "failed"),
+        ("good.json", "failed"),
+    ]
+    assert "it is no JSON" in found.parts[2].error
+    (entry,) = Store(place).found().entries
+    assert found.run_ids == (entry.id,)
+    assert (entry.row["label"], entry.row["source"]) == ("-x", "good.json")
+    assert not any(path.parent.exists() for path in paths), "what was uploaded is removed"
+
+    alone = ended(board, board.submit("torn", ["import", "--"], [("torn.json", b"{")]))
+    assert alone.state == "failed"
+    assert alone.error.startswith("'torn.json': it is no JSON at line 1")
+    board.forget(task)
+    assert task not in dict(board.tasks())
+    assert not task.folder.exists()
+
+
+def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: LocalFiles) -> None:
+    wrong = ended(board, board.submit("wrong", ["run", "--model", "demo-lama"]))
+    assert wrong.state == "failed"
+    assert "Did you mean" in wrong.error
+    strange = ended(board, board.submit("strange", ["run", "--model=a\0b"]))
+    assert (strange.state, strange.parts) == ("failed", ())
+    assert "cannot be started" in strange.error
+
+
+def started_as(code: str) -> Callable[[Task], subprocess.Popen[bytes]]:
+    """Another program in a command's place."""
+
+    def started(task: Task) -> subprocess.Popen[bytes]:
+        with (task.folder / "stdout").open("wb") as out, (task.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=out, stderr=err, start_new_session=True
+            )
+
+    return started
+
+
+def test_a_task_that_ignores_sigint_is_ended(board: TaskQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "GRACE_S", 0.2)
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('x', flush=True); time.sleep(600)"
+    monkeypatch.setattr(Task, "_started", started_as(deaf))
+    task = board.submit("deaf", ["run"])
+    until(lambda: (task.folder / "stdout").exists() and (task.folder / "stdout").read_text() == "x\n")
+    task.stop()
+    task.stop()
+    assert ended(board, task).state == "stopped"
+    assert task.process is not None and task.process.returncode == -signal.SIGTERM
+
+
+def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> None:
+    board = TaskQueue()
+    task = board.submit("import", ["import", "--", "nothing*"])
+    waiting = board.submit("waiting", LONG)
+    folder = task.folder
+    board.close()
+    assert waiting.state == "stopped"
+    assert not folder.exists()
+    with pytest.raises(ServiceError, match="shutting down"):
+        board.submit("late", ["import", "x"])
+
+
+def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "MOST_TASKS", 1)
+    first = board.submit("first", ["run", "--model=\0"])
+    until(lambda: first.state == "failed")
+    second = board.submit("second", ["run", "--model=\0"])
+    until(lambda: second.state == "failed")
+    assert [task.title for task, _ in board.tasks()] == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [
+        ("qwen_lp_v38.json.gz", "qwen_lp_v38.json.gz"),
+        ("../../etc/passwd", "etc_passwd"),
+        ("..", "file"),
+        ("", "file"),
+        (".hidden", "hidden"),
+        ("x" * 200 + ".json", "x" * 75 + ".json"),
+    ],
+)
+def test_names_of_uploads_are_no_paths(given: str, own: str) -> None:
+    assert file_name(given) == own
+
+
+def test_there_is_one_queue_and_a_core_is_left() -> None:
+    assert task_queue() is task_queue()
+    assert 1 <= spare_cores() <= max(1, (os.cpu_count() or 1) - 1)

@@ -1,0 +1,163 @@
+"""Runs by actors of a Ray cluster: two machines' worth of it on the loopback, of which one loses its worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import RunError
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.ray_run import Actors, Pool, RayRun, connected
+from engine.jobs.run import begin, molecules_of, resume
+from engine.models.loading import load_outline
+from engine.store.entries import Entry
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from tests.cli import run_json
+from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started
+from tests.small_models import small_folder
+from tests.support import of_soak, sized
+
+MOLECULES = sized(6, 16)  # in groups of one: a worker that is killed has some before and some behind it
+ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_folder(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process writes."""
+    return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES, **ASKED)))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of two machines with a core each, which are processes of this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # all on the loopback
+        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
+        from ray.cluster_utils import Cluster
+
+        machine: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 * 2**20}
+        one = Cluster(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
+        one.add_node(**machine, node_ip_address="127.0.0.1")
+        patch.setenv("RAY_ADDRESS", one.address)
+        yield one.address
+        one.shutdown()
+
+
+def begun(place: Path, folder: Path, model: ModelChoice | None = None) -> tuple[Any, RunPlan]:
+    outline = load_outline(choice(folder).entry())
+    plan = replace(plan_of(folder, **ASKED), model=model or choice(folder))
+    staging = begin(LocalFiles(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
+    return resume(staging.files, staging.id)
+
+
+def ray_run(place: Path, folder: Path, pool: Pool, model: ModelChoice | None = None) -> RayRun:
+    staging, plan = begun(place, folder, model)
+    return RayRun(staging, molecules_of(staging), plan, pool)
+
+
+def entry_in(place: Path) -> Entry:
+    (entry,) = Store(LocalFiles(place)).found().entries
+    return entry
+
+
+def at_work() -> int:
+    """A process that carries out a task now; 0 where there is none."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"ray::_written" in path.read_bytes():
+                return int(path.parent.name)
+    return 0
+
+
+# --- on a cluster -------------------------------------------------------------------------------------------------
+
+
+@of_soak
+def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
+    cluster: str, folder: Path, whole: Any, tmp_path: Path
+) -> None:
+    with connected(Actors(address=cluster)) as pool:
+        assert pool == Pool(count=2, gpus=0, threads=1)  # one for each machine
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+        run = ray_run(tmp_path, folder, pool)
+        done, killed = [], 0
+        for now in run.progress():
+            assert (now.samples, now.written) == (MOLECULES, now.done)
+            done.append(now.done)
+            if not killed and (killed := at_work()):
+                os.kill(killed, signal.SIGKILL)
+    assert killed and done == list(range(1, MOLECULES + 1))
+    ranks = {group.name.partition("-")[0] for group in run.staging.groups()}
+    assert ranks == {"0001", "0002"}  # who came in the place of the dead one has its rank
+    entry = run.publish()
+    assert content(entry) == whole
+    assert (entry.row["device"], entry.row["samples"], entry.row["diverged_samples"]) == ("cpu", MOLECULES, 0)
+
+
+@of_soak
+def test_a_run_is_taken_up_by_the_command_line(
+    cluster: str, folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", cluster)
+    one = started(tmp_path, folder, MOLECULES, **ASKED)
+    for _ in one.progress(lambda: len(one.finished) > 1):
+        pass
+    one.staging.release()
+    (row,) = run_json("run", "--resume", one.staging.id, "--engine", "ray", "--store", str(tmp_path))
+    assert (row["run_id"], row["resumed"], row["checked_samples"], row["diverged_samples"]) == (one.staging.id, 1, 1, 0)
+    assert content(entry_in(tmp_path)) == whole
+
+
+@of_soak
+def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, tmp_path: Path) -> None:
+    with connected(Actors(address=cluster)) as pool:
+        run = ray_run(tmp_path, folder, pool, choice(tmp_path / "gone"))
+        with pytest.raises(RunError, match=r"^the tasks failed: gone:path should be in .*gone") as raised:
+            list(run.progress())
+    assert "\n" not in str(raised.value)
+
+
+@of_soak
+def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
+    with (
+        pytest.raises(RunError, match="no machine of the cluster has 2 cores and 0 GPUs"),
+        connected(Actors(threads=2, address=cluster)),
+    ):
+        pass
+    with (
+        pytest.raises(RunError, match="no machine of the cluster has 1 cores and 1 GPUs"),
+        connected(Actors(gpus=1, address=cluster)),
+    ):
+        pass
+
+
+# --- what cannot be -----------------------------------------------------------------------------------------------
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(RunError, match=r"Install it: pip install ray"), connected(Actors(address="x:1")):
+        pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_where_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    told = rf"Ray does not start or answer at '{address}' \(.*refused\)\. See --address"
+    with pytest.raises(RunError, match=told), connected(Actors()):
+        pass

@@ -1,0 +1,367 @@
+"""A run from molecules to the store: what it holds, what stopping it loses, and what taking it up again says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import JudgeSettings
+from engine.decode.generation import Generation
+from engine.errors import ConstraintError, DriftscopeError, RunError, StoreError
+from engine.inspection.judging import judge_run
+from engine.jobs.plan import RunPlan, new_run_id, sampling_name
+from engine.jobs.run import Run, begin, molecules_of, resume
+from engine.lp_records import GuardSettings
+from engine.records import VERDICT_COLUMNS
+from engine.store import staging
+from engine.store.files import LocalFiles
+from engine.store.groups import write_part
+from engine.store.sample_rows import SINCE_2
+from engine.store.schema import RUN, RUNS, SAMPLES
+from engine.store.staging import MOST_HELD_BYTES, Staging, unfinished_ids
+from engine.store.store import Store
+from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started
+from tests.engine.store.stored_runs import store_at
+from tests.small_models import small_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_folder(tmp_path_factory.mktemp("model"))
+
+
+def test_a_run_holds_the_samples_of_a_plain_generation(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 5, plan={"generations": 2})
+    entry = finished(run)
+    samples = content(entry)["samples"]
+    plain = Generation(run.loaded, run.molecules, run.plan.plan).run()
+    assert [row["sample_id"] for row in samples] == [sample.sample_id for sample in plain] == list(range(10))
+    assert [row["token_ids"] for row in samples] == [list(sample.token_ids) for sample in plain]
+    assert [row["text"] for row in samples] == [sample.text for sample in plain]
+    assert [row["smiles"] for row in samples] == [molecule.smiles for molecule in run.molecules for _ in range(2)]
+
+
+def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) -> None:
+    entry = finished(started(tmp_path, folder, 5, plan={"lp": "group-v2.1"}))
+    store = Store(LocalFiles(tmp_path))
+    (counted,) = store.rows(
+        "SELECT count(*) AS samples, sum(passed::INT) AS passes, sum(clean::INT) AS clean, sum(tokens) AS tokens, "
+        "sum(forced_tokens) AS forced_tokens, sum(blocks) AS blocks, sum(bad_blocks) AS bad_blocks, "
+        "sum(cut_blocks) AS cut_blocks FROM samples"
+    )
+    assert {name: int(value) for name, value in counted.items()} == {name: entry.row[name] for name in counted}
+    (blocks,) = store.rows("SELECT count(*) AS blocks, sum(('cut' IN kinds)::INT) AS cut FROM blocks")
+    assert (blocks["blocks"], int(blocks["cut"])) == (entry.row["blocks"], entry.row["cut_blocks"])
+    assert entry.row["forward_passes"] > 0
+    assert entry.row["wall_s"] >= entry.row["decode_s"] > 0
+    assert entry.row["peak_memory_mb"] > 100
+    assert entry.row["unverified_blocks"] == 0  # the model was asked what it wanted
+    assert set(entry.row) <= set(RUNS.names)
+    assert json.loads(entry.row["versions"])["python"].startswith("3.")
+
+
+def test_without_closing_nobody_knows_what_the_model_wanted(folder: Path, tmp_path: Path) -> None:
+    asked = finished(started(tmp_path / "a", folder, 4, plan={"lp": "group-v4.3"}))
+    alone = finished(started(tmp_path / "b", folder, 4, plan={"lp": "group-v4.3"}, closing=False))
+    assert asked.row["unverified_blocks"] == 0
+    texts = [[row["text"] for row in content(entry)["samples"]] for entry in (asked, alone)]
+    assert texts[0] == texts[1]
+    kinds = [[row["kinds"] for row in content(entry)["blocks"]] for entry in (asked, alone)]
+    told = [(with_masses, without) for with_masses, without in zip(*kinds, strict=True) if "unverified" in without]
+    assert all(with_masses in (["exact"], ["cut"]) for with_masses, _ in told)
+
+
+@pytest.mark.parametrize("lp", ["none", "exact", "group-v2.1"])
+def test_kept_steps_are_those_of_the_tokens(lp: str, folder: Path, tmp_path: Path) -> None:
+    found = content(finished(started(tmp_path, folder, 4, keep_steps=2, plan={"lp": lp})))
+    assert {row["sample_id"] for row in found["steps"]} == {0, 1}
+    for sample in found["samples"][:2]:
+        steps = [row for row in found["steps"] if row["sample_id"] == sample["sample_id"]]
+        inside = sample["token_ids"][: len(steps)]
+        assert [row["token_id"] for row in steps] == inside
+        assert len(steps) >= sample["tokens"] - 1  # the end token is no part of the text
+        assert [row["forced"] for row in steps] == sample["forced"][: len(steps)]
+        assert all(0 <= row["p_raw"] <= 1 and row["rank_raw"] >= 1 and row["rule"] for row in steps)
+        assert {row["role"] for row in steps} <= {"COPY", "FREE", "BOUNDARY"}
+
+
+def test_diagnostics_while_sampling_say_the_same_as_steps_scored_later(folder: Path, tmp_path: Path) -> None:
+    scored = content(finished(started(tmp_path / "a", folder, 2, keep_steps=2)))["steps"]
+    told = content(finished(started(tmp_path / "b", folder, 2, keep_steps=2, plan={"diagnostics": True})))["steps"]
+    assert [row["token_id"] for row in scored] == [row["token_id"] for row in told]
+    assert [row["p_raw"] for row in scored] == pytest.approx([row["p_raw"] for row in told], rel=1e-3, abs=1e-9)
+
+
+def test_rmsd_is_there_where_it_was_asked_for_and_the_graph_is_right(folder: Path, tmp_path: Path) -> None:
+    entry = finished(started(tmp_path, folder, 3, rmsd=2, plan={"limit": None}))
+    rows = content(entry)["samples"]
+    assert all((row["rmsd_ang"] is not None) == row["same_graph"] for row in rows)
+    assert entry.row["rmsd_samples"] == len(rows) == 3
+    assert entry.row["rmsd_ang"] == pytest.approx(sum(row["rmsd_ang"] for row in rows) / 3)
+    without = finished(started(tmp_path, folder, 3))
+    assert all(row["rmsd_ang"] is None for row in content(without)["samples"])
+    assert "rmsd_ang" not in without.row and "rmsd_samples" not in without.row
+
+
+def test_a_run_that_is_judged_while_it_is_written_has_what_judging_it_later_finds(folder: Path, tmp_path: Path) -> None:
+    beside = finished(started(tmp_path / "a", folder, 3, judge=True, strain=True, plan={"limit": None}))
+    later = finished(started(tmp_path / "b", folder, 3, plan={"limit": None}))
+    assert all(row["usable"] is None and row["failed"] is None for row in content(later)["samples"])
+    judged = judge_run(store_at(tmp_path / "b"), later.id, JudgeSettings(strain="force-field"), workers=1)
+    names = [*VERDICT_COLUMNS, "usable"]
+    rows = [[row[name] for name in names] for row in content(beside)["samples"]]
+    assert rows == [[row[name] for name in names] for row in content(judged.entry)["samples"]]
+    assert any(row["failed"] for row in content(beside)["samples"]), "random coordinates are wrong"
+    assert {name: beside.row[name] for name in judged.columns} == judged.columns
+    assert "judged_with" not in later.row and "judged" not in later.row
+
+
+def test_groups_are_of_like_length_and_hold_every_molecule_once(folder: Path) -> None:
+    plan = plan_of(folder, group=3)
+    groups = plan.groups([5, 9, 5, 7, 1, 9, 2])
+    assert groups == [[1, 5, 3], [0, 2, 6], [4]]
+    assert plan_of(folder, group=0).molecules_a_group == 16
+    assert plan_of(folder, group=0, plan={"generations": 30}).molecules_a_group == 1
+
+
+def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
+    plan = plan_of(folder, keep_steps=3, label="ü", judge=True, plan={"lp": "truncating", "placeholder": "0.0,0.0,0.0"})
+    assert RunPlan.read(json.loads(json.dumps(plan.sheet()))) == plan
+
+
+@pytest.mark.parametrize("damage", [{"plan": None}, {"model": {}}, {"plan": {}}, {"group": "x"}, {"more": 1}])
+def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: Path) -> None:
+    sheet = json.loads(json.dumps(plan_of(folder).sheet())) | damage
+    if damage == {"model": {}}:
+        sheet["model"] = {"unknown": 1}
+    with pytest.raises(RunError, match="cannot be read"):
+        RunPlan.read(sheet)
+
+
+# --- stopping and going on ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lp", ["exact", "guarded"])
+def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_path: Path) -> None:
+    guard = GuardSettings(2, 1, ("bonds", "stereo"), 1.5)
+    settings: dict[str, Any] = {"keep_steps": 6, "plan": {"lp": lp, "guard": guard}}
+    whole = content(finished(started(tmp_path / "a", folder, 6, **settings)))
+    assert ({row["sample_id"] for row in whole.get("tries", ())} == set(range(6))) == (lp == "guarded")
+    run = started(tmp_path / "b", folder, 6, **settings)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == [run.staging.id]
+    assert Store(LocalFiles(tmp_path / "b")).found().entries == ()
+    again = opened(run.staging, run.loaded)
+    assert again.left() == [1, 2] and again.plan.plan.guard == guard
+    entry = finished(again)
+    assert content(entry) == whole
+    assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
+    assert entry.row["samples"] == 6
+    assert entry.row["threads"] == torch.get_num_threads()
+    assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == []
+
+
+def test_no_number_of_threads_is_told_where_writers_had_several(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(tmp_path, folder, 4)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
+    assert finished(opened(run.staging, run.loaded)).row.get("threads") is None
+
+
+def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    again = opened(run.staging, run.loaded)
+    again.plan = replace(
+        again.plan, plan=replace(again.plan.plan, seed=1)
+    )  # stands for a device that adds up otherwise
+    entry = finished(again)
+    assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 2)
+    assert entry.row["notes"] == "2 of 2 finished samples differed when the run was resumed."
+
+
+def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -> None:
+    whole = content(finished(started(tmp_path / "a", folder, 4)))
+    run = started(tmp_path / "b", folder, 4)
+    for _ in run.progress():
+        pass
+    run.staging.release()
+    (damaged, *_) = sorted((tmp_path / "b" / "staging" / run.staging.id).glob("samples-*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-7])
+    again = opened(run.staging, run.loaded)
+    assert len(again.left()) == 1
+    assert content(finished(again)) == whole
+
+
+@pytest.mark.parametrize("held", [0, MOST_HELD_BYTES], ids=["through files", "in memory"])
+def test_a_run_that_an_older_version_began_is_finished_without_what_that_did_not_count(
+    held: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = started(tmp_path, folder, 4)
+    for _ in run.progress(lambda: bool(run.finished)):
+        pass
+    run.staging.release()
+    (sheet,) = (tmp_path / "staging" / run.staging.id).glob("group-*.json")
+    group = json.loads(sheet.read_text())
+    old = [name for name in SAMPLES.names if name not in ("decodes", "thrown_by", "log_weight")]
+    file = sheet.parent / group["tables"]["samples"]["file"]
+    rows = pq.read_table(file, partitioning=None).select(old)
+    part = write_part(run.staging.files, f"staging/{run.staging.id}", file.name, rows)
+    group["tables"]["samples"] = part.sheet()
+    group["sums"] = {name: value for name, value in group["sums"].items() if name not in SINCE_2}
+    sheet.write_text(json.dumps(group))
+    monkeypatch.setattr(staging, "MOST_HELD_BYTES", held)
+    entry = finished(opened(run.staging, run.loaded))
+    assert (entry.row["samples"], entry.row.get("decodes"), entry.row.get("misread_blocks")) == (4, None, None)
+    known = {row["sample_id"]: row["decodes"] for row in content(entry)["samples"]}
+    assert sorted(known) == [0, 1, 2, 3] and sum(value is None for value in known.values()) == 2
+
+
+def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4)
+    with pytest.raises(RunError, match=r"lacks 2 of 2 groups. Resume it with --resume"):
+        run.publish()
+    assert Store(LocalFiles(tmp_path)).found().entries == ()
+
+
+def test_nobody_writes_a_run_that_is_being_written(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4)
+    steps = run.progress()
+    next(steps)
+    assert run.staging.is_being_written
+    other = Run(Staging.open(run.staging.files, RUN, run.staging.id), run.loaded, run.molecules, run.plan)
+    with pytest.raises(RunError, match="is being written by another process"):
+        next(other.progress())
+    steps.close()
+    run.staging.release()
+    assert not run.staging.is_being_written
+
+
+def test_two_ranks_write_one_run(folder: Path, tmp_path: Path) -> None:
+    whole = content(finished(started(tmp_path / "a", folder, 6)))
+    run = started(tmp_path / "b", folder, 6)
+    for rank, groups in ((1, [1]), (2, [0, 2])):
+        part = opened(run.staging, run.loaded)
+        part.rank = rank
+        for _ in part.progress(groups=groups):
+            pass
+        part.staging.release()
+    assert content(run.publish()) == whole
+
+
+def test_progress_counts_up_to_the_whole(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 5)
+    said = list(run.progress())
+    assert [one.done for one in said] == [1, 2, 3, 4, 5]
+    assert all(one.samples == 5 and one.run_id == run.staging.id for one in said)
+    assert [one.work for one in said] == sorted(one.work for one in said)
+    assert said[-1].work == pytest.approx(1)
+    assert said[-1].tokens == run.publish().row["tokens"]
+
+
+# --- what cannot be -----------------------------------------------------------------------------------------------
+
+
+def test_each_sample_and_each_group_is_counted_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To go through all of them at each sample costs 3 ms of CPU per sample when 50,000 are done."""
+    looked: list[str] = []
+    for name in ("_of_sample", "_of_group"):
+        real = getattr(Run, name)
+
+        def noted(run: Run, item: Any, real: Any = real, name: str = name) -> dict[str, float]:
+            looked.append(name)
+            figures: dict[str, float] = real(run, item)
+            return figures
+
+        monkeypatch.setattr(Run, name, noted)
+    run = started(tmp_path, folder, 5, group=2)
+    told = list(run.progress())
+    assert [progress.done for progress in told] == [1, 2, 3, 4, 5]
+    last, rows = run.now(), content(run.publish())
+    assert (looked.count("_of_sample"), looked.count("_of_group")) == (5, 3)
+    assert (told[-1].done, told[-1].work) == (last.done, last.work) == (5, 1)
+    assert (told[-1].tokens, told[-1].blocks) == (last.tokens, last.blocks)
+    assert (last.tokens, last.blocks) == (sum(row["tokens"] for row in rows["samples"]), len(rows["blocks"]))
+
+
+def test_the_time_left_of_a_resumed_run_is_by_what_is_written_since(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 4, group=2)
+    texts = [replace(run.now(), work=work, seconds=10.0).words(began=0.5) for work in (0.5, 0.75)]
+    assert [" s left" in text for text in texts] == [False, True] and ", 10 s left" in texts[1]
+
+
+def test_a_run_of_no_molecule(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="no molecule"):
+        begin(LocalFiles(tmp_path), loaded(folder), [], plan_of(folder))
+
+
+def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(folder)
+    monkeypatch.setattr(model.model.config, "max_position_embeddings", 30)
+    with pytest.raises(ConstraintError, match="the model's context 30"):
+        begin(
+            LocalFiles(tmp_path),
+            model,
+            [*molecules(30), parse_smiles("[13CH3]" + "[13CH2]" * 10 + "C")],
+            plan_of(folder),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", [{"keep_steps": -1}, {"rmsd": -1}, {"group": -1}, {"plan": {"time_limit_s": 1.0}}])
+def test_a_plan_that_cannot_be(wrong: dict[str, Any], folder: Path) -> None:
+    with pytest.raises(DriftscopeError):
+        plan_of(folder, **wrong)
+
+
+def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_path: Path) -> None:
+    entry = finished(started(tmp_path, folder, 2))
+    with pytest.raises(RunError, match=r"is finished\. There is nothing to resume"):
+        resume(LocalFiles(tmp_path), entry.id)
+    with pytest.raises(RunError, match="no unfinished run_id is named 'x'"):
+        resume(LocalFiles(tmp_path), "x")
+
+
+def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> None:
+    run = started(tmp_path, folder, 2)
+    (tmp_path / "staging" / run.staging.id / "molecules.parquet").unlink()
+    with pytest.raises(RunError, match=r"molecules of .* are lost\. Start a new run"):
+        molecules_of(run.staging)
+
+
+def test_ids_are_readable_and_differ() -> None:
+    names = {new_run_id("demo-qwen:final", "exact+cleanup") for _ in range(20)}
+    assert len(names) == 20
+    assert all("demo-qwen-final-exact-cleanup" in name for name in names)
+    assert len(new_run_id("ü/../\\" * 100, "none")) < 100
+
+
+def test_presets_are_known_by_their_parameters(folder: Path) -> None:
+    plan = plan_of(folder).plan
+    assert sampling_name(plan.sampling) == "qwen3"
+    assert sampling_name(replace(plan.sampling, temperature=0.75)) == "t0.75 k20 p0.8 m0"
+
+
+def test_a_store_that_cannot_be_written_says_so_before_the_model_works(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "staging").write_text("in the way")
+    with pytest.raises(StoreError, match="staging"):
+        begin(LocalFiles(tmp_path), loaded(folder), molecules(2), plan_of(folder))
