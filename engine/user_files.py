@@ -39,11 +39,6 @@ def open_regular(path: Path | str) -> BufferedReader:
     return Path(path).open("rb")
 
 
-def read_regular(path: Path | str) -> bytes:
-    with open_regular(path) as file:
-        return file.read()
-
-
 def expand(patterns: Sequence[str | Path]) -> list[Path]:
     """The files, each once: names, or patterns with ``*``, ``?``, ``[...]`` and ``**``, which follows no link. Hidden
     ones only by a pattern with such a dot."""

@@ -63,7 +63,8 @@ class _Type:
 
     def number(self, content: object) -> object:
         is_known = isinstance(self.code, str) and self.code in NUMBERS and type(content) is bytes
-        return np.frombuffer(content, f"{self.order}{self.code}")[0].item() if is_known else None  # type: ignore[call-overload]
+        kind: Any = f"{self.order}{self.code}"
+        return np.frombuffer(content, kind)[0].item() if is_known else None
 
 
 class _Maker:

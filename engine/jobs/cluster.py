@@ -227,9 +227,7 @@ def submit(state: RunState, cluster: Cluster, logs: Path | None = None) -> Submi
     staging, device, left = state.staging, state.plan.model.device, state.left()
     if logs is None:  # on the disk of the store, which is shared where tasks run on other machines
         near = staging.files
-        logs = (
-            near.within(f"{LOGS}/{staging.id}") if isinstance(near, LocalFiles) else cache_folder() / LOGS / staging.id
-        )
+        logs = (near.root if isinstance(near, LocalFiles) else cache_folder()) / LOGS / staging.id
     threads = cluster.threads
     if cluster.kind == "local" and not threads:
         threads = max(1, usable_cores() // cluster.tasks)

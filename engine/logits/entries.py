@@ -85,7 +85,7 @@ def read_lines(path: Path, told: Callable[[int, float], None] = lambda *_: None)
     """Each line; ``told`` hears how many, and of what share. One of ``BROKEN`` where the compressed form breaks off."""
     with open_file(path) as file:
         size = max(1, path.stat().st_size)
-        is_packed = file.peek(2)[:2] == b"\x1f\x8b"  # type: ignore[attr-defined]
+        is_packed = file.peek(2)[:2] == b"\x1f\x8b"
         text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
         for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b""), start=1):
             if len(line) > MOST_LINE_BYTES:

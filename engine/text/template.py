@@ -57,10 +57,6 @@ class Template:
         return int((self.roles == FREE).sum())
 
     @property
-    def boundary(self) -> int:
-        return int((self.roles == BOUNDARY).sum())
-
-    @property
     def copy(self) -> int:
         """Forced tokens: all that are not FREE."""
         return self.tokens - self.free

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -121,8 +122,8 @@ def test_a_full_disk_is_named_and_leaves_nothing(
 ) -> None:
     make = tempfile.mkdtemp
 
-    def full(*, prefix: str, dir: Path) -> str:
-        folder = make(prefix=prefix, dir=dir)
+    def full(*given: Any, **named: Any) -> str:
+        folder = make(*given, **named)
         (Path(folder) / "tokenizer.json").symlink_to("/dev/full")
         return folder
 
