@@ -83,8 +83,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     drawn = {NO_LP, DEFAULT_LP, *(shown.get("cost") or ())}  # all lanes would be too many curves
     for lane in shown["lanes"]:
         zero, name = lane["zero"], lane["words"]
-        row = {"lane": name, "size": f"{lane['molecules']:,} × {lane['samples_per_molecule']}"}
-        row |= {"parsed": lane["parsed"] / max(1, lane["samples"])}
+        row = {"lane": name, "parsed": lane["parsed"] / max(1, lane["samples"])}
+        row["size"] = f"{lane['molecules']:,} × {lane['samples_per_molecule']}"
         row |= {name: zero[name] for name in ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang", "missing")}
         unparsed = ", ".join(f"{kind} {count:,}" for kind, count in lane["not_decoded"].items())
         lanes.append(row | {"skip": lane["skip"]["cov_r"], "does not parse": unparsed})
@@ -129,9 +129,8 @@ def answer(tables: Tables, options: Options) -> str:
     other = [(row["change"], row["model"]) for row in rows if row["step"].startswith("SMILES in another")]
     if other:
         least, model = min(other)
-        lines.append(
-            f"Forcing a SMILES in another atom order changes COV-R by a further {points(least)} points ({model})."
-        )
+        further = f"{points(least)} points ({model})"
+        lines.append(f"Forcing a SMILES in another atom order changes COV-R by a further {further}.")
     note = ("A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
             "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here.")  # fmt: skip
     return answer_text(lines, [note, *tables["damaged"]["what"].to_pylist()])

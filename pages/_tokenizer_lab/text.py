@@ -19,13 +19,7 @@ from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
 from engine.records import FIXED4, Block, Molecule
 from engine.text.blocks import count_junk, find_blocks
-from engine.text.generated import (
-    ReadText,
-    ReadToken,
-    block_needs,
-    read_text,
-    read_tokens,
-)
+from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
 from engine.text.placeholder import reference_text
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
@@ -36,13 +30,7 @@ from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import verdict
-from pages._tokenizer_lab.choices import (
-    drift_words,
-    folder_input,
-    label_of,
-    placeholder_input,
-    tokenizers,
-)
+from pages._tokenizer_lab.choices import drift_words, folder_input, label_of, placeholder_input, tokenizers
 
 EXAMPLES = {
     "Junk and cut": "[C]<6.9467,-1.369,0.8415amen>=[O]<-1.2034,-0.5100,0.8012>",
