@@ -1,6 +1,6 @@
 """xgrammar and llguidance inside ``generate``, with the exact LP's own task.
 
-    processor = peer_processor("xgrammar", "qwen3", [AnswerGrammar.of(molecule, form, tokenizer)] * 32, 151_936)
+    processor = peer_processor("xgrammar", "qwen3", [AnswerGrammar.of(molecule, form, tokenizer)], 151_936, [300])
     model.generate(input_ids, attention_mask=mask, logits_processor=[processor])
 
 Each library is used as its authors advise for batches: the tokenizer set up once, a grammar compiled once per molecule,
@@ -82,13 +82,11 @@ class LlguidanceMatchers:
 class PeerProcessor(LogitsProcessor):
     """One batch of answers, for one call of ``generate`` without beams.
 
-    A row that has written its answer may only end. With ``until`` it goes on freely, the end token being blocked, and
-    ends with its ``until[row]``-th token (the end token counts), finished or not: the length is known beforehand.
+    A row that has written its answer goes on freely, the end token being blocked, and ends with its ``until[row]``-th
+    token (the end token counts), finished or not: the length is known beforehand.
     """
 
-    def __init__(
-        self, matchers: XGrammarMatchers | LlguidanceMatchers, tokenizer: Any, until: Sequence[int] | None
-    ) -> None:
+    def __init__(self, matchers: XGrammarMatchers | LlguidanceMatchers, tokenizer: Any, until: Sequence[int]) -> None:
         self._matchers, self._until = matchers, until
         self._busy = list(range(len(matchers.bitmask)))
         width, end = matchers.bitmask.shape[1], tokenizer.eos_token_id
@@ -104,9 +102,9 @@ class PeerProcessor(LogitsProcessor):
             if not self._matchers.accept(self._busy, [tokens[row] for row in self._busy]):
                 raise RuntimeError("a token came that its mask had not allowed")
             complete = [row for row in self._busy if self._matchers.is_complete(row)]
-            self._settle(complete, self._only_end if self._until is None else self._free)
+            self._settle(complete, self._free)
         written = input_ids.shape[1] - self._prompt
-        self._settle([row for row, most in enumerate(self._until or ()) if most == written + 1], self._only_end)
+        self._settle([row for row, most in enumerate(self._until) if most == written + 1], self._only_end)
         if self._busy:
             self._matchers.fill(self._busy)
         self._matchers.apply(scores)
@@ -124,7 +122,7 @@ def peer_processor(
     tokenizer: str,
     grammars: Sequence[AnswerGrammar],
     vocab_rows: int,
-    until: Sequence[int] | None = None,
+    until: Sequence[int],
 ) -> PeerProcessor:
     """One grammar per row; ``until`` is each row's number of tokens, see ``PeerProcessor``."""
     compile_one = compiler(name, tokenizer, vocab_rows)

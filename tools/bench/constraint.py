@@ -1,4 +1,4 @@
-"""What a constraint costs by itself: one step of it, its masks beside the reports' loop over rows, its compilation.
+"""What a constraint costs by itself: one step of it, its masks, its compilation.
 
 ``python -m tools.bench.constraint`` takes a minute or two (``--quick``: seconds). No model takes part. Logits are
 random; the rows' states are those of real programs, step after step.
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import numpy as np
 import torch
 
 from engine.chem.molecule_sets import load_held_out, load_molecule_set
@@ -23,18 +22,16 @@ from engine.decode.rows import MOST_RUN, forces_nothing_first, longest_run
 from engine.decode.sampling import sample
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import State, Tables
-from engine.lp.processor import ProgramProcessor
 from engine.lp.table import NO_ID
 from engine.lp_records import LPS
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
-from tests.engine.lp.rowloop import RowLoop
-from tools.bench._measure import machine, over, pin, show, spread
+from tools.bench._measure import machine, pin, show, spread
 
-TOKENIZER, ROWS, ROWLOOP_LP = "qwen3", 151_936, "group-v2.1"
+TOKENIZER, ROWS = "qwen3", 151_936
 WARM_STEPS, WARM_MOLECULES, COMPILED_ATOMS = 20, 200, 30
 STEP_MS = {32: 0.5, 128: 1.0}
-ROWLOOP_TIMES, COMPILE_MS = 10, 0.3
+COMPILE_MS = 0.3
 Row = tuple[str, ...]
 
 
@@ -90,56 +87,6 @@ def step_rows(molecules: Sequence[Molecule], steps: int) -> list[Row]:
     return steps_told + masks_told
 
 
-@torch.inference_mode()
-def mask_rows(molecules: Sequence[Molecule], steps: int, every: int = 5) -> list[Row]:
-    """The masks of one step. The fast backend's come with their logits, one weight each."""
-    tokenizer, batch = load_tokenizer(TOKENIZER), len(molecules)
-    constraint = build_constraint(ROWLOOP_LP, tokenizer, ROWS)
-    programs = [constraint.compile(molecule) for molecule in molecules]
-    steps = min(steps, *map(len, programs))
-    # A token for the prompt, then legal ones: a digit where the model may choose. [B, steps]
-    (digit,) = tokenizer.encode("1")
-    forced = [program.forced[: steps - 1].tolist() for program in programs]
-    written = np.array([[0, *(digit if id_ == NO_ID else id_ for id_ in row)] for row in forced])
-    processor = ProgramProcessor(constraint.automaton, programs, tokenizer.end_id or 0)
-    loop, tables = RowLoop(ROWLOOP_LP, tokenizer, ROWS, molecules), Tables.of(constraint.automaton, programs)
-    head, hidden = LiveHead(torch.randn(ROWS, 1), constraint.automaton, programs), torch.randn(batch, 1)
-    state, scores = tables.start(), torch.randn(batch, ROWS)
-    legal = torch.empty((batch, ROWS), dtype=torch.bool)  # one for all steps, as a loop would keep it
-    ms: dict[str, list[float]] = {
-        name: []
-        for name in (
-            "mask",
-            "mask laid on scores",
-            "logits that are masked, as in the fast backend",
-            "processor of generate",
-            "the reports' loop over rows",
-        )
-    }
-    plain, laid, masked, generate, looped = ms.values()
-    for number in range(steps):
-        generate.append(timed(partial(processor, torch.from_numpy(written[:, : number + 1]), scores)))
-        if number % every == every - 1:
-            own, theirs = scores.clone(), scores.clone()
-            plain.append(timed(partial(tables.mask, state, out=legal)))
-            began = time.perf_counter()
-            own.masked_fill_(~tables.mask(state, out=legal), -torch.inf)
-            laid.append((time.perf_counter() - began) * 1e3)
-            began = time.perf_counter()
-            head(hidden, state, tables.here(state))
-            masked.append((time.perf_counter() - began) * 1e3)
-            looped.append(timed(partial(loop, written[:, 1 : number + 1].tolist(), theirs)))
-            assert torch.equal(torch.isneginf(own), torch.isneginf(theirs)), "the loop and the tables differ"
-        if number + 1 < steps:
-            state = tables.step(state, torch.from_numpy(written[:, number + 1]))
-    del generate[:every]
-    rows: list[Row] = [(f"{ROWLOOP_LP}, batch {batch}: {name}, ms", *spread(found), "") for name, found in ms.items()]
-    for name, found in list(ms.items())[:-1]:
-        floor = f">= {ROWLOOP_TIMES}x" if name == "mask" else ""
-        rows.append((f"the loop / {name}", *over(looped, found), floor))
-    return rows
-
-
 def compile_rows(repeats: int) -> list[Row]:
     """Molecules of 30 atoms under each LP that compiles: again, and for the first time after 200 other molecules."""
     every = [parse_smiles(entry.smiles) for entry in load_molecule_set()]
@@ -169,9 +116,6 @@ def main() -> None:
     molecules = [parse_smiles(one.smiles) for one in load_held_out() if 10 <= one.atoms <= 18]
     head = "what|ms|least .. most|asked"
     show(f"One step of a constraint at V = {ROWS:,}", head, step_rows(molecules, 40 if quick else 400))
-    head_masks = "what|ms or times|least .. most|asked"
-    rows = mask_rows(molecules[:32], 24 if quick else 10_000)
-    show("Masks alone, beside the reports' loop over rows", head_masks, rows)
     show(f"Compiling a molecule of {COMPILED_ATOMS} heavy atoms, {TOKENIZER}", head, compile_rows(2 if quick else 9))
 
 

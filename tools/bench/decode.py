@@ -99,32 +99,32 @@ class Desk:
         """Straight through ``generate``, with the library's processor."""
         from tests.engine.lp.grammars import AnswerGrammar
         from tools.bench._peers import peer_processor
+        from tools.training.evaluate import answers_of
 
         loaded, seconds, lengths = self.loaded, 0.0, list[int]()
         alone: Any = copy.copy(loaded.model)  # the same weights
         alone.generation_config = GenerationConfig()  # what is left open would come from the model's own
         for start in range(0, len(requests), batch):
             rows = requests[start : start + batch]
-            limits, width = [row.limit for row in rows], max(len(row.prompt) for row in rows)
+            limits = [row.limit for row in rows]
             grammars = [
                 AnswerGrammar.of(self.molecules[row.sample], loaded.entry.numbers, loaded.tokenizer) for row in rows
             ]
             processor = peer_processor(side.lp, loaded.entry.tokenizer, grammars, loaded.vocab_rows, limits)
-            ids = torch.tensor([[self.end] * (width - len(row.prompt)) + list(row.prompt) for row in rows])
-            mask = torch.tensor([[0] * (width - len(row.prompt)) + [1] * len(row.prompt) for row in rows])
-            config = GenerationConfig(max_new_tokens=max(limits), pad_token_id=self.end, eos_token_id=self.end, **OWN)
             torch.manual_seed(0)
             began = time.perf_counter()
             with torch.inference_mode():
-                found = alone.generate(
-                    input_ids=ids,
-                    attention_mask=mask,
-                    generation_config=config,
+                answers = answers_of(
+                    alone,
+                    [list(row.prompt) for row in rows],
+                    limits,
+                    [self.end],
+                    eos_token_id=self.end,
                     logits_processor=LogitsProcessorList([processor]),
+                    **OWN,
                 )
             seconds += time.perf_counter() - began
-            answers = found[:, width:].tolist()
-            lengths += [row.index(self.end) + 1 if self.end in row else len(row) for row in answers]
+            lengths += map(len, answers)
         return Run(seconds, tuple(lengths), Counters(), 0)
 
 

@@ -64,7 +64,7 @@ def _lines(name: str, facts: TrainingFacts, quality: Quality, last: Mapping[str,
         "",
     )
     example = min(
-        (sample for sample in quality.samples if sample.clean), key=lambda sample: len(sample.text), default=None
+        (sample for sample in quality.samples if sample.check.clean), key=lambda sample: len(sample.text), default=None
     )
     if example is not None:
         answer = example.text.partition(CLOSE_TAG)[0] + CLOSE_TAG

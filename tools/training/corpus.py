@@ -73,16 +73,6 @@ class MoleculePlan:
     pieces_each: int = 3
     branched_share: float = 0.8
 
-    def __post_init__(self) -> None:
-        shares = (self.fragment_share, self.charged_share, self.branched_share)
-        if self.molecules < 1 or not 1 <= self.least_atoms <= self.most_atoms <= 100 or self.seed < 0:
-            raise DriftscopeError(
-                f"{self.molecules} molecules of {self.least_atoms} to {self.most_atoms} heavy atoms, seed {self.seed}",
-                "Give 1 molecule or more, 1 <= least <= most <= 100, and a seed of 0 or more",
-            )
-        if not all(0 <= share <= 1 for share in shares):
-            raise DriftscopeError(f"a share of {', '.join(map(str, shares))} is none", "Give numbers from 0 to 1")
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -93,15 +83,6 @@ class Settings:
     shard_molecules: int = SHARD_MOLECULES
     source: str = REQUIREMENT
     source_sha256: str = MEMBER_SHA256
-
-    def __post_init__(self) -> None:
-        made = (self.shard_molecules, self.recipe.conformers, self.recipe.random_orders + 1)
-        if min(made) < 1 or not 0 <= self.recipe.stereo_share <= 1:
-            raise DriftscopeError(
-                f"shards of {made[0]} molecules, {made[1]} conformers, {made[2] - 1} random orders and a stereo share "
-                f"of {self.recipe.stereo_share:g} cannot be",
-                "Give 1 or more of each, 0 or more random orders, and a share from 0 to 1",
-            )
 
 
 def build_corpus(folder: Path, settings: Settings, source: Iterable[str], workers: int = 1) -> Meta:
@@ -283,6 +264,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def build() -> None:
         out, options = chosen.out or cache_folder() / "corpus", vars(chosen)
+        counts = {name: options[name] for name in ("molecules", "conformers", "shard_molecules")}
+        least, most = chosen.least_atoms, chosen.most_atoms
+        if min(counts.values()) < 1 or not 1 <= least <= most:
+            what = f"{counts} of {least} to {most} heavy atoms cannot be built"
+            raise DriftscopeError(what, "Give 1 or more of each, and no more least than most atoms")
         plan_of = MoleculePlan(
             **{field.name: options[field.name] for field in fields(MoleculePlan) if field.name in options}
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ SITES = (1, 2, 3)
 """And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
 
 
-Segments = Sequence[Sequence[int]]
+Segments = Sequence[list[int]]
 
 
 class StructureJudge:
@@ -48,33 +47,42 @@ class StructureJudge:
         comma = (frozenset({numbers.comma, numbers.comma_minus}),)
         self._triple = (*number, *comma, *number, *comma, *number)
 
-    def first_wrong(self, answer: Sequence[int], plain: Segments, signed: Segments) -> int | None:
-        """Position of the first token that is wrong or missing; None where all are right and nothing follows.
-
-        ``answer`` runs from ``[CONFORMER]`` to the end token; ``plain`` and ``signed`` are ``PackedPart.segments``.
-        """
+    def is_right(self, answer: list[int], plain: Segments, signed: Segments) -> bool:
+        """``answer`` runs from ``[CONFORMER]`` to the end token; the segments are ``PackedPart.segments``."""
         place = 0
-        for before_plain, before_signed in zip(plain[:-1], signed[:-1], strict=True):
-            agreed = _agreement(answer, place, before_signed)
-            if agreed < len(before_signed):
-                agreed = max(agreed, _agreement(answer, place, before_plain))
-                if agreed < len(before_plain):
-                    return place + agreed
-            place += agreed
+        for either in zip(signed[:-1], plain[:-1], strict=True):
+            segment = next((ids for ids in either if answer[place : place + len(ids)] == ids), None)
+            if segment is None:
+                return False
+            place += len(segment)
             for allowed in self._triple:
                 start = place
                 while place < len(answer) and answer[place] in allowed and (place == start or allowed is self._digits):
                     place += 1
                 if place == start:
-                    return place
-        place += _agreement(answer, place, plain[-1])
-        return None if place == len(answer) and answer[-1] == plain[-1][-1] else place
+                    return False
+        return answer[place:] == plain[-1]
 
 
-def _agreement(answer: Sequence[int], place: int, segment: Sequence[int]) -> int:
-    """How many tokens of the segment stand at this place."""
-    pairs = zip(answer[place : place + len(segment)], segment, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+def answers_of(
+    model: Any, prompts: Sequence[list[int]], limits: Sequence[int], ends: Sequence[int], **sampling: Any
+) -> list[list[int]]:
+    """By ``generate``, in one batch: each answer up to its end token, or to its own limit."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[ends[0]] * (width - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    rows: Tensor = model.generate(
+        input_ids=ids.to(model.device),
+        attention_mask=mask.to(model.device),
+        max_new_tokens=max(limits),
+        pad_token_id=ends[0],
+        **sampling,
+    )
+    answers = []
+    for row, limit in zip(rows[:, width:].tolist(), limits, strict=True):
+        stop = next((place for place, id_ in enumerate(row[:limit]) if id_ in ends), limit)
+        answers.append(row[: stop + 1][:limit])
+    return answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ class Examination:
                 for prompt, answer in zip(group, self._answers(network, group), strict=True):
                     size = next(number for number, most in enumerate(SIZES) if prompt.atoms <= most)
                     asked[size] += 1
-                    if self._judge.first_wrong(answer, prompt.plain, prompt.signed) is not None:
+                    if not self._judge.is_right(answer, prompt.plain, prompt.signed):
                         continue
                     right[size] += 1
                     if not HAS_RDKIT:
@@ -170,27 +178,7 @@ class Examination:
 
     def _answers(self, network: Network, group: list[Prompt]) -> list[list[int]]:
         """The answers in the tokenizer's numbering, up to their end token."""
-        end = self._live.end
-        width = max(len(prompt.ids) for prompt in group)
-        ids = torch.full((len(group), width), end)
-        mask = torch.zeros((len(group), width), dtype=torch.int64)
-        for row, prompt in enumerate(group):
-            ids[row, width - len(prompt.ids) :] = torch.from_numpy(prompt.ids)
-            mask[row, width - len(prompt.ids) :] = 1
-        device = network.tail_row.device
-        rows: Tensor = network.causal.generate(  # type: ignore[operator]
-            input_ids=ids.to(device),
-            attention_mask=mask.to(device),
-            do_sample=True,
-            temperature=0.7,
-            top_p=0.8,
-            top_k=20,
-            max_new_tokens=max(prompt.most for prompt in group),
-            eos_token_id=end,
-            pad_token_id=end,
-        )
-        answers = []
-        for row in rows[:, width:].cpu().numpy():
-            ends = np.flatnonzero(row == end)
-            answers.append(self._live.ids[row[: ends[0] + 1] if len(ends) else row].tolist())
-        return answers
+        end, prompts = self._live.end, [prompt.ids.tolist() for prompt in group]
+        sampling = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "eos_token_id": end}
+        answers = answers_of(network.causal, prompts, [prompt.most for prompt in group], [end], **sampling)
+        return [self._live.ids[answer].tolist() for answer in answers]

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from rdkit import Chem
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from engine.chem.conformers import reference_conformers
@@ -29,11 +28,12 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, ModelError
 from engine.models.devices import pick_device
 from engine.models.shipped import SAMPLING
-from engine.records import TRIMMED4, Kind, Molecule
+from engine.records import TRIMMED4, Check, Kind, Molecule
 from engine.text.blocks import find_blocks, read_block
 from engine.text.check import answer_of, check_sample
 from engine.text.tokenizers import TextTokenizer
 from tools.terminal import Progress
+from tools.training.evaluate import answers_of
 from tools.training.molecules import EMBED_SECONDS, draw
 
 log = logging.getLogger(__name__)
@@ -101,12 +101,7 @@ class ModelAnswer:
     text: str
     tokens: int
     ended: bool  # by the end token, not by the limit
-    parsed: bool
-    same_graph: bool
-    passed: bool
-    decodes: bool
-    clean: bool
-    blocks: int
+    check: Check
     inexact_blocks: int
     kinds: tuple[Kind, ...]  # of all of these together
     distances: Distances | None
@@ -132,7 +127,7 @@ class Quality:
 
     def as_json(self) -> dict[str, Any]:
         """Figures only, in plain numbers; what could not be measured is null."""
-        flags = ("ended", "parsed", "same_graph", "passed", "decodes", "clean")
+        flags = ("parsed", "same_graph", "passed", "decodes", "clean")
 
         def rmsd(name: str) -> dict[str, Any]:
             summaries = {}
@@ -154,14 +149,15 @@ class Quality:
             "sizes": {
                 name: {
                     "asked": len(samples),
-                    **{flag: sum(getattr(sample, flag) for sample in samples) for flag in flags},
+                    "ended": sum(sample.ended for sample in samples),
+                    **{flag: sum(getattr(sample.check, flag) for sample in samples) for flag in flags},
                 }
                 for name, samples in self.by_size().items()
             },
             "rmsd": rmsd("model_ang"),
             "baseline": rmsd("chain_ang"),
             "etkdg": rmsd("etkdg_ang"),
-            "blocks": sum(sample.blocks for sample in self.samples),
+            "blocks": sum(sample.check.blocks for sample in self.samples),
             "inexact_blocks": sum(sample.inexact_blocks for sample in self.samples),
             "kinds": dict(Counter(kind for sample in self.samples for kind in sample.kinds)),
             "unseen": {"samples": sum(count > 0 for count in unseen), "tokens": sum(unseen)} if unseen else None,
@@ -218,22 +214,9 @@ def _answers(
         group = order[start : start + batch]
         prompts = [tokenizer.encode(prompt_of(molecules[index].smiles)) for index in group]
         limits = [TOKENS_AN_ATOM * molecules[index].atoms + TOKENS_AROUND for index in group]
-        width = max(map(len, prompts))
-        ids = torch.tensor([[ends[0]] * (width - len(prompt)) + prompt for prompt in prompts])
-        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         with torch.random.fork_rng(on_gpu), torch.inference_mode():
             torch.manual_seed(word)
-            rows: Tensor = model.generate(
-                input_ids=ids.to(model.device),
-                attention_mask=mask.to(model.device),
-                max_new_tokens=max(limits),
-                pad_token_id=ends[0],
-                **SAMPLING,
-            )
-        answers = []
-        for row, limit in zip(rows[:, width:].tolist(), limits, strict=True):
-            stop = next((place for place, id_ in enumerate(row[:limit]) if id_ in ends), limit)
-            answers.append(row[: min(stop + 1, limit)])
+            answers = answers_of(model, prompts, limits, ends, **SAMPLING)
         yield group, answers
 
 
@@ -265,12 +248,7 @@ def _judged(
         text=text,
         tokens=len(ids),
         ended=bool(ids) and ids[-1] in ends,
-        parsed=check.parsed,
-        same_graph=check.same_graph,
-        passed=check.passed,
-        decodes=check.decodes,
-        clean=check.clean,
-        blocks=check.blocks,
+        check=check,
         inexact_blocks=sum(reading.kinds != ("exact",) for reading in readings),
         kinds=tuple(kind for reading in readings for kind in reading.kinds if kind != "exact"),
         distances=measured,

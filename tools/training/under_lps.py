@@ -17,7 +17,6 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -52,29 +51,15 @@ log = logging.getLogger(__name__)
 BLOCKS, VERDICTS = "## Under the LPs", "## Are the conformers right?"
 MOST_SITES, MOST_ATOMS = 3, 16
 LPS_JUDGED = ("exact", "guarded")
+OF_SAMPLES, OF_BLOCKS = ("passed", "decodes", "clean"), ("letters", "nonnumeric", "cut", "exact")
+Rates = dict[str, Any]
+"""Of one row of a table, as the card's JSON has them."""
 Judged = list[tuple[Molecule, MoleculeVerdict, bool]]
 """Molecule, verdict, and whether the text is clean."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRates:
-    """Counts of one LP. The first two junk counts are the reports'."""
-
-    lp: str
-    samples: int
-    passed: int
-    decodes: int
-    clean: int
-    blocks: int
-    letters: int  # blocks with a letter
-    nonnumeric: int  # blocks with anything but digits . , -
-    cut: int
-    exact: int
-    tokens: int
-
-
-def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> BlockRates:
-    """One answer a molecule under one LP."""
+def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> Rates:
+    """Counts of one answer a molecule. The first two of blocks are the reports' ways to count junk."""
     plan = RunPlan(ModelChoice(loaded.entry.alias, loaded.entry.step), Plan(lp, batch_size=batch))
     work = GroupWork(Generation(loaded, molecules, plan.plan), "", plan)
     for _ in work.events(lambda: False):
@@ -82,22 +67,20 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batc
     work.rows()  # scores the samples
     samples = work.judged
     blocks = [block for sample in samples for block in sample.blocks]
-    return BlockRates(
-        lp=lp,
-        samples=len(samples),
-        passed=sum(sample.check.passed for sample in samples),
-        decodes=sum(sample.check.decodes for sample in samples),
-        clean=sum(sample.check.clean for sample in samples),
-        blocks=len(blocks),
-        letters=sum(has_letter(block.text) for block in blocks),
-        nonnumeric=sum(has_nonnumeric(block.text) for block in blocks),
-        cut=sum("cut" in block.kinds for block in blocks),
-        exact=sum(block.kinds == ("exact",) for block in blocks),
-        tokens=sum(sample.tokens for sample in samples),
-    )
+    return {
+        "lp": lp,
+        "samples": len(samples),
+        **{name: sum(getattr(sample.check, name) for sample in samples) for name in OF_SAMPLES},
+        "blocks": len(blocks),
+        "letters": sum(has_letter(block.text) for block in blocks),
+        "nonnumeric": sum(has_nonnumeric(block.text) for block in blocks),
+        "cut": sum("cut" in block.kinds for block in blocks),
+        "exact": sum(block.kinds == ("exact",) for block in blocks),
+        "tokens": sum(sample.tokens for sample in samples),
+    }
 
 
-def block_section(rates: Sequence[BlockRates], command: str) -> Iterator[str]:
+def block_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     yield from (BLOCKS, "")
     yield (
         "The same held-out molecules, each asked once under each LP: preset qwen3, seed 0, each LP's own placeholder. "
@@ -108,27 +91,11 @@ def block_section(rates: Sequence[BlockRates], command: str) -> Iterator[str]:
     head = ("LP", "passed", "decodes", "clean", "blocks", "letters", "not numeric", "cut", "exact")
     rows = []
     for rate in rates:
-        of_samples = [_share(count, rate.samples, 1) for count in (rate.passed, rate.decodes, rate.clean)]
-        of_blocks = [_share(count, rate.blocks, 1) for count in (rate.letters, rate.nonnumeric, rate.cut, rate.exact)]
-        rows.append((f"`{rate.lp}`", *of_samples, f"{rate.blocks:,}", *of_blocks))
+        of_samples = [_share(rate[name], rate["samples"], 1) for name in OF_SAMPLES]
+        of_blocks = [_share(rate[name], rate["blocks"], 1) for name in OF_BLOCKS]
+        rows.append((f"`{rate['lp']}`", *of_samples, f"{rate['blocks']:,}", *of_blocks))
     yield from markdown(head, rows)
     yield from ("", f"Measured by `{command}`.")
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictRates:
-    """Counts of the molecules with one number of stereocentres and double bonds that they state."""
-
-    writer: str
-    sites: str
-    molecules: int
-    usable: int
-    stereo_right: int
-    sites_asked: int
-    sites_right: int
-    chance: float  # that all sites of a molecule come out right by lot
-    geometry_right: int
-    strain_kcal: float | None  # median where the geometry is right
 
 
 def molecules_by_sites(corpus: Path, each: int) -> list[Molecule]:
@@ -165,27 +132,28 @@ def judge_etkdg(molecules: Sequence[Molecule]) -> Judged:
     return judged
 
 
-def rates_of(writer: str, judged: Judged) -> Iterator[VerdictRates]:
+def rates_of(writer: str, judged: Judged) -> Iterator[Rates]:
+    """By the number of stereocentres and double bonds that a molecule states; ``chance`` is that all come out right."""
     for sites in range(MOST_SITES + 1):
         group = [(clean, verdict) for molecule, verdict, clean in judged if _class_of(molecule) == sites]
         counts = Counter({name: int(total) for name, total in verdict_sums(group).items()})
         sound = [verdict for _, verdict in group if verdict.geometry_right]  # a crushed one's thousands say nothing
         strains = [verdict.strain_kcal for verdict in sound if verdict.strain_kcal is not None]
-        yield VerdictRates(
-            writer=writer,
-            sites=f"{sites} or more" if sites == MOST_SITES else str(sites),
-            molecules=len(group),
-            usable=counts["usable"],
-            stereo_right=counts["stereo_right"],
-            sites_asked=counts["stereo_sites"],
-            sites_right=counts["stereo_sites_right"],
-            chance=fmean(0.5**verdict.stereo_sites for _, verdict in group) if group else 0.0,
-            geometry_right=counts["geometry_right"],
-            strain_kcal=median(strains) if strains else None,
-        )
+        yield {
+            "writer": writer,
+            "sites": f"{sites} or more" if sites == MOST_SITES else str(sites),
+            "molecules": len(group),
+            "usable": counts["usable"],
+            "stereo_right": counts["stereo_right"],
+            "sites_asked": counts["stereo_sites"],
+            "sites_right": counts["stereo_sites_right"],
+            "chance": fmean(0.5**verdict.stereo_sites for _, verdict in group) if group else 0.0,
+            "geometry_right": counts["geometry_right"],
+            "strain_kcal": median(strains) if strains else None,
+        }
 
 
-def verdict_section(rates: Sequence[VerdictRates], command: str) -> Iterator[str]:
+def verdict_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     yield from (VERDICTS, "")
     yield (
         f"Held-out molecules of at most {MOST_ATOMS} heavy atoms, each asked once under the LP `exact` (preset qwen3, "
@@ -199,20 +167,15 @@ def verdict_section(rates: Sequence[VerdictRates], command: str) -> Iterator[str
     yield ""
     head = ("sites", "written by", "molecules", "usable", "stereo", "chance", "single sites", "geometry", "strain")
     rows = []
-    for rate in sorted(rates, key=lambda rate: rate.sites):
-        stereo = (
-            _share(rate.stereo_right, rate.molecules),
-            f"{100 * rate.chance:.0f} %",
-            _share(rate.sites_right, rate.sites_asked),
-        )
-        rows.append(
-            (
-                *(rate.sites, rate.writer, str(rate.molecules), _share(rate.usable, rate.molecules)),
-                *(stereo if rate.sites_asked else (NO_FIGURE,) * len(stereo)),
-                _share(rate.geometry_right, rate.molecules),
-                NO_FIGURE if rate.strain_kcal is None else f"{rate.strain_kcal:.1f}",
-            )
-        )
+    for rate in sorted(rates, key=lambda rate: rate["sites"]):
+        molecules, asked, strain = rate["molecules"], rate["sites_asked"], rate["strain_kcal"]
+        stereo = [NO_FIGURE] * 3
+        if asked:
+            stereo = [_share(rate["stereo_right"], molecules), f"{100 * rate['chance']:.0f} %"]
+            stereo.append(_share(rate["sites_right"], asked))
+        geometry = [_share(rate["geometry_right"], molecules), NO_FIGURE if strain is None else f"{strain:.1f}"]
+        usable = _share(rate["usable"], molecules)
+        rows.append((rate["sites"], rate["writer"], str(molecules), usable, *stereo, *geometry))
     yield from markdown(head, rows)
     yield from ("", f"Measured by `{command}`.")
 
@@ -243,9 +206,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         progress, blocks = Progress("LPs", len(LPS)), []
         for lp in LPS:
             blocks.append(measure_lp(loaded, molecules, lp, batch=args.batch))
-            log.info("%s", json.dumps(asdict(blocks[-1])))
+            log.info("%s", json.dumps(blocks[-1]))
             progress.advance(1)
-        figures: dict[str, Any] = {"lps": {rate.lp: asdict(rate) for rate in blocks}, "lps_by": command}
+        figures: dict[str, Any] = {"lps": {rate["lp"]: rate for rate in blocks}, "lps_by": command}
         sections = [(list(block_section(blocks, command)), figures)]
         if args.corpus is not None:
             chosen = molecules_by_sites(args.corpus, args.molecules or 100)
@@ -253,8 +216,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             judged["ETKDGv3"] = judge_etkdg(chosen)
             rates = [rate for writer, answers in judged.items() for rate in rates_of(writer, answers)]
             for rate in rates:
-                log.info("%s", json.dumps(asdict(rate)))
-            told = {"verdicts": [asdict(rate) for rate in rates], "verdicts_by": command}
+                log.info("%s", json.dumps(rate))
+            told = {"verdicts": rates, "verdicts_by": command}
             sections.append((list(verdict_section(rates, command)), told))
         if args.molecules is None and entry.card is not None:
             for lines, found in sections:

@@ -31,8 +31,8 @@ from engine.chem.geometry import (
 )
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
+from tests.engine.chem.posebusters_beside import ODD, bust, compare, poses
 from tests.support import sized
-from tools.bench.geometry import ODD, bust, compare, poses
 
 
 def embedded(smiles: str) -> Chem.Mol:

@@ -57,7 +57,10 @@ def numbers(document: object) -> list[float]:
 def test_reference_texts_are_all_right(monkeypatch: pytest.MonkeyPatch, tokenizer: TextTokenizer) -> None:
     found = measured(monkeypatch, ReferenceWriter(tokenizer))
     assert [sample.smiles for sample in found.samples] == SMILES
-    assert all(sample.passed and sample.clean and sample.same_graph and sample.ended for sample in found.samples)
+    assert all(
+        sample.check.passed and sample.check.clean and sample.check.same_graph and sample.ended
+        for sample in found.samples
+    )
     assert all(sample.text.startswith("[CONFORMER]") and not sample.kinds for sample in found.samples)
     for sample in found.samples:  # the set holds what was written; written digits are cut at the fourth
         assert sample.distances is not None and sample.distances.model_ang < 2e-4
@@ -99,12 +102,27 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
     found = {sample.smiles: sample for sample in measured(monkeypatch, writer, seen_ids=range(151_000, ROWS)).samples}
     other, junk, right = found["O=C([O-])c1ccncc1Cl"], found["CC[C@@H](N)CO"], found["CCO"]
     for sample in (other, found["CCC/C=C/CN"]):
-        assert (sample.parsed, sample.same_graph, sample.passed, sample.distances) == (True, False, False, None)
-    assert (junk.same_graph, junk.passed, junk.decodes, junk.clean, junk.kinds, junk.inexact_blocks) == (
-        *(True, True, True, False, ("letters",), 1),
-    )
+        assert (sample.check.parsed, sample.check.same_graph, sample.check.passed, sample.distances) == (
+            True,
+            False,
+            False,
+            None,
+        )
+    assert (
+        junk.check.same_graph,
+        junk.check.passed,
+        junk.check.decodes,
+        junk.check.clean,
+        junk.kinds,
+        junk.inexact_blocks,
+    ) == (*(True, True, True, False, ("letters",), 1),)
     assert junk.distances is None
-    assert right.clean and right.decodes and right.unseen_tokens is not None and right.tokens - 3 == right.unseen_tokens
+    assert (
+        right.check.clean
+        and right.check.decodes
+        and right.unseen_tokens is not None
+        and right.tokens - 3 == right.unseen_tokens
+    )
 
 
 def test_the_same_graph_in_another_order_is_measured_too() -> None:

@@ -45,10 +45,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_etkdg_is_right_and_chance_is_a_half_a_site() -> None:
     judged = judge_etkdg(MOLECULES)
     none, one, two, three = rates_of("ETKDGv3", judged)
-    assert [rate.molecules for rate in (none, one, two, three)] == [1, 2, 1, 0]
-    assert (one.stereo_right, one.sites_asked, one.sites_right, one.usable, one.geometry_right) == (2, 2, 2, 2, 2)
-    assert (one.chance, two.chance) == (0.5, 0.25)
-    assert one.strain_kcal is not None and three.strain_kcal is None
+    assert [rate["molecules"] for rate in (none, one, two, three)] == [1, 2, 1, 0]
+    assert (one["stereo_right"], one["sites_asked"], one["sites_right"], one["usable"], one["geometry_right"]) == (
+        2,
+        2,
+        2,
+        2,
+        2,
+    )
+    assert (one["chance"], two["chance"]) == (0.5, 0.25)
+    assert one["strain_kcal"] is not None and three["strain_kcal"] is None
     lines = "\n".join(verdict_section([none, one, two, three], "the command"))
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines.splitlines()]
     assert ["0", "ETKDGv3", "1", "100 %", "-", "-", "-", "100 %"] in [row[:8] for row in rows]
@@ -63,7 +69,13 @@ def test_a_mirrored_conformer_counts_as_wrong() -> None:
     (_, rate, _, _) = rates_of(
         "x", [(molecule, right, True), (molecule, judge_answer(text, asked.mol, WITH_STRAIN), True)]
     )
-    assert (rate.molecules, rate.stereo_right, rate.sites_asked, rate.sites_right, rate.usable) == (2, 1, 2, 1, 1)
+    assert (rate["molecules"], rate["stereo_right"], rate["sites_asked"], rate["sites_right"], rate["usable"]) == (
+        2,
+        1,
+        2,
+        1,
+        1,
+    )
 
 
 def encode_of(molecule: object) -> str:
@@ -87,7 +99,7 @@ def test_a_model_is_judged_and_its_card_gets_the_section(
     judged = judge_model(load_model(load_registry().find("small"), "cpu"), MOLECULES, "exact", 4)
     assert [molecule.smiles for molecule, _, _ in judged] == [molecule.smiles for molecule in MOLECULES]
     assert all(clean for _, _, clean in judged)
-    assert sum(rate.geometry_right for rate in rates_of("small", judged)) == 0, "random digits are no molecule"
+    assert sum(rate["geometry_right"] for rate in rates_of("small", judged)) == 0, "random digits are no molecule"
     caplog.set_level("INFO")
     assert main(["--model", "small", "--corpus", str(corpus), "--molecules", "1"]) == 0
     assert [
