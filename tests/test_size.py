@@ -72,6 +72,28 @@ GLOBS: dict[str, tuple[str, ...]] = {
     ),
     "words": ("engine/*words*", "pages/*words*"),
     "command line": ("engine/cli/*", "engine/__main__.py"),
+    "chem": ("engine/chem/*",),
+    "text": ("engine/text/*",),
+    "lp": ("engine/lp/*", "engine/lp_records.py"),
+    "models": ("engine/models/*",),
+    "decode": ("engine/decode/*",),
+    "inspection": ("engine/inspection/*",),
+    "store": (
+        "engine/store/*",
+        "engine/array_files.py",
+        "engine/file_jobs.py",
+        "engine/folders.py",
+        "engine/user_files.py",
+    ),
+    "jobs": ("engine/jobs/*",),
+    "ground": (
+        "engine/assets.py",
+        "engine/errors.py",
+        "engine/paths.py",
+        "engine/processes.py",
+        "engine/records.py",
+    ),
+    "sandbox": ("engine/sandbox.py",),
 }
 
 

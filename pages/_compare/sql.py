@@ -160,13 +160,10 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
 
 @cache
 def _columns() -> pa.Table:
-    tables = [table for kind in KINDS for table in (kind.main, *kind.tables)]
-    rows = [
-        {"table": table.name, "column": column.name, "type": str(column.type), "meaning": column.what}
-        for table in tables
-        for column in table
-    ]
-    return pa.Table.from_pylist(rows)
+    of_tables = [(table.name, column) for kind in KINDS for table in (kind.main, *kind.tables) for column in table]
+    return pa.Table.from_pylist([
+        {"table": name, "column": of.name, "type": str(of.type), "meaning": of.what} for name, of in of_tables
+    ])  # fmt: skip
 
 
 # --- running a statement ----------------------------------------------------------------------------------------------

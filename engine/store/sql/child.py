@@ -16,7 +16,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from engine.errors import SqlError, nearest, one_line, shown
@@ -158,23 +157,21 @@ def _is_text_only(kind: Any, level: int = 0) -> bool:
 
 def bytes_of(rows: pa.RecordBatch) -> int:
     """What rows become once they are out of Arrow, where a list of ``true`` has a bit for each, one of NULL nothing."""
-    return sum(_bytes_of(rows.column(at), name) for at, name in enumerate(rows.schema.names))
+    return rows.num_rows * len("".join(rows.schema.names)) + sum(map(_bytes_of, rows.columns))
 
 
-def _bytes_of(array: pa.Array, name: str = "") -> int:
-    kind, types, own = array.type, pa.types, (VALUE + len(name)) * len(array)
-    if types.is_struct(kind):
-        fields = zip(kind, array.flatten(), strict=True)
-        return own + LIST * len(array) + sum(_bytes_of(values, field.name) for field, values in fields)
-    if types.is_map(kind):  # its keys and values know nothing of the slice
+def _bytes_of(array: pa.Array) -> int:
+    kind, own = array.type, VALUE * len(array)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return own + int(array.nbytes)
+    if pa.types.is_map(kind):  # its keys and values know nothing of the slice
         first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        entries = (of.slice(first, last - first) for of in (array.keys, array.items))
-        return own + sum(LIST * len(array) + _bytes_of(values) for values in entries)
-    if types.is_list(kind) or types.is_fixed_size_list(kind):
-        return own + LIST * len(array) + _bytes_of(array.flatten())
-    if types.is_string(kind) or types.is_binary(kind):
-        return own + int(pc.sum(pc.binary_length(array)).as_py() or 0)
-    return own
+        inner = [of.slice(first, last - first) for of in (array.keys, array.items)]
+    elif pa.types.is_nested(kind):
+        inner = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
+    else:
+        return own
+    return own + LIST * len(array) + sum(map(_bytes_of, inner))
 
 
 def failure(error: BaseException, memory_mb: int) -> dict[str, object]:
