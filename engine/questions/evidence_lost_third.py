@@ -128,8 +128,8 @@ def answer(tables: Tables, options: Options) -> str:
                      f"COV-R by {listed(forced)} points.")  # fmt: skip
     other = [(row["change"], row["model"]) for row in rows if row["step"].startswith("SMILES in another")]
     if other:
-        by, model = min(other)
-        lines.append(f"Forcing a SMILES in another atom order changes COV-R by a further {points(by)} points ({model}).")
+        off, model = min(other)
+        lines.append(f"Forcing a SMILES in another atom order changes COV-R by {points(off)} points more ({model}).")
     note = ("A cause that nobody named: the group's LPs force [OH] and [NH2] for a heteroatom with hydrogens, and its "
             "Qwen model was trained on [O] and [N]; what that does to it cannot be shown here.")  # fmt: skip
     return answer_text(lines, [note, *tables["damaged"]["what"].to_pylist()])
