@@ -57,6 +57,10 @@ class Template:
         return int((self.roles == FREE).sum())
 
     @property
+    def boundary(self) -> int:
+        return int((self.roles == BOUNDARY).sum())
+
+    @property
     def copy(self) -> int:
         """Forced tokens: all that are not FREE."""
         return self.tokens - self.free

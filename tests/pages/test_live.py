@@ -218,8 +218,8 @@ def test_three_lanes_from_click_to_result(live: Live) -> None:
     assert "badge[RMSD " in texts(app)
     for lane in app.session_state["live_lanes"]:
         (sample,) = open_store().rows("SELECT tokens, forced_tokens FROM samples WHERE run_id = $r", {"r": lane.run_id})
-        counted = lane.watch.counted
-        assert (counted.tokens, counted.forced_tokens) == (sample["tokens"], sample["forced_tokens"]), "as inspected"
+        counted = (lane.watch.tokens, lane.watch.forced_tokens)
+        assert counted == (sample["tokens"], sample["forced_tokens"]), "as inspected"
     assert "strict reader refuses the text" in texts(app) and "not read by the strict reader:" not in texts(app), (
         "said once"
     )

@@ -27,6 +27,7 @@ SMALL = {
     "bench.text": "--molecules 20 --repeats 1",
     "bench.traces": "--events 5000 --repeats 1",
     "demo_coverage": "--into {out}/demo",
+    "reported": "--into {out}/reported",
     "lost_third": "--model demo-qwen --lane exact --molecules 2 --samples 2 --wide-molecules 1 --wide-samples 2",
 }
 TRAINING = (

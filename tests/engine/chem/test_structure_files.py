@@ -186,7 +186,7 @@ def test_a_file_without_permission_is_named(tmp_path: Path, monkeypatch: pytest.
         raise PermissionError(13, "Permission denied")
 
     path = written(tmp_path, GOOD)
-    monkeypatch.setattr("engine.user_files.os.open", denied)  # root, as whom tests may run, can read every file
+    monkeypatch.setattr("engine.user_files.open_regular", denied)  # root, as whom tests may run, can read every file
     with pytest.raises(FileFormatError, match=r"mols.sdf' cannot be read: Permission denied"):
         read_molecules(path)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
 
@@ -16,7 +14,6 @@ from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import inspect_sample, molecule_asked
 from engine.inspection.tries import ThrownText, checks_by_block
-from engine.store.rewriting import rewrite_run
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
@@ -226,17 +223,6 @@ def test_ids_with_a_gap_leave_the_text_and_no_model_is_asked(store: Store) -> No
     found = inspect_sample(store, "one", 0)
     assert found.alignment is None and found.conformer is not None and not found.can_score
     assert "one of them has no id" in " ".join(found.missing)
-
-
-def test_samples_of_one_number_are_damage(store: Store) -> None:
-    write_run(store, "one", [sample_row(0), sample_row(1)])
-    entry = store.entry("one")
-    samples = pq.read_table(entry.path("samples"))
-    place = samples.column_names.index("sample_id")
-    twice = samples.set_column(place, samples.schema.field(place), pa.array([0, 0], samples.schema.field(place).type))
-    rewrite_run(entry, {"samples": twice}, {})
-    with pytest.raises(StoreError, match="the run one has no sample 0"):
-        inspect_sample(store, "one", 0)
 
 
 def test_extra_of_any_kind_is_no_prompt() -> None:

@@ -88,7 +88,10 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         for name in ("llama", "mistral", "olmo2", "phi3", "qwen2", "starcoder2")
     },
     **{name: SIZES | {"num_key_value_heads": 2, "head_dim": 8} for name in ("gemma2", "qwen3")},
-    "gpt_neox": SIZES, "gpt2": GPT2, "bloom": BLOOM, "opt": OPT,
+    "gpt_neox": SIZES,
+    "gpt2": GPT2,
+    "bloom": BLOOM,
+    "opt": OPT,
 }
 
 
