@@ -61,7 +61,7 @@ class _Type:
         if isinstance(state, tuple) and len(state) > 1 and state[1] == ">":
             self.order = ">"
 
-    def number(self, content: object) -> object:
+    def number(self, content: Any) -> object:
         is_known = isinstance(self.code, str) and self.code in NUMBERS and type(content) is bytes
         kind: Any = f"{self.order}{self.code}"
         return np.frombuffer(content, kind)[0].item() if is_known else None
