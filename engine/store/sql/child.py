@@ -157,7 +157,7 @@ def _is_text_only(kind: Any, level: int = 0) -> bool:
 
 def bytes_of(rows: pa.RecordBatch) -> int:
     """What rows become once they are out of Arrow, where a list of ``true`` has a bit for each, one of NULL nothing."""
-    return rows.num_rows * len("".join(rows.schema.names)) + sum(map(_bytes_of, rows.columns))
+    return int(rows.num_rows) * len("".join(rows.schema.names)) + sum(map(_bytes_of, rows.columns))
 
 
 def _bytes_of(array: pa.Array) -> int:
