@@ -16,7 +16,8 @@ from pages._shared.sections import VIEW, show_open
 from pages._shared.shown import put_shown
 from pages._shared.words import unbroken
 
-TITLE, ICON = "Evidence", ":material/fact_check:"
+TITLE = "Evidence"
+ICON = ":material/fact_check:"
 LEAD = "Which claims of the group's reports hold? Each is quoted, beside the figure computed **here**."
 ALL, LOST_THIRD = "All claims", "The lost third"
 

@@ -75,7 +75,6 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         steps += [(words, (found or {}).get("cov_r"), False) for words, found in beside.items()]
         changes += [{"model": document["model"], "step": step, "change": found["value"], "low": found["low"],
                      "high": found["high"], "is_fall": is_fall} for step, found, is_fall in steps if found]  # fmt: skip
-    changes.sort(key=lambda row: not row["is_fall"])
     # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
     lanes, curves = [], []
     shown = next((d for d in documents if d["model"] == options["lost_third_model"]), documents[0])
@@ -92,7 +91,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             curves += [{"lane": name, "threshold": threshold, "covered": share}
                        for threshold, share in zip(zero["thresholds"], zero["cov_r_curve"], strict=True)]  # fmt: skip
     return {
-        "main": rows_table(changes, ["model", "step", "change", "low", "high"]),
+        "main": rows_table(
+            sorted(changes, key=lambda row: not row["is_fall"]), ["model", "step", "change", "low", "high"]
+        ),
         "fall": rows_table([row for row in changes if row["is_fall"]], ["model", "step", "change"]),
         "lanes": rows_table(lanes, ["lane"]),
         "curves": rows_table(curves),
