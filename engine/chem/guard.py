@@ -43,11 +43,12 @@ class MoleculeGuard:
             raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
         wanted = np.array([_OF_PAIRS[apart] in checks for apart in APART])[geometry.bounds.apart]
         last = np.maximum(geometry.bounds.first, geometry.bounds.second)
+        goals = stereo_goals(heavy) if "stereo" in checks else []
         self._by_atom = {
             place: (
                 geometry.bounds.only((last == atom) & wanted),
                 tuple(plane for plane in geometry.planes if "flat" in checks and max(plane[1]) == atom),
-                [goal for goal in stereo_goals(heavy) if "stereo" in checks and max(goal.spanned_by) == atom],
+                [goal for goal in goals if max(goal.spanned_by) == atom],
             )
             for atom, place in enumerate(self._places)
         }
