@@ -51,7 +51,8 @@ class Limits:
     seconds: float = math.inf  # that a call may take
     is_cpu: bool = False  # those are of computing: other work on the machine does not count
     memory_mb: float = math.inf  # that the process may grow by, once it is set up
-    written_mb: float = math.inf  # to a file
+    written_mb: float = 2**20  # to a file
+    open_files: float = 256  # at once
     is_closed: bool = False  # it can compute and answer, and nothing else
 
 
@@ -288,8 +289,8 @@ def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple
 def hold(limits: Limits) -> None:
     """For good: no limit can be raised again, and no audit hook removed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limits.written_mb < math.inf:
-        _limit(resource.RLIMIT_FSIZE, limits.written_mb * MB)
+    _limit(resource.RLIMIT_FSIZE, limits.written_mb * MB)
+    _limit(resource.RLIMIT_NOFILE, limits.open_files)
     if limits.is_closed:
         _hold_memory(limits.memory_mb, is_for_good=True)  # first: it opens a file
         for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC):
@@ -298,8 +299,7 @@ def hold(limits: Limits) -> None:
 
 
 def _hold_memory(memory_mb: float, *, is_for_good: bool = False) -> None:
-    size = address_space()
-    if size is not None and memory_mb < math.inf:
+    if (size := address_space()) is not None and memory_mb < math.inf:
         _limit(resource.RLIMIT_AS, size + memory_mb * MB, is_for_good=is_for_good)
 
 

@@ -46,8 +46,8 @@ class JudgePool:
     ) -> None:
         if settings.strain == "gfn2-xtb":
             xtb_calculator()  # what is missing is said here: in a process it would count as a crash
-        self.workers, self.limit_s = workers or usable_cores(), limit_s
-        self._children = [Sandbox(_judging, settings, limits=Limits(limit_s)) for _ in range(self.workers)]
+        self.workers, self.limit_s, limits = workers or usable_cores(), limit_s, Limits(limit_s, memory_mb=4096)
+        self._children = [Sandbox(_judging, settings, limits=limits) for _ in range(self.workers)]
         self._idle = SimpleQueue[Sandbox]()
         for child in self._children:
             self._idle.put(child)
@@ -108,8 +108,7 @@ class JudgePool:
             if error.why == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
             told = {"time": f"stopped after {self.limit_s:g} s"}.get(error.why, "the process that judged it ended")
-            failure = FailedCheck(TIME if error.why == "time" else CRASH, (), told)
-            return MoleculeVerdict(0, 0, None, None, (failure,))
+            return MoleculeVerdict(0, 0, None, None, (FailedCheck(TIME if error.why == "time" else CRASH, (), told),))
         finally:
             del self._at[task]
             self._idle.put(child)

@@ -23,11 +23,7 @@ from engine.sandbox import Answer, Limits, Sandbox, SandboxError, read_aside
 
 def acting() -> Callable[..., Any]:
     """A child that does what its first argument says."""
-
-    known: dict[str, Callable[..., Any]] = {
-        one.__name__: one for one in (echo, grow, sleep, spin, die, fail, count, write)
-    }
-    return lambda what, *given: known[what](*given)
+    return lambda what, *given: globals()[what](*given)
 
 
 def echo(value: Any) -> Answer:
@@ -55,6 +51,10 @@ def die() -> Answer:
 
 def fail() -> Answer:
     raise FileFormatError("it is no file", "Give one")
+
+
+def hold_open(many: int) -> Answer:
+    return len([open(os.devnull) for _ in range(many)]), b""  # noqa: PTH123
 
 
 def count(many: int) -> Iterator[Answer]:
@@ -94,10 +94,12 @@ def test_a_limit_costs_one_call(sandbox: Sandbox, asked: tuple[Any, ...], why: s
     assert sandbox.ask("grow", 2**20) == (2**20, b"")
 
 
-def test_no_more_is_written_than_may_be(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_no_more_is_written_or_open_than_may_be(sandbox: Sandbox, tmp_path: Path) -> None:
     with pytest.raises(OSError, match="File too large"):
         sandbox.ask("write", str(tmp_path / "large"))
     assert (tmp_path / "large").stat().st_size <= 2**20
+    with pytest.raises(OSError, match="Too many open files"):
+        sandbox.ask("hold_open", 300)
 
 
 def test_another_thread_stops_a_call(sandbox: Sandbox) -> None:

@@ -65,7 +65,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
         seconds = time.monotonic() - began
     chance = random.Random(0)
     kills = finishes = 0
-    while kills < sized(1, 6):
+    while kills < sized(1, 15):
         place = tmp_path / f"st öre {finishes} '[*]"
         run_id = ""
         while not (shown := Store(LocalFiles(place)).found()).entries:

@@ -46,8 +46,7 @@ def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
 
 
 def entries() -> list[ModelEntry]:
-    first = load_registry().entries[0]
-    return [replace(first, alias=alias) for alias in "abc"]
+    return [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
 
 
 def test_a_model_is_loaded_once_for_its_device_and_dtype(loader: Loader) -> None:
@@ -61,8 +60,7 @@ def test_a_model_is_loaded_once_for_its_device_and_dtype(loader: Loader) -> None
 
 def test_an_edited_entry_is_loaded_anew(loader: Loader) -> None:
     models, (a, *_) = Models(), entries()
-    models.get(a)
-    models.get(replace(a, sha256="0" * 64))
+    _ = models.get(a), models.get(replace(a, sha256="0" * 64))
     assert len(loader.asked) == 2
 
 
