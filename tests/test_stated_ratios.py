@@ -7,7 +7,7 @@ import re
 import pytest
 
 from engine.evidence.verdicts import load
-from engine.models.summary import sized
+from engine.models.loading import sized
 from engine.paths import ROOT
 
 STATED = re.compile(

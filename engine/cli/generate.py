@@ -189,7 +189,7 @@ def models(out: cli.Output, model: str | None = cli.words(None, "MODEL", "ALIAS 
     Size, tokenizer, the devices with room for them, their cards. DRIFTSCOPE_MODELS names a file with more; README.md
     shows one.
     """
-    from engine.models.summary import summarise
+    from engine.models.loading import summarise
 
     registry = load_registry()
     rows = [summarise(entry) for entry in ([registry.find(model)] if model else registry.entries)]

@@ -10,6 +10,7 @@ import functools
 import json
 import logging
 import math
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from engine.errors import FileFormatError, ModelError, shown
+from engine.errors import DriftscopeError, FileFormatError, ModelError, shown
 from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
-from engine.models.registry import OWN_TOKENIZER, ModelEntry
-from engine.models.shipped import HEAD, ROWS, WEIGHTS, expand, unpack
+from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
+from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.paths import cache_folder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 
@@ -251,3 +252,64 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
         transformers_logging.set_verbosity(level)
         if has_bar:
             transformers_logging.enable_progress_bar()
+
+
+# --- a list of models -------------------------------------------------------------------------------------------------
+
+
+def summarise(entry: ModelEntry) -> dict[str, Any]:
+    """One line of a list of models, an embedded one without torch. Numbers are None where it cannot be read;
+    ``problem`` says why."""
+    family = rows = parameters = size_mb = None
+    is_expanded, fits, problem = False, [], ""
+    warnings: tuple[str, ...] = ()
+    try:
+        if entry.shipped is not None:
+            shipped = unpack(entry.shipped, entry.sha256)
+            family, rows = FAMILIES[shipped.shape["family"]], VOCAB_ROWS[shipped.tokenizer]
+            parameters = rows * len(shipped.tail_row) + sum(weights.size for weights in shipped.body.values())
+            is_expanded, files = expanded_folder(entry).is_dir(), [entry.shipped]
+        else:
+            model = load_outline(entry)
+            family, rows, parameters, warnings = model.family, model.vocab_rows, model.parameters, model.warnings
+            files = weight_files(model_folder(entry))
+        size_mb = round(sum(file.stat().st_size for file in files) / 1e6, 2)
+        needed = parameters * (4 if entry.dtype == "float32" else 2) * ROOM
+        # Torch, which takes seconds to import, is asked only where the GPU driver's tool exists.
+        for device in ["cpu", "cuda"] if shutil.which("nvidia-smi") else ["cpu"]:
+            fits += [device] if needed <= (free_memory(device) or 0) else []
+    except DriftscopeError as error:
+        problem = str(error)
+    return {
+        "alias": entry.alias,
+        "step": entry.step,
+        "family": family,
+        "tokenizer": entry.tokenizer,
+        "vocab_size": rows,  # of the embedding
+        "parameters": parameters,
+        "size_mb": size_mb,  # of the weights on disk
+        "dtype": entry.dtype,
+        "decimals": [entry.numbers.least_decimals, entry.numbers.most_decimals],
+        "integer_digits": entry.numbers.most_integer_digits,
+        "embedded": entry.shipped is not None,
+        "expanded": is_expanded,  # whether the cache holds an embedded model's folder
+        "fits": fits,  # devices with room for it
+        "place": str(entry.shipped or entry.folder),
+        "card": str(entry.card) if entry.card else None,
+        "source": str(entry.source),
+        "notes": entry.notes,
+        "problem": problem,
+        "warnings": list(warnings),  # of a model that can be loaded
+    }
+
+
+def sized(model: str) -> str:
+    """``alias:step`` and the size of its layers; the name alone where it is not registered or cannot be read."""
+    try:
+        entry = load_registry().find(model)
+        files = [entry.shipped] if entry.shipped else weight_files(model_folder(entry))
+        shapes = tensor_shapes(files)
+    except DriftscopeError:
+        return model
+    layers = [math.prod(shape) for name, shape in shapes.items() if name.startswith("model.layers.") and len(shape) > 1]
+    return f"{model} ({sum(layers) / 1e6:,.1f} M weights in the layers)"

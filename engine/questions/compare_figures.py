@@ -33,7 +33,7 @@ from engine.figures.statistics import Interval, quotient
 from engine.figures.words import hundredths, listed, number, percent, span, times, whole
 from engine.inspection.lp_cost import known_cost
 from engine.lp_records import NO_LP, UNKNOWN_LP, guard_words, stored_lp
-from engine.models.summary import sized
+from engine.models.loading import sized
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, is_profiled, rmsd_references
 from engine.store.store import Store

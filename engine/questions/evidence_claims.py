@@ -15,7 +15,7 @@ from engine.errors import FileFormatError, nearest, one_line, shown
 from engine.evidence.checks import VERDICTS
 from engine.evidence.claims import REPORTS, Claim, load_claims, said
 from engine.evidence.verdicts import FILE, Verdict, document, load
-from engine.models.summary import sized
+from engine.models.loading import sized
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store

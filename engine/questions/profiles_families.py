@@ -16,7 +16,7 @@ from typing import Any
 from engine.figures.statistics import quotient
 from engine.figures.words import listed, microseconds, number, percent, signed_microseconds, times
 from engine.lp_records import LEGAL_ROWS, NO_LP
-from engine.models.summary import sized
+from engine.models.loading import sized
 from engine.profile.traces import (
     COMPUTE,
     NOTHING,

@@ -13,7 +13,7 @@ from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.jobs.lane_figures import first_divergence, lane_figures
-from engine.models.summary import sized
+from engine.models.loading import sized
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session

@@ -17,10 +17,9 @@ from engine.decode.body import Body
 from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan, preset
 from engine.errors import ModelError
-from engine.models.loading import load_model
+from engine.models.loading import load_model, summarise
 from engine.models.registry import entry_of_folder
 from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
-from engine.models.summary import summarise
 from engine.text.tokenizers import load_tokenizer
 
 TOKENIZERS = {"qwen3": "qwen3", "llama": "llama3"}

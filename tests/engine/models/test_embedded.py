@@ -13,10 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.chem.molecule_sets import load_held_out
 from engine.chem.smiles import parse_smiles
-from engine.models.loading import load_model, model_folder
+from engine.models.loading import load_model, model_folder, summarise
 from engine.models.registry import EMBEDDED, ModelEntry, read_registry
 from engine.models.shipped import unpack
-from engine.models.summary import summarise
 from engine.text.check import check_sample
 from tests.support import ROOT, sized, soaking
 

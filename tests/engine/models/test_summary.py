@@ -12,11 +12,9 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from engine.models import loading
-from engine.models import summary as module
-from engine.models.loading import load_model
+from engine.models.loading import load_model, sized, summarise
 from engine.models.registry import USER_VARIABLE, load_registry
 from engine.models.shipped import WEIGHTS
-from engine.models.summary import sized, summarise
 from tests.small_models import registered, small_folder, small_shipped, write_registry
 from tests.support import ROOT
 
@@ -79,7 +77,7 @@ def test_a_size_is_that_of_the_layers_matrices(tmp_path: Path, mine: Path, monke
 
 
 def test_a_model_with_no_room_fits_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "free_memory", lambda device: 1000)
+    monkeypatch.setattr(loading, "free_memory", lambda device: 1000)
     assert summarise(load_registry([registered(tmp_path, small_shipped())]).find("small"))["fits"] == []
 
 
@@ -87,7 +85,7 @@ def test_listing_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
     path = registered(tmp_path, small_shipped())
     script = (
         "import sys; from pathlib import Path\n"
-        "from engine.models.registry import load_registry\nfrom engine.models.summary import summarise\n"
+        "from engine.models.registry import load_registry\nfrom engine.models.loading import summarise\n"
         f"found = [summarise(entry) for entry in load_registry([Path({str(path)!r})]).entries]\n"
         "assert not found[0]['problem'], found\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)\n"
