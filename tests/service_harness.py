@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import Any
 
+from engine.figures.queue_words import ENDED
 from engine.jobs.service import Job, Service
 
 PATIENCE_S = 60.0  # only where something hangs
@@ -50,7 +52,7 @@ class ServiceHarness:
 
     def __init__(self, **options: Any) -> None:
         self.clock = Clock()
-        self.service = Service(**{"clock": self.clock, "prepare": lambda: None, "heartbeat_s": 20.0, **options})
+        self.service = Service(**{"clock": self.clock, "heartbeat_s": 20.0, **options})
         self._hands: list[Hand] = []
 
     def hand(self) -> Hand:
@@ -76,5 +78,8 @@ def nothing(job: Job[Any]) -> None:
 
 
 def ended(job: Job[Any]) -> str:
-    assert job.wait(PATIENCE_S)
+    until = time.monotonic() + PATIENCE_S
+    while job.state not in ENDED:
+        assert time.monotonic() < until
+        time.sleep(0.001)
     return job.state

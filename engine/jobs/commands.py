@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import itertools
 import math
 import os
@@ -30,7 +29,7 @@ from pathlib import Path
 from engine.errors import DriftscopeError, StoreError, one_line
 from engine.figures.queue_words import ENDED, QueueState
 from engine.jobs.progress import PartProgress, ProgressFile
-from engine.jobs.service import Job, Service
+from engine.jobs.service import Job, Service, one_of_process
 from engine.paths import ROOT
 
 GRACE_S = 20.0
@@ -45,7 +44,6 @@ MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
 GROUPS = ("logits", "trace")
 """Commands with subcommands."""
 _PREFIX = "driftscope: "
-_MAKING = threading.Lock()
 
 Input = tuple[str, bytes]
 """A file that a command reads: the name that a user gave it, and its content."""
@@ -119,7 +117,7 @@ class Task:
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_S)
-            if stopped_s is None and job.is_stopped():
+            if stopped_s is None and job.cancelled():
                 stopped_s = time.monotonic()
             if stopped_s is not None and waiting and time.monotonic() - stopped_s >= waiting[0][0]:
                 self.signal(waiting.pop(0)[1])
@@ -166,7 +164,7 @@ class TaskQueue:
     def __init__(self) -> None:
         self._tasks: list[Task] = []
         self._numbers = itertools.count(1)
-        self._service = Service(most_queued=500, heartbeat_s=math.inf, grace_s=math.inf, prepare=lambda: None)
+        self._service = Service(most_queued=500, heartbeat_s=math.inf, grace_s=math.inf)
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
         """Adds a command to the queue. Its inputs are written to files, whose paths come after its words.
@@ -180,7 +178,7 @@ class TaskQueue:
         task = Task(next(self._numbers), title, words, folder, about)
         try:
             task.inputs = _written(inputs, folder)
-            task.job = self._service.submit("", task.run, label=title)
+            task.job = self._service.submit("", task.run)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -211,14 +209,8 @@ class TaskQueue:
             shutil.rmtree(task.folder, ignore_errors=True)
 
 
+@one_of_process
 def task_queue() -> TaskQueue:
-    """The process's one queue of tasks."""
-    with _MAKING:
-        return _task_queue()
-
-
-@functools.cache
-def _task_queue() -> TaskQueue:
     made = TaskQueue()
     atexit.register(made.close)
     return made

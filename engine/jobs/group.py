@@ -6,7 +6,6 @@ them. These extra passes are not in the run's counters. A batch run and a lane o
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -46,30 +45,19 @@ class CancelledError(Exception):
 
 
 @dataclass(slots=True)
-class Judges:
-    """Processes that judge molecules beside the model. Groups may share them: those that take turns in one process."""
-
-    pool: JudgePool
-    numbers: Iterator[int] = field(default_factory=itertools.count)  # of answers
-    verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by number, until their group asks for them
-
-
-@dataclass(slots=True)
 class GroupWork:
     """The generation of one group, and what is kept of it."""
 
     generation: Generation
     run_id: str
     plan: RunPlan
-    judges: Judges | None = None
+    judges: JudgePool | None = None  # of processes beside the model
     references: Mapping[str, Chem.Mol] | None = None  # with conformers, in place of those by ETKDG
     reference_s: float = REFERENCE_S
     cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
-    clock: Callable[[], float] = time.perf_counter
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
-    _judging: dict[int, int] = field(default_factory=dict)  # samples under way, by their number
     _verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
     _made: dict[str, Chem.Mol] = field(default_factory=dict)  # references by ETKDG, by SMILES
     _began: float = field(default_factory=time.perf_counter)
@@ -79,14 +67,16 @@ class GroupWork:
         begins: dict[int, float] = {}
         was_cancelled = False
         for event in self.generation.events(cancelled):
-            now = self.clock()
+            now = time.perf_counter()
             if isinstance(event, Step):
                 begins.setdefault(event.sample, now)
             elif isinstance(event, Stop):
                 self._seconds[event.sample] = now - begins.get(event.sample, now)
                 was_cancelled |= event.reason == "cancelled"
                 if self.judges is not None:
-                    self._judge(self.judges, self.generation.samples[-1])
+                    sample = self.generation.samples[-1]
+                    self.judges.add(JudgeTask(event.sample, answer_of(self._stated(sample)), sample.smiles))
+                    self._take_verdicts(self.judges, wait=False)
             yield event
         if was_cancelled:
             raise CancelledError
@@ -94,14 +84,14 @@ class GroupWork:
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
         """Tables, sums and peaks; CancelledError where it is cancelled meanwhile."""
         generation = self.generation
-        wall_s = generation.template_s + self.clock() - self._began
+        wall_s = generation.template_s + time.perf_counter() - self._began
         scores = self._scores()
         masses = {number: scored.masses for number, scored in scores.items()}
         self.judged = [
             generation.read_again(sample, masses[sample.sample_id]) if sample.sample_id in masses else sample
             for sample in generation.in_order()
         ]
-        while self.judges is not None and self._judging:
+        while self.judges is not None and self.judges.under_way:
             self._go_on()
             self._take_verdicts(self.judges, wait=True)
         stored: list[StoredSample] = []
@@ -132,27 +122,16 @@ class GroupWork:
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
         sums |= {"template_s": generation.template_s, "wall_s": wall_s}
-        sums["judging_s"] = generation.template_s + self.clock() - self._began - wall_s
+        sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
 
     def drop(self) -> None:
         """Of a group that was given up: what it has to be judged delays no other."""
         if self.judges is not None:
-            self.judges.pool.drop(self._judging)
-            for number in self._judging:
-                self.judges.verdicts.pop(number, None)
+            self.judges.drop(self._seconds)
 
-    def _judge(self, judges: Judges, sample: Sample) -> None:
-        number = next(judges.numbers)
-        self._judging[number] = sample.sample_id
-        judges.pool.add(JudgeTask(number, answer_of(self._stated(sample)), sample.smiles))
-        self._take_verdicts(judges, wait=False)
-
-    def _take_verdicts(self, judges: Judges, *, wait: bool) -> None:
-        is_due = wait and not self._judging.keys() & judges.verdicts.keys()
-        judges.verdicts |= {task.key: verdict for task, verdict in judges.pool.verdicts(wait=is_due, most_s=WAIT_S)}
-        for number in self._judging.keys() & judges.verdicts.keys():
-            self._verdicts[self._judging.pop(number)] = judges.verdicts.pop(number)
+    def _take_verdicts(self, judges: JudgePool, *, wait: bool) -> None:
+        self._verdicts |= {task.key: verdict for task, verdict in judges.verdicts(wait=wait, most_s=WAIT_S)}
 
     def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
         """To the nearest reference; None where there is no conformer or no reference."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, field, replace
@@ -35,9 +36,9 @@ from engine.text.blocks import CUT_KINDS
 from engine.text.template import build_template
 
 if TYPE_CHECKING:
+    from engine.chem.judges import JudgePool
     from engine.chem.verdict import JudgeSettings
     from engine.decode.generation import Generation
-    from engine.jobs.group import Judges
 
 REFERENCE_S, JUDGE_S = 5.0, 20.0
 """Longest search for a molecule's reference conformers, and longest judging of one, while a user waits."""
@@ -294,15 +295,14 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]), judges=judges)
         run.note_device()
         work = run.work(0)
-        work.reference_s, work.cancelled, work.clock = REFERENCE_S, job.cancelled, job.clock
+        work.reference_s, work.cancelled = REFERENCE_S, job.cancelled
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
         watch.open(generation.reader, generation.molecules, str(loaded.device))
         job.say("writing")
-        began = job.clock()
-        # No turn passes on before the first token, so that every reader's first turn has some.
-        for event in work.events(lambda: job.cancelled() if watch.tokens else job.is_stopped()):
-            watch.take(generation, event, job.clock() - began)
+        began = time.perf_counter()
+        for event in work.events(job.cancelled):
+            watch.take(generation, event, time.perf_counter() - began)
         watch.seconds = generation.counters.decode_s
         job.say("checking the result")
         run.add(work, 0)
@@ -319,12 +319,10 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def _judges(settings: JudgeSettings) -> Judges:
-    """All lanes', which take turns: a process beside the model, kept from lane to lane, since starting it takes a
-    second."""
+def _judges(settings: JudgeSettings) -> JudgePool:
+    """A process beside the model, kept from lane to lane, since starting it takes a second."""
     from engine.chem.judges import JudgePool
-    from engine.jobs.group import Judges
 
-    judges = Judges(JudgePool(settings, workers=1, limit_s=JUDGE_S))
-    judges.pool.start()
+    judges = JudgePool(settings, workers=1, limit_s=JUDGE_S)
+    judges.start()
     return judges

@@ -30,7 +30,7 @@ from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError, StoreError
-from engine.jobs.group import CancelledError, GroupWork, Judges
+from engine.jobs.group import CancelledError, GroupWork
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import RunProgress
 from engine.jobs.references import FILE as REFERENCES_FILE
@@ -234,7 +234,7 @@ class Run(RunState):
         plan: RunPlan,
         *,
         rank: int = 0,
-        judges: Judges | None = None,
+        judges: JudgePool | None = None,
     ) -> None:
         """``judges`` are the caller's, who closes them; without, the plan says whether there are some."""
         super().__init__(staging, molecules, plan)
@@ -253,7 +253,7 @@ class Run(RunState):
         self.staging.lock(self.rank)
         settings = self.plan.judge_settings
         own = None if settings is None or self.judges is not None else JudgePool(settings, workers=BESIDE)
-        self.judges = self.judges if own is None else Judges(own)
+        self.judges = own or self.judges
         try:
             if self._generation is None:
                 self.note_device()

@@ -136,10 +136,9 @@ def question_of(inspection: Inspected, entry: ModelEntry) -> Question:
 def _start(score: Score, inspection: Inspected, entry: ModelEntry, cut: list[int]) -> None:
     question = question_of(inspection, entry)
     work = score_work(question) if score.kind == "steps" else costs_work(question, cut)
-    label = f"{entry.name} scores sample {inspection.sample['sample_id']}"
     score.model, score.error = entry.name, ""
     try:
-        score.job = service().submit(visitor(), work, label=label, is_there=presence())
+        score.job = service().submit(visitor(), work, is_there=presence())
     except DriftscopeError as error:
         score.error = str(error)
 

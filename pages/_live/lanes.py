@@ -97,8 +97,7 @@ def heading(lane: Running) -> None:
 def state_words(lane: Running) -> str:
     seen = lane.seen
     if seen.state == "waiting":
-        words = waiting_words(seen.ahead)
-        return words.capitalize() if lane.watch.reader is None else f"Another visitor's turn; {words}"
+        return waiting_words(seen.ahead).capitalize()
     if seen.state == "stopped" and not lane.was_stopped:
         return f"Stopped: {escape_markdown(seen.note)}"
     if seen.state == "done":

@@ -67,7 +67,7 @@ class Running:
 def warm(entry: ModelEntry, device: str) -> None:
     """Has the worker import what it needs and load the first model, before the first click."""
     if service().is_unused:
-        service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)), label="warm")
+        service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)))
 
 
 def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
@@ -79,7 +79,6 @@ def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
             job = service().submit(
                 visitor(),
                 lane_work(watch, temporary_files()),
-                label=f"{lane.plan.model.alias} {lane.plan.plan.lp}",
                 replace=not running,
                 is_there=presence(),
             )

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.jobs.service import Service
 from engine.paths import ROOT
 from pages._live import session
-from tests.service_harness import PATIENCE_S
+from tests.service_harness import PATIENCE_S, ended
 from tests.small_models import small_folder, write_registry
 
 MODEL = "small:random"
@@ -34,7 +34,7 @@ def live_registry(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def live_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    made = Service(prepare=lambda: None)
+    made = Service()
     monkeypatch.setattr(session, "service", lambda: made)
     yield made
     made.close(PATIENCE_S)
@@ -59,7 +59,7 @@ def generated(live: Live, **query: str) -> AppTest:
     app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
     app.button(key="generate").click().run()
     for one in app.session_state["live_lanes"]:
-        assert one.job.wait(PATIENCE_S)
+        ended(one.job)
     return app.run()
 
 

@@ -37,9 +37,9 @@ from tests.pages.drift_stores import (
     store_at,
     with_demo,
 )
+from tests.service_harness import ended
 
 PAGE = str(ROOT / "pages" / "drift.py")
-MODEL_LIMIT_S = 240
 Open = Callable[..., AppTest]
 
 
@@ -292,7 +292,7 @@ def test_a_run_without_steps_is_scored_and_says_by_whom(opened: Open) -> None:
     assert "no steps stored" in str(app.get("bidi_component")[-1].proto)
     app.button(key="ask-steps").click().run()
     (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
-    assert job.wait(MODEL_LIMIT_S)
+    ended(job)
     app.run()
     assert not app.exception and not app.error
     strip = str(app.get("bidi_component")[-1].proto)
@@ -310,7 +310,7 @@ def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monk
     assert "≈ Estimates" not in words(app)
     app.button(key="ask-costs").click().run()
     (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
-    assert job.wait(MODEL_LIMIT_S)
+    ended(job)
     app.run()
     assert not app.exception and not app.error
     assert "≈ Estimates: the greedy continuation of each cut block by demo-llama:final" in words(app)

@@ -21,7 +21,7 @@ from pages._shared.inspected import open_store
 from pages._shared.listing import page_files
 from pages._shared.verdict_badges import text_badge
 from tests.pages.live_pages import MODEL, Live, figures, generated, texts
-from tests.service_harness import PATIENCE_S
+from tests.service_harness import ended
 
 PAGE = str(ROOT / "pages" / "live.py")
 
@@ -329,7 +329,7 @@ def test_a_tab_that_is_loaded_again_finds_its_lanes_and_a_second_tab_does_not(li
     (found,) = again.session_state["live_lanes"]
     assert found.job is lane.job and found.job.is_there() and not again.exception
     assert again.session_state["visitor"] == app.session_state["visitor"]
-    assert found.job.wait(PATIENCE_S)
+    ended(found.job)
     again.run()
     lane.poll()
     assert found.watch.texts[0].ids == lane.watch.texts[0].ids and found.run_id == lane.run_id is not None
@@ -342,7 +342,7 @@ def test_stopping_one_lane_leaves_the_others(live: Live) -> None:
     lanes: list[Any] = app.session_state["live_lanes"]
     session.stop([lanes[0]])
     for one in lanes:
-        assert one.job.wait(PATIENCE_S)
+        ended(one.job)
     app.run()
     assert [lane.seen.state for lane in lanes] == ["stopped", "done", "done"]
     assert "[Stopped]" in texts(app)

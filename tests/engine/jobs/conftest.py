@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    made = Service(prepare=lambda: None)
+    made = Service()
     yield made
     made.close(PATIENCE_S)
 

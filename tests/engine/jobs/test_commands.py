@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import DriftscopeError
 from engine.jobs import commands
 from engine.jobs.commands import Task, TaskQueue, TaskSnapshot, file_name, task_queue
-from engine.jobs.service import ServiceError
 from engine.models.devices import spare_cores
 from engine.paths import ROOT
 from engine.store.files import LocalFiles
@@ -221,7 +221,7 @@ def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> N
     board.close()
     assert waiting.state == "stopped"
     assert not folder.exists()
-    with pytest.raises(ServiceError, match="shutting down"):
+    with pytest.raises(DriftscopeError, match="shutting down"):
         board.submit("late", ["import", "x"])
 
 

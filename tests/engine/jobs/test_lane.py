@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from engine.chem.smiles import parse_smiles
@@ -31,7 +29,7 @@ from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from engine.text.check import answer_of
 from tests.engine.jobs.small_runs import loaded, molecules, plan_of
-from tests.service_harness import PATIENCE_S
+from tests.service_harness import PATIENCE_S, ended
 
 
 def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
@@ -41,7 +39,7 @@ def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
 
 def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
     job = service.submit("a", lane_work(watch, LocalFiles(place)))
-    assert job.wait(PATIENCE_S) and job.state == "done", job.error
+    assert ended(job) == "done", job.error
     return job
 
 
@@ -89,55 +87,24 @@ def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
         ]
 
 
-def hurried() -> Service:
-    """A service of which every turn is over at once, where others wait."""
-    ticks = itertools.count(step=100.0)
-    return Service(prepare=lambda: None, clock=lambda: next(ticks), heartbeat_s=1e9, grace_s=1e9)
-
-
-def test_lanes_that_pause_for_each_other_write_what_they_write_alone(folder: Path, tmp_path: Path) -> None:
-    lps, service = ("none", "exact", "group-v2.1"), hurried()
-    lanes = {lp: lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=2, rmsd=1, judge=True) for lp in lps}
-    first = threading.Event()
-    service.submit("first", lambda job: first.wait(PATIENCE_S))  # the others wait until all have come
-    jobs = {lp: service.submit(lp, lane_work(lane, LocalFiles(tmp_path / lp))) for lp, lane in lanes.items()}
-    first.set()
-    assert all(job.wait(PATIENCE_S) for job in jobs.values())
-    service.close(PATIENCE_S)
-    assert all(job.paused_s > 0 for job in jobs.values())
-    for lp, watch in lanes.items():
-        plain = Generation(loaded(folder), molecules(2), watch.lane.plan.plan).run()
-        (entry,) = Store(LocalFiles(tmp_path / lp)).found().entries
-        rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
-        assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
-        verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
-        assert [[failed["check"] for failed in row["failed"]] for row in rows] == [
-            [failed.check for failed in verdict.failed] for verdict in verdicts
-        ]
-
-
-def test_no_turn_passes_before_a_lanes_first_token(folder: Path, tmp_path: Path) -> None:
-    service, first, watches = hurried(), threading.Event(), [lane_of(folder), lane_of(folder)]
-    service.submit("first", lambda job: first.wait(PATIENCE_S))
-    tokens: list[int] = []
-
-    def second(job: Job[None]) -> None:
-        tokens.append(watches[0].tokens)
-        lane_work(watches[1], LocalFiles(tmp_path / "b"))(job)
-
-    jobs = [service.submit("a", lane_work(watches[0], LocalFiles(tmp_path / "a"))), service.submit("b", second)]
-    first.set()
-    assert all(job.wait(PATIENCE_S) for job in jobs)
-    service.close(PATIENCE_S)
-    assert 0 < tokens[0] < watches[0].tokens
+def test_a_lanes_samples_are_judged_as_their_texts(service: Service, folder: Path, tmp_path: Path) -> None:
+    run(service, lane_of(folder, rmsd=1, judge=True), tmp_path)
+    rows = Store(LocalFiles(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
+    verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
+    assert [[failed["check"] for failed in row["failed"]] for row in rows] == [
+        [failed.check for failed in verdict.failed] for verdict in verdicts
+    ]
 
 
 @pytest.mark.parametrize("is_enough", [lambda watch: watch.tokens, lambda watch: len(watch.answered) == 2])
 def test_a_stopped_lane_leaves_nothing(
-    folder: Path, tmp_path: Path, is_enough: Callable[[LaneWatch], bool], monkeypatch: pytest.MonkeyPatch
+    service: Service,
+    folder: Path,
+    tmp_path: Path,
+    is_enough: Callable[[LaneWatch], bool],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While it is written, or while it is read again."""
-    service = Service(prepare=lambda: None)
     watch = lane_of(folder, rmsd=1, keep_steps=1, plan={"lp": "none"})
     take = LaneWatch.take
 
@@ -155,14 +122,14 @@ def test_a_stopped_lane_leaves_nothing(
 
     job = service.submit("a", work)
     began.set()
-    assert job.wait(PATIENCE_S) and job.state == "stopped" and watch.run_id is None
+    assert ended(job) == "stopped" and watch.run_id is None
     store = Store(LocalFiles(tmp_path))
     assert store.found().entries == () and store.home.folders("staging") == []
 
 
 def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, folder: Path, tmp_path: Path) -> None:
     job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), LocalFiles(tmp_path)))
-    assert job.wait(PATIENCE_S) and job.state == "failed"
+    assert ended(job) == "failed"
     assert job.poll().error == "the LP exact has no placeholder. Leave --placeholder out"
     assert Store(LocalFiles(tmp_path)).found().entries == ()
 

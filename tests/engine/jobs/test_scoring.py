@@ -19,7 +19,7 @@ from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import choice
 from tests.engine.jobs.test_lane import lane_of, run
-from tests.service_harness import PATIENCE_S
+from tests.service_harness import ended
 from tests.small_models import small_folder
 
 
@@ -30,7 +30,7 @@ def stored(service: Service, folder: Path, place: Path, lp: str) -> Store:
 
 def answered(service: Service, work: Work[Any]) -> Any:
     job = service.submit("a", work)
-    assert job.wait(PATIENCE_S) and job.state == "done"
+    assert ended(job) == "done"
     return job.result
 
 
@@ -76,7 +76,7 @@ def test_other_readers_may_have_a_turn_between_the_tokens_of_a_sample(
     monkeypatch.setattr(Job, "cancelled", counted)
     monkeypatch.setattr(scoring, "MOST_SCORES", 1)  # a token at a time
     asked = question(stored(service, folder, tmp_path, "none"), choice(folder))
-    assert service.submit("a", score_work(asked)).wait(PATIENCE_S)
+    ended(service.submit("a", score_work(asked)))
     assert min(turns["checking the result"], turns["scoring the sample"]) >= len(asked.token_ids) > 20
 
 
@@ -92,7 +92,7 @@ def test_another_model_of_the_tokenizer_thinks_otherwise(service: Service, folde
 def test_a_model_of_another_tokenizer_is_refused_by_name(service: Service, folder: Path, tmp_path: Path) -> None:
     store = stored(service, folder, tmp_path, "exact")
     job = service.submit("a", score_work(question(store, choice(folder), tokenizer="llama3")))
-    assert job.wait(PATIENCE_S) and job.state == "failed"
+    assert ended(job) == "failed"
     assert job.poll().error.startswith("the sample was written with the tokenizer llama3, but ")
 
 

@@ -7,9 +7,11 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import DriftscopeError, ModelError
-from engine.jobs.service import ROUND_S, TURN_S, Job, Service, ServiceError, service
+from engine.jobs.service import Job, Models, Service, service
+from engine.models import loading
+from engine.models.registry import ModelEntry, load_registry
 from engine.processes import usable_cores
 from tests.service_harness import PATIENCE_S, Hand, ServiceHarness, ended, nothing
 from tests.support import ROOT
@@ -28,7 +32,7 @@ MANY = 80
 def test_notes_times_and_the_result(harness: ServiceHarness) -> None:
     _, first = harness.busy()
     hand = harness.hand()
-    job = harness.service.submit("one", hand, label="seven molecules")
+    job = harness.service.submit("one", hand)
     assert (job.poll().ahead, job.poll().elapsed_s, job.poll().state) == (1, 0.0, "waiting")
     harness.clock.now += 5
     first.let_go()
@@ -43,7 +47,7 @@ def test_notes_times_and_the_result(harness: ServiceHarness) -> None:
     hand.let_go()
     assert ended(job) == "done"
     harness.clock.now += 50
-    assert (job.elapsed_s, job.result, job.poll().error, job.work) == (3.0, ["x"], "", None)
+    assert (job.poll().elapsed_s, job.result, job.poll().error) == (3.0, ["x"], "")
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
@@ -53,10 +57,10 @@ def test_a_stopped_waiting_job_never_runs(harness: ServiceHarness) -> None:
     _, first = harness.busy()
     hand = harness.hand()
     job, next_one = harness.service.submit("one", hand), harness.service.submit("one", nothing)
-    assert next_one.ahead == 2
+    assert next_one.poll().ahead == 2
     job.stop()
     job.stop()
-    assert (job.state, job.ahead, next_one.ahead) == ("stopped", 0, 1)
+    assert (job.state, job.poll().ahead, next_one.poll().ahead) == ("stopped", 0, 1)
     first.let_go()
     assert ended(next_one) == "done" and not hand.begun.is_set()
 
@@ -104,7 +108,7 @@ def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[.
     new = harness.service.submit("one", nothing, replace=True)  # where there was no room for one more
     assert (old.state, job.poll().state, other.state) == ("stopped", "stopping", "waiting")
     assert old.poll().note == job.poll().note == "a newer job replaced it"
-    assert (other.ahead, new.ahead) == (1, 2)  # it is the other owner's turn
+    assert (other.poll().ahead, new.poll().ahead) == (1, 2)  # it is the other owner's turn
     hand.give("late")
     assert [ended(one) for one in (job, other, new)] == ["stopped", "done", "done"]
 
@@ -152,75 +156,12 @@ def test_silent_waiting_jobs_take_no_room_and_do_not_run(make_harness: Callable[
     waiting.poll()
     harness.clock.now += 15
     third = harness.service.submit("three", nothing)
-    assert (gone.state, gone.note, waiting.ahead) == ("stopped", "no page asked for it for 30 s", 1)
+    assert (gone.state, gone.note, waiting.poll().ahead) == ("stopped", "no page asked for it for 30 s", 1)
     hand.let_go()
     assert [ended(one) for one in (first, waiting, third)] == ["done"] * 3 and not silent.begun.is_set()
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def paced(make_harness: Callable[..., ServiceHarness]) -> ServiceHarness:
-    """The clock runs with the work here, so that silence would count."""
-    return make_harness(heartbeat_s=1e6)
-
-
-def writer(harness: ServiceHarness, log: list[str], name: str, steps: int, step_s: float = 1.0) -> Any:
-    """Work of so many steps, each of which takes its time by the clock and is noted in the log."""
-
-    def work(job: Job[Any]) -> None:
-        for _ in range(steps):
-            if job.cancelled():
-                log.append(f"{name} is stopped")
-                return
-            log.append(name)
-            harness.clock.now += step_s
-
-    return work
-
-
-def turns_of(log: list[str]) -> list[tuple[str, int]]:
-    """What ran, and how many steps without a pause."""
-    turns: list[tuple[str, int]] = []
-    for name in log:
-        if turns and turns[-1][0] == name:
-            turns[-1] = name, turns[-1][1] + 1
-        else:
-            turns.append((name, 1))
-    return turns
-
-
-def test_a_long_job_pauses_for_other_owners_and_goes_on_where_it_was(paced: ServiceHarness) -> None:
-    log: list[str] = []
-    busy, hand = paced.busy("z")
-    long = paced.service.submit("a", writer(paced, log, "a", 13))
-    then = paced.service.submit("a", writer(paced, log, "A", 1))
-    short = paced.service.submit("b", writer(paced, log, "b", 7))
-    assert [job.ahead for job in (long, short, then)] == [1, 2, 3]
-    hand.let_go()
-    assert [ended(job) for job in (busy, short, long, then)] == ["done"] * 4
-    assert turns_of(log) == [("a", 5), ("b", 5), ("a", 5), ("b", 2), ("a", 3), ("A", 1)]
-
-
-def test_without_other_owners_nothing_pauses(paced: ServiceHarness) -> None:
-    log: list[str] = []
-    busy, hand = paced.busy("a")
-    jobs = [paced.service.submit("a", writer(paced, log, name, 20)) for name in "ab"]
-    hand.let_go()
-    assert [ended(job) for job in (busy, *jobs)] == ["done"] * 3
-    assert turns_of(log) == [("a", 20), ("b", 20)]
-
-
-@pytest.mark.parametrize(("readers", "turn_s"), [(2, TURN_S), (5, ROUND_S / 5), (10, ROUND_S / 10)])
-def test_everybody_has_a_turn_within_a_round(paced: ServiceHarness, readers: int, turn_s: float) -> None:
-    log: list[str] = []
-    busy, hand = paced.busy("busy")
-    names = "abcdefghij"[:readers]
-    jobs = [paced.service.submit(name, writer(paced, log, name, 40, 0.25)) for name in names]
-    hand.let_go()
-    assert [ended(job) for job in (busy, *jobs)] == ["done"] * (readers + 1)
-    assert turns_of(log)[:readers] == [(name, turn_s / 0.25) for name in names]
 
 
 @given(st.lists(st.sampled_from("abc-"), max_size=25))
@@ -243,56 +184,22 @@ def test_jobs_run_in_turns_and_show_their_positions(script: list[str]) -> None:
             running = max(waiting, key=lambda one: (last[one[0].owner], -waiting.index(one)))
             waiting.remove(running)
             turns.append(running[0].owner)
-        assert sorted(job.ahead for job, _ in waiting) == list(range(1, len(waiting) + 1))
+        assert sorted(job.poll().ahead for job, _ in waiting) == list(range(1, len(waiting) + 1))
         assert all(job.state == "waiting" for job, _ in waiting)
-        assert running is None or (running[0].state, running[0].ahead) == ("running", 0)
+        assert running is None or (running[0].state, running[0].poll().ahead) == ("running", 0)
     harness.clean()
 
 
-def test_a_paused_job_that_is_stopped_cleans_up(paced: ServiceHarness) -> None:
-    log: list[str] = []
-    _, first = paced.busy("z")
-    hand = paced.hand()
-    long = paced.service.submit("a", writer(paced, log, "a", 100))
-    paced.service.submit("b", hand)
-    first.let_go()
-    assert hand.begun.wait(PATIENCE_S) and long.state == "waiting"
-    long.stop()
-    assert (long.poll().state, log[-1]) == ("stopping", "a")
-    hand.let_go()
-    assert ended(long) == "stopped" and log[-1] == "a is stopped"
-    assert paced.service.submit("c", writer(paced, log, "c", 1)).wait(PATIENCE_S)
-
-
-def test_pauses_are_not_counted_as_work(harness: ServiceHarness) -> None:
-    job, hand = harness.busy("a")
-    before = job.clock()
-    job.paused_s += 1000.0
-    assert job.clock() < before - 900.0
-    hand.let_go()
-
-
-def test_a_closed_service_ends_its_paused_jobs_and_its_threads(paced: ServiceHarness) -> None:
-    log: list[str] = []
-    busy, hand = paced.busy("z")
-    jobs = [paced.service.submit(name, writer(paced, log, name, 100)) for name in "abc"]
-    last = paced.hand()
-    jobs.append(paced.service.submit("d", last))
-    hand.let_go()
-    assert last.begun.wait(PATIENCE_S)
-    queued = paced.service.submit("e", nothing)
-    paced.service.close(0)
-    last.give("late")
-    paced.service.close(PATIENCE_S)
-    assert [ended(job) for job in (*jobs, queued, busy)] == ["stopped"] * 5 + ["done"]
-    assert jobs[0].note == "the service was closed"
-    assert sorted(log[-3:]) == ["a is stopped", "b is stopped", "c is stopped"]
-    for job in jobs:
-        assert job.thread is not None
-        job.thread.join(PATIENCE_S)
-        assert not job.thread.is_alive()
-    with pytest.raises(ServiceError, match="takes no jobs"):
-        paced.service.submit("one", nothing)
+def test_a_closed_service_stops_all_and_ends_its_thread(harness: ServiceHarness) -> None:
+    job, hand = harness.busy()
+    queued = harness.service.submit("one", nothing)
+    harness.service.close(0)
+    hand.give("late")
+    harness.service.close(PATIENCE_S)
+    assert job.thread is not None and not job.thread.is_alive() and queued.thread is None
+    assert [ended(job), ended(queued)] == ["stopped"] * 2 and job.note == "the service was closed"
+    with pytest.raises(DriftscopeError, match="takes no jobs"):
+        harness.service.submit("one", nothing)
 
 
 # --- limits and failures ----------------------------------------------------------------------------------------------
@@ -303,7 +210,7 @@ def test_a_full_queue_refuses_with_the_numbers(make_harness: Callable[..., Servi
     job, _ = harness.busy("a")
     for owner in "aab":
         harness.service.submit(owner, nothing)
-    with pytest.raises(ServiceError, match=r"^the queue is full: 3 jobs are waiting, and the limit is 3\. Try again"):
+    with pytest.raises(DriftscopeError, match=r"^the queue is full: 3 jobs are waiting, and the limit is 3\. Try"):
         harness.service.submit("c", nothing, replace=True)
     assert job.state == "running" and harness.service.owners() == 2
 
@@ -334,13 +241,13 @@ def raising(error: BaseException) -> Callable[[Job[Any]], None]:
 def test_a_failing_job_harms_no_other(
     harness: ServiceHarness, caplog: pytest.LogCaptureFixture, error: BaseException, line: str
 ) -> None:
-    job = harness.service.submit("one", raising(error), label="first")
+    job = harness.service.submit("one", raising(error))
     after = harness.service.submit("one", nothing)
     assert (ended(job), ended(after)) == ("failed", "done")
     seen = job.poll()
     assert seen.error.startswith("the job failed unexpectedly: ") and line in seen.error and seen.error.isprintable()
     [record] = caplog.records
-    assert record.levelno == logging.ERROR and record.exc_info and "'first'" in record.message
+    assert record.levelno == logging.ERROR and record.exc_info
 
 
 def test_a_known_error_keeps_its_line_and_the_job_nothing_of_its_work(
@@ -365,21 +272,6 @@ def test_a_known_error_keeps_its_line_and_the_job_nothing_of_its_work(
     assert kept[0]() is None
 
 
-def test_each_job_is_prepared_before_its_work(make_harness: Callable[..., ServiceHarness]) -> None:
-    told: list[str] = []
-
-    def prepare() -> None:
-        told.append("prepared")
-        if len(told) == 1:
-            raise ModelError("no torch", "Install it")
-
-    harness = make_harness(prepare=prepare)
-    first = harness.service.submit("one", nothing)
-    assert ended(first) == "failed" and first.poll().error == "no torch. Install it"
-    assert ended(harness.service.submit("one", lambda job: told.append("work"))) == "done"
-    assert told == ["prepared", "prepared", "work"]
-
-
 def at_once(task: Callable[[int], Any]) -> list[Any]:
     """What ``task`` returns in many threads that begin together."""
     barrier = threading.Barrier(MANY)
@@ -398,7 +290,7 @@ def test_nothing_is_lost_when_many_submit_and_poll_at_once(make_harness: Callabl
     def page(number: int) -> Any:
         job = harness.service.submit(f"tab {number}", lambda job: number)
         while not job.poll().has_ended:
-            job.wait(0.01)  # as a page that draws itself anew
+            time.sleep(0.01)  # as a page that draws itself anew
         return job.result
 
     assert at_once(page) == list(range(MANY))
@@ -410,8 +302,8 @@ def test_the_limit_holds_when_many_submit_at_once(make_harness: Callable[..., Se
 
     def page(number: int) -> int | str:
         try:
-            return harness.service.submit(f"tab {number}", nothing).ahead
-        except ServiceError as error:
+            return harness.service.submit(f"tab {number}", nothing).poll().ahead
+        except DriftscopeError as error:
             return str(error)
 
     answers = at_once(page)
@@ -423,8 +315,68 @@ def test_the_limit_holds_when_many_submit_at_once(make_harness: Callable[..., Se
 def test_a_process_has_one_service() -> None:
     assert len(set(at_once(lambda number: service()))) == 1
     before = threading.active_count()
-    Service().close()
+    Service().close(0)
     assert threading.active_count() == before
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
+
+
+class Loader:
+    """Stands in for what loads: it notes what it was asked for, and which of its models live at that moment."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.alive: list[int] = []
+        self.broken = False
+        self._made: list[weakref.ref] = []
+
+    def __call__(self, entry: ModelEntry, device: str, dtype: str) -> Any:
+        self.asked.append((entry.alias, device, dtype))
+        self.alive.append(sum(made() is not None for made in self._made))
+        if self.broken:
+            raise ModelError("the weights are gone", "Bring them back")
+        model = type("Model", (), {})()
+        self._made.append(weakref.ref(model))
+        return model
+
+
+@pytest.fixture
+def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
+    made = Loader()
+    monkeypatch.setattr(loading, "load_model", made)
+    return made
+
+
+def entries() -> list[ModelEntry]:
+    return [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
+
+
+def test_a_model_is_loaded_once_for_its_entry_device_and_dtype(loader: Loader) -> None:
+    models, (a, *_) = Models(), entries()
+    assert models.get(a) is models.get(a) is models.get(a, "auto", a.dtype)
+    assert models.get(a, "cpu") is not models.get(a)
+    assert models.get(a, "auto", "bfloat16") is not models.get(replace(a, sha256="0" * 64))
+    assert loader.asked == [("a", "auto", "float32"), ("a", "cpu", "float32"), ("a", "auto", "bfloat16"),
+                            ("a", "auto", "float32")]  # fmt: skip
+
+
+def test_the_least_recently_used_goes_before_the_next_is_loaded(loader: Loader) -> None:
+    models, (a, b, c) = Models(), entries()
+    for entry in (a, b, a, c, a, b):
+        models.get(entry)
+    assert [alias for alias, *_ in loader.asked] == ["a", "b", "c", "b"]
+    assert loader.alive == [0, 1, 1, 1]
+
+
+def test_a_failed_load_is_not_remembered(loader: Loader) -> None:
+    models, (a, *_) = Models(), entries()
+    loader.broken = True
+    with pytest.raises(ModelError, match="the weights are gone"):
+        models.get(a)
+    loader.broken = False
+    assert models.get(a) is models.get(a)
+    assert len(loader.asked) == 2
 
 
 LEAN = """
@@ -434,12 +386,15 @@ heavy = {"torch", "transformers", "streamlit", "numpy", "tokenizers"} & set(sys.
 assert not heavy, heavy
 made = Service()
 def work(job):
+    import engine.models.loading
+    engine.models.loading.load_model = lambda *key: key
+    from engine.models.registry import load_registry
+    job.models.get(load_registry().entries[0])
     import torch
     return torch.get_num_threads()
 job = made.submit("one", work)
-job.wait()
+job.thread.join()
 print(job.result)
-made.close()
 """
 
 
