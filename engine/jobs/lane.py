@@ -326,5 +326,6 @@ def _judges(settings: JudgeSettings) -> Judges:
     from engine.jobs.group import Judges
 
     judges = Judges(JudgePool(settings, workers=1, limit_s=JUDGE_S))
-    judges.pool.start()
+    for child in judges.pool.children:
+        child.start()
     return judges
