@@ -12,17 +12,14 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
-from engine.sandbox import Answer, Sandbox, SandboxError
+from engine.sandbox import Answer, Pool, SandboxError
 
 log = logging.getLogger(__name__)
 
@@ -45,83 +42,57 @@ class FileJob:
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """A finished file, its meta, and what was wrong with the one that it took the place of."""
-
     path: Path
     meta: Meta
     was_there: bool
-    damage: str = ""
 
 
 def key_of(what: str, payload: Any, versions: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps([what, payload, dict(versions)], sort_keys=True).encode()).hexdigest()
 
 
-def run_jobs(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
+def run_jobs(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob]:
     """The finished jobs in their order. Jobs are taken from the iterable as they are needed."""
     if workers < 1:
         raise DriftscopeError(f"{workers} workers were asked for", "Ask for one or more")
-    finished = (run_job(job) for job in jobs) if workers == 1 else _in_parallel(jobs, workers)
-    with closing(finished):  # left to the garbage collector, a Ctrl-C while it waits for workers would be swallowed
-        for done in finished:
-            if done.damage:
-                log.warning("%s: made again", done.damage)
-            yield done
+    return (run_job(job) for job in jobs) if workers == 1 else _in_parallel(jobs, workers)
 
 
 def run_job(job: FileJob) -> FinishedJob:
     """Keep the job's file if it is whole and has the job's key; make it else."""
-    damage = ""
     if job.path.exists():
         try:
             meta, _ = read_arrays(job.path)
             if meta.get("key") == job.key:
                 return FinishedJob(job.path, meta, was_there=True)
         except FileFormatError as error:
-            damage = error.what
+            log.warning("%s: made again", error.what)
     made, arrays = job.make(job.payload)
     meta = {**made, "key": job.key}
     write_arrays(job.path, meta, arrays)
-    return FinishedJob(job.path, meta, was_there=False, damage=damage)
+    return FinishedJob(job.path, meta, was_there=False)
 
 
-def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob, None, None]:
+def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob]:
     """Hand jobs to workers, a few ahead of the one that is waited for, and yield what is finished in order."""
-    pool = [Sandbox(_jobs) for _ in range(workers)]
-    idle, queue = SimpleQueue[Sandbox](), iter(jobs)
-
-    def work(job: FileJob) -> FinishedJob:
-        worker = idle.get()
-        try:
-            return FinishedJob(job.path, *worker.ask(job)[0])
-        except SandboxError as error:
-            what = "a worker process ended before its work was done (killed, or out of memory)"
-            fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
-            raise DriftscopeError(what, fix) from error
-        finally:
-            idle.put(worker)
-
-    for worker in pool:
-        idle.put(worker)
-    threads = ThreadPoolExecutor(workers)
-    try:
-        waiting = deque(threads.submit(work, job) for job in islice(queue, 2 * workers))
+    queue = iter(jobs)
+    with Pool(workers, _jobs) as pool:  # a worker may be stopped at any time: files are renamed into place
+        waiting = deque((job.path, pool.submit(job)) for job in islice(queue, 2 * workers))
         while waiting:
-            done = waiting.popleft().result()
-            waiting.extend(threads.submit(work, job) for job in islice(queue, 1))
-            yield done
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-        for worker in pool:  # at once: files are renamed into place
-            worker.stop()
-        threads.shutdown()
-        for worker in pool:
-            worker.end()
+            path, future = waiting.popleft()
+            try:
+                done = future.result()[0]
+            except SandboxError as error:
+                what = "a worker process ended before its work was done (killed, or out of memory)"
+                fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
+                raise DriftscopeError(what, fix) from error
+            waiting.extend((job.path, pool.submit(job)) for job in islice(queue, 1))
+            yield FinishedJob(path, *done)
 
 
 def _jobs() -> Callable[[FileJob], Answer]:
     def work(job: FileJob) -> Answer:
         done = run_job(job)
-        return (done.meta, done.was_there, done.damage), b""
+        return (done.meta, done.was_there), b""
 
     return work

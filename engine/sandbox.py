@@ -21,14 +21,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Literal
+from queue import SimpleQueue
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -181,6 +184,54 @@ class Sandbox:
         if code == 1:
             return SandboxError("start", "its process could not start")
         return SandboxError("end", f"its process ended ({f'signal {-code}' if code < 0 else f'code {code}'})")
+
+
+class Pool:
+    """Several such children, each with a thread that waits for it. Calls are taken in the order in which they come."""
+
+    def __init__(self, workers: int, set_up: Callable[..., Any], *given: Any, limits: Limits | None = None) -> None:
+        self.children = [Sandbox(set_up, *given, limits=limits) for _ in range(workers)]
+        self._idle = SimpleQueue[Sandbox]()
+        for child in self.children:
+            self._idle.put(child)
+        self._threads = ThreadPoolExecutor(workers)
+        self._at: MutableMapping[Future[Answer], list[Sandbox]] = weakref.WeakKeyDictionary()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what is under way; what has not begun is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while not all(future.done() for future in list(self._at)):
+            for child in self.children:
+                child.stop()
+            time.sleep(0.01)
+        for child in self.children:
+            child.end()
+
+    def submit(self, *asked: Any) -> Future[Answer]:
+        at: list[Sandbox] = []
+        future = self._threads.submit(self._ask, at, asked)
+        self._at[future] = at
+        return future
+
+    def cancel(self, future: Future[Answer]) -> None:
+        """A child that works on it is ended."""
+        if not future.cancel():
+            for child in self._at[future]:
+                child.stop()
+
+    def _ask(self, at: list[Sandbox], asked: tuple[Any, ...]) -> Answer:
+        at.append(child := self._idle.get())
+        try:
+            return child.ask(*asked)
+        finally:
+            at.clear()
+            self._idle.put(child)
 
 
 READING = Limits(3600, is_cpu=True, memory_mb=4096, written_mb=64 * 1024)

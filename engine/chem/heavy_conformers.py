@@ -12,10 +12,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.chem.frame import add_conformer, check_finite
+from engine.chem.frame import Array, add_conformer, check_finite
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import (
     MOST_CHARACTERS,
@@ -28,7 +27,6 @@ from engine.chem.smiles import (
 from engine.errors import ConformerError, DriftscopeError, GraphMismatchError, MoleculeSizeError, shown
 
 MOST_KEPT = 4_096
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
             heavy = Chem.RemoveHs(mol)
             smiles, order = canonical_order(heavy)
         except (RuntimeError, ValueError, KeyError) as error:
-            reason = str(error).strip().partition("\n")[0] or "RDKit gives no reason"
+            reason = str(error).strip().partition("\n")[0]
             raise ConformerError(f"its hydrogens cannot be removed: {reason}") from error
     if not order:
         raise ConformerError("it has no atoms")
@@ -78,41 +76,39 @@ def settled_smiles(text: str) -> str:
     mol = read_text_order(text.strip())
     if mol.GetNumHeavyAtoms() > MOST_HEAVY_ATOMS:
         raise MoleculeSizeError(f"it has {mol.GetNumHeavyAtoms()} heavy atoms, the limit is {MOST_HEAVY_ATOMS}")
-    smiles = graph_key(mol)
+    before, smiles = "", graph_key(mol)
     for _ in range(4):
-        before, smiles = smiles, graph_key(read_text_order(smiles))
-        if smiles == before:
-            break
+        if smiles != before:
+            before, smiles = smiles, graph_key(read_text_order(smiles))
     return smiles
 
 
 @lru_cache(MOST_KEPT)
-def _order_in(smiles: str, own: str) -> tuple[int, ...]:
+def _order_in(smiles: str, own: str) -> list[int]:
     """For each atom of ``smiles``, a settled one, its place in ``own``, another SMILES of the same molecule."""
     wanted, given = read_text_order(smiles), read_text_order(own)
     if smiles == own:
-        return tuple(range(wanted.GetNumAtoms()))
+        return list(range(wanted.GetNumAtoms()))
     if not same_graph(wanted, given):
         raise GraphMismatchError(f"its graph is {shown(own, 200)}, which is not its key's {shown(smiles, 200)}")
     with matching():
         match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
     if len(match) != given.GetNumAtoms():
         raise GraphMismatchError(f"its atoms cannot be matched with those of {shown(smiles, 200)}")
-    return tuple(match)
+    return list(match)
 
 
 def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConformer:
     """The molecule that it is filed under, and its coordinates in the order of that SMILES."""
     try:
         smiles = settled_smiles(conformer.key or conformer.smiles)
-        order = _order_in(smiles, conformer.smiles)
-        xyz = np.asarray(conformer.xyz, dtype=np.float64)
+        order, xyz = _order_in(smiles, conformer.smiles), np.asarray(conformer.xyz, dtype=np.float64)
         if xyz.shape != (len(order), 3):
             raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
         check_coordinates(xyz)
     except DriftscopeError as error:
         return OmittedConformer(conformer.source, conformer.key or conformer.smiles, error.what)
-    return smiles, np.ascontiguousarray(xyz[list(order)])
+    return smiles, np.ascontiguousarray(xyz[order])
 
 
 def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:

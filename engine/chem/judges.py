@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
 from functools import lru_cache
-from queue import SimpleQueue
+from typing import Any
 
 import msgspec
 from rdkit import Chem
@@ -24,7 +24,7 @@ from engine.chem.verdict import CRASH, PLAIN, TIME, JudgeSettings, judge_answer
 from engine.errors import DriftscopeError
 from engine.processes import usable_cores
 from engine.records import FailedCheck, MoleculeVerdict
-from engine.sandbox import Answer, Limits, Sandbox, SandboxError
+from engine.sandbox import Answer, Limits, Pool, SandboxError
 
 LIMIT_S = 60.0
 
@@ -38,51 +38,23 @@ class JudgeTask:
     smiles: str
 
 
-class JudgePool:
-    """Takes tasks at any time and hands verdicts back when asked; a thread waits for each of its processes."""
+class JudgePool(Pool):
+    """Takes tasks at any time and hands verdicts back when asked."""
 
-    def __init__(
-        self, settings: JudgeSettings = PLAIN, *, workers: int | None = None, limit_s: float = LIMIT_S
-    ) -> None:
+    def __init__(self, settings: JudgeSettings = PLAIN, *, workers: int | None = None, limit_s: float = LIMIT_S):
         if settings.strain == "gfn2-xtb":
             xtb_calculator()  # what is missing is said here: in a process it would count as a crash
-        self.workers, self.limit_s, limits = workers or usable_cores(), limit_s, Limits(limit_s, memory_mb=4096)
-        self._children = [Sandbox(_judging, settings, limits=limits) for _ in range(self.workers)]
-        self._idle = SimpleQueue[Sandbox]()
-        for child in self._children:
-            self._idle.put(child)
-        self._threads = ThreadPoolExecutor(self.workers)
-        self._tasks: dict[Future[MoleculeVerdict], JudgeTask] = {}  # without a verdict that was handed back
-        self._at: dict[JudgeTask, Sandbox] = {}
-
-    def __enter__(self) -> JudgePool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends its processes; what was not handed back is dropped."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        while self._at or not all(future.done() for future in self._tasks):
-            for child in self._children:
-                child.stop()
-            time.sleep(0.01)
-        for child in self._children:
-            child.end()
+        self.workers, self.limit_s = workers or usable_cores(), limit_s
+        super().__init__(self.workers, _judging, settings, limits=Limits(limit_s, memory_mb=4096))
+        self._tasks: dict[Future[Answer], JudgeTask] = {}  # without a verdict that was handed back
 
     @property
     def under_way(self) -> int:
         """Tasks whose verdict was not handed back."""
         return len(self._tasks)
 
-    def start(self) -> None:
-        """All processes, before there is work."""
-        for child in self._children:
-            child.start()
-
     def add(self, task: JudgeTask) -> None:
-        self._tasks[self._threads.submit(self._judged, task)] = task
+        self._tasks[self.submit(task.text, task.smiles)] = task
 
     def verdicts(self, *, wait: bool, most_s: float = math.inf) -> list[tuple[JudgeTask, MoleculeVerdict]]:
         """What is done since the last call; with ``wait`` at least one, while any is under way and ``most_s`` last."""
@@ -90,39 +62,31 @@ class JudgePool:
         done = wait_for(self._tasks, 0).done
         while wait and not done and self._tasks and (left_s := until - time.monotonic()) > 0:
             done = wait_for(self._tasks, min(1.0, left_s), FIRST_COMPLETED).done
-        return [(self._tasks.pop(future), future.result()) for future in list(self._tasks) if future in done]
+        return [(self._tasks.pop(future), self._verdict(future)) for future in list(self._tasks) if future in done]
 
     def drop(self, keys: Collection[int]) -> None:
-        """Forgets tasks; a process that works on one of them is ended."""
         for future, task in list(self._tasks.items()):
             if task.key in keys:
                 del self._tasks[future]
-                if not future.cancel() and (child := self._at.get(task)):
-                    child.stop()
+                self.cancel(future)
 
-    def _judged(self, task: JudgeTask) -> MoleculeVerdict:
-        child = self._at[task] = self._idle.get()
+    def _verdict(self, future: Future[Answer]) -> MoleculeVerdict:
         try:
-            return msgspec.convert(child.ask(task.text, task.smiles)[0], MoleculeVerdict)
+            return msgspec.convert(future.result()[0], MoleculeVerdict)
         except SandboxError as error:
             if error.why == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
-            told = {"time": f"stopped after {self.limit_s:g} s"}.get(error.why, "the process that judged it ended")
-            return MoleculeVerdict(0, 0, None, None, (FailedCheck(TIME if error.why == "time" else CRASH, (), told),))
-        finally:
-            del self._at[task]
-            self._idle.put(child)
+            reason = FailedCheck(CRASH, (), "the process that judged it ended")
+            if error.why == "time":
+                reason = FailedCheck(TIME, (), f"stopped after {self.limit_s:g} s")
+            return MoleculeVerdict(0, 0, None, None, (reason,))
 
 
 def judged(
-    tasks: Iterable[JudgeTask],
-    settings: JudgeSettings = PLAIN,
-    *,
-    workers: int | None = None,
-    limit_s: float = LIMIT_S,
-) -> Generator[tuple[JudgeTask, MoleculeVerdict], None, None]:
+    tasks: Iterable[JudgeTask], settings: JudgeSettings = PLAIN, **how: Any
+) -> Generator[tuple[JudgeTask, MoleculeVerdict]]:
     """Each task with its verdict, as they are done; tasks are taken from the iterable as they are needed."""
-    with JudgePool(settings, workers=workers, limit_s=limit_s) as pool:
+    with JudgePool(settings, **how) as pool:
         for task in tasks:
             pool.add(task)
             yield from pool.verdicts(wait=pool.under_way > 2 * pool.workers)

@@ -8,15 +8,18 @@ does not know: which molecules are the same (all stay), and what else a file say
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from engine.chem import file_forms as forms
-from engine.chem.molecule_list import MoleculeList
 from engine.chem.smiles import parse_smiles, split_smiles
+from engine.chem.structure_files import read_record
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
 
@@ -24,11 +27,50 @@ SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
 """Likeliest first, as ``_key`` writes them. Another name that ends in ``smiles`` counts where it is the only one."""
 MOST_USELESS = 10_000
 """Of a file nine in ten of whose molecules cannot be used: so many are looked at."""
+KEPT = 4_096
+"""Parsed molecules that are kept, since the same ones may stand in a list many times."""
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
 """The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or its error."""
 Parse: TypeAlias = Callable[[str], Molecule]
+
+
+class MoleculeList(Sequence[Molecule]):
+    """A long list in little memory: texts and sizes. Each is parsed again where it is asked for, since a parsed
+    molecule takes some 20 KB. ``parse`` is what made a molecule of its text."""
+
+    def __init__(self, parse: Parse = parse_smiles, texts: Iterable[str] = ()) -> None:
+        self._parse = functools.lru_cache(KEPT)(parse)
+        self._texts: list[str] = []
+        self.smiles: list[str] = []
+        self.heavy_atoms = array("H")
+        for text in texts:
+            self.append(text, self._parse(text))
+
+    def append(self, text: str, molecule: Molecule) -> None:
+        """``molecule`` is what ``parse`` makes of the text."""
+        self._texts.append(text)
+        self.smiles.append(text if text == molecule.smiles else molecule.smiles)
+        self.heavy_atoms.append(molecule.heavy_atoms)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, place: Any) -> Any:
+        texts = self._texts[place]
+        return self._parse(texts) if isinstance(texts, str) else list(map(self._parse, texts))
+
+
+def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
+    """Of each, without parsing those of a `MoleculeList`."""
+    return molecules.smiles if isinstance(molecules, MoleculeList) else [molecule.smiles for molecule in molecules]
+
+
+def heavy_atoms_of(molecules: Sequence[Molecule]) -> Sequence[int]:
+    """The same for their sizes."""
+    is_long = isinstance(molecules, MoleculeList)
+    return molecules.heavy_atoms if is_long else [molecule.heavy_atoms for molecule in molecules]
 
 
 class Skipped(NamedTuple):
@@ -49,8 +91,25 @@ def read_molecule_file(
 ) -> tuple[MoleculeList, list[Skipped]]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far. Without ``column``, its name tells it."""
+    words = lambda error: one_line(unquoted(error))  # noqa: E731
+    return _usable(read_rows(path, column), f" of {shown(path.name)}", parse, words, limit, progress)
+
+
+def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[MoleculeList, list[Skipped]]:
+    """The molecules of SMILES, which an error quotes."""
+    return _usable(enumerate(texts, start=1), "", parse, str, None, lambda done: None)
+
+
+def _usable(
+    rows: Iterable[tuple[int, object]],
+    of_file: str,
+    parse: Parse,
+    words: Callable[[DriftscopeError], str],
+    limit: int | None,
+    progress: Callable[[int], object],
+) -> tuple[MoleculeList, list[Skipped]]:
     molecules, skipped, is_useless = MoleculeList(parse), list[Skipped](), False
-    for line, cell in read_rows(path, column):
+    for line, cell in rows:
         try:
             if isinstance(cell, DriftscopeError):
                 raise cell
@@ -60,45 +119,30 @@ def read_molecule_file(
             molecules.append(smiles, parse(smiles))
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.append(Skipped(line, one_line(unquoted(error))))
+            skipped.append(Skipped(line, words(error), "" if of_file else str(cell)))
         if len(molecules) == limit:
             return molecules, skipped
         if is_useless := len(skipped) > max(MOST_USELESS, 9 * len(molecules)):
             break
     if not molecules and not skipped:
-        raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one")
+        raise FileFormatError(f"there is no molecule in {of_file.removeprefix(' of ')}", "Give one or more")
     if is_useless or not molecules:
-        what = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules of {shown(path.name)}"
-        raise FileFormatError(f"{what} cannot be used", f"The first, at {skipped[0].line:,}: {skipped[0].error}")
-    return molecules, skipped
-
-
-def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[list[Molecule], list[Skipped]]:
-    """The molecules of SMILES, which an error quotes."""
-    molecules, skipped = list[Molecule](), list[Skipped]()
-    for line, text in enumerate(texts, start=1):
-        try:
-            molecules.append(parse(text))
-        except DriftscopeError as error:
-            skipped.append(Skipped(line, str(error), text))
-    if skipped and not molecules:
-        last = skipped[-1].error
-        raise DriftscopeError(*((f"none of {len(texts):,} molecules can be read", last) if texts[1:] else (last,)))
+        if not of_file and len(skipped) == 1:
+            raise DriftscopeError(skipped[0].error)
+        what = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules{of_file} cannot be used"
+        raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
 def read_rows(path: Path, column: str | None = None) -> Rows:
     """Streamed, not parsed."""
     form = forms.form_of(path)
-    if form == "pickle":
-        raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
     if form == "list":
         first = forms.first_line(path)
         cells = first.split(_delimiter(first))
         is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
-    readers = {"list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet}
-    return readers[form](path, column)
+    return _READERS[form](path, column)
 
 
 def _list(path: Path, column: str | None) -> Rows:
@@ -110,23 +154,23 @@ def _list(path: Path, column: str | None) -> Rows:
 
 def _table(path: Path, column: str | None) -> Rows:
     csv.field_size_limit(forms.MOST_LINE_CHARACTERS)  # a cell may hold a picture
-    lines = (f"{line}\n" for _, line in forms.text_lines(path))
-    rows = csv.reader(lines, delimiter=_delimiter(forms.first_line(path)), strict=True)
-    place, line = None, 1
-    try:
-        for cells in rows:
-            begun, line = line, rows.line_num + 1
-            if not any(map(str.strip, cells)) or (place is None and cells[0].lstrip().startswith("#")):
-                continue
-            if place is None:
-                is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
-                place = _column(path, cells, column) if is_header else 0
-                if is_header:
+    delimiter, place, line = _delimiter(forms.first_line(path)), None, 1
+    with closing(forms.text_lines(path)) as lines:
+        rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
+        try:
+            for cells in rows:
+                begun, line = line, rows.line_num + 1
+                if not any(map(str.strip, cells)) or (place is None and cells[0].lstrip().startswith("#")):
                     continue
-            yield begun, cells[place] if place < len(cells) else ""
-    except csv.Error as error:
-        what = f"line {line:,} of {shown(path.name)} is no table row: {error}"
-        raise FileFormatError(what, "Check its quotes") from error
+                if place is None:
+                    is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
+                    place = _column(path, cells, column) if is_header else 0
+                    if is_header:
+                        continue
+                yield begun, cells[place] if place < len(cells) else ""
+        except csv.Error as error:
+            what = f"line {line:,} of {shown(path.name)} is no table row: {error}"
+            raise FileFormatError(what, "Check its quotes") from error
 
 
 def _is_data(first: list[str]) -> bool:
@@ -160,14 +204,8 @@ def _jsonl(path: Path, column: str | None) -> Rows:
 
 
 def _parquet(path: Path, column: str | None) -> Rows:
-    def columns_of(schema: Any) -> list[str]:
-        chosen = schema.field(_column(path, schema.names, column))
-        if not forms.is_text(chosen.type):
-            what = f"column {shown(chosen.name)} of {shown(path.name)} is {one_line(str(chosen.type))[:200]}, not text"
-            raise FileFormatError(what, "Name the column that holds the SMILES")
-        return [chosen.name]
-
-    return ((number, cell) for number, (cell,) in enumerate(forms.parquet_rows(path, columns_of), start=1))
+    rows = forms.parquet_rows(path, lambda schema: [schema.names[_column(path, schema.names, column)]])
+    return ((number, cell) for number, (cell,) in enumerate(rows, start=1))
 
 
 def _sdf(path: Path, column: str | None) -> Rows:
@@ -175,9 +213,18 @@ def _sdf(path: Path, column: str | None) -> Rows:
         raise FileFormatError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
     for number, record in enumerate(forms.sdf_records(path), start=1):
         try:
-            yield number, forms.heavy_smiles(path.name, number, record)
+            yield number, read_record(path.name, number, record)[0]
         except FileFormatError as error:
             yield number, error
+
+
+def _pickle(path: Path, column: str | None) -> Rows:
+    raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
+
+
+_READERS: dict[forms.Form, Callable[[Path, str | None], Rows]] = {
+    "list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet, "pickle": _pickle,
+}  # fmt: skip
 
 
 def _key(name: str) -> str:

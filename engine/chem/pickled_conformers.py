@@ -13,7 +13,6 @@ that is given untrusted bytes.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -29,16 +28,15 @@ from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
 Shape = Literal["references", "molecules", "geom"]
-WORDS: dict[str, str] = {
+SHAPES: dict[Shape, str] = {
     "references": "references ({smiles: {'confs': [Mol, ...]}})",
     "molecules": "generations ({smiles: [Mol, ...]})",
     "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
 }
-ENDINGS = (".pickle", ".pkl", ".p")
 UNREADABLE = "RDKit cannot read it"
 """Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
 MOST_BYTES = 8 * 2**30  # of a file, which is held in memory
-_FIX = f"Known are {', '.join(WORDS.values())}"
+_FIX = f"Known are {', '.join(SHAPES.values())}"
 
 
 def limits_of(size: int) -> Limits:
@@ -47,42 +45,30 @@ def limits_of(size: int) -> Limits:
 
 
 def pickled_conformers(
-    paths: Sequence[Path], shapes: Sequence[Shape] = ("references", "molecules", "geom")
+    paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SHAPES)
 ) -> Iterator[HeavyConformer | OmittedConformer]:
     """The conformers of each file, in its order; FileFormatError, with the file's name, where one cannot be read or has
     none of these shapes. All files go to one process."""
-    reader = Sandbox(_reader, limits=limits_of(max(map(_size, paths), default=0)))
+    reader = Sandbox(_reader, limits=limits_of(max(path.stat().st_size for path in paths)))
     try:
         for path in paths:
-            try:
-                yield from _conformers_of(reader, path, shapes)
-            except SandboxError as error:
-                fix = "Split it" if error.why != "end" else "The file may be damaged, or hostile"
-                raise FileFormatError(f"{shown(path.name)}: {error.what} to read", fix) from error
-            except FileFormatError as error:
-                raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+            if path.stat().st_size > MOST_BYTES:
+                raise FileFormatError(f"it has over {MOST_BYTES / MB:,.0f} MB", "Split it")
+            with open_file(path) as file:
+                content = file.read()
+            for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
+                source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
+                if problem:
+                    yield OmittedConformer(source, key, problem)
+                else:
+                    yield HeavyConformer(smiles, np.frombuffer(body, dtype="<f8").reshape(-1, 3), source, key, weight)
+    except SandboxError as error:
+        fix = "Split it" if error.why != "end" else "The file may be damaged, or hostile"
+        raise FileFormatError(f"{shown(path.name)}: {error.what} to read", fix) from error
+    except FileFormatError as error:
+        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
     finally:
         reader.end()
-
-
-def _size(path: Path) -> int:
-    with open_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-    if size > MOST_BYTES:
-        what = f"{shown(path.name)} has {size / MB:,.0f} MB, the limit is {MOST_BYTES / MB:,.0f}"
-        raise FileFormatError(what, "Split it")
-    return size
-
-
-def _conformers_of(reader: Sandbox, path: Path, shapes: Sequence[Shape]) -> Iterator[HeavyConformer | OmittedConformer]:
-    with open_file(path) as file:
-        answers = reader.each(file.read(), tuple(shapes))
-    for (key, number, weight, smiles, problem), body in answers:
-        source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
-        if problem:
-            yield OmittedConformer(source, key, problem)
-        else:
-            yield HeavyConformer(smiles, np.frombuffer(body, dtype="<f8").reshape(-1, 3), source, key, weight)
 
 
 # --- in the child ----------------------------------------------------------------------------------------------------
@@ -109,30 +95,25 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
     """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
     if not isinstance(document, dict) or not document:
         raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
-    entries: list[tuple[Shape, Any, Any]]
-    records: Any = document.get("conformers")
-    if is_geom := isinstance(records, list):
+    shape: Shape = "references" if any(isinstance(value, dict) for value in document.values()) else "molecules"
+    entries, weights = document.items(), None
+    if isinstance(records := document.get("conformers"), list):
         records = [record if isinstance(record, dict) else {} for record in records]
-        entries = [("geom", document.get("smiles", ""), [record.get("rd_mol") for record in records])]
-    else:
-        entries = [
-            ("references", key, value.get("confs")) if isinstance(value, dict) else ("molecules", key, value)
-            for key, value in document.items()
-        ]
-    found = {shape: f"{WORDS[shape]} at {shown(key)}" for shape, key, _ in entries}
-    if len(found) > 1 or not found.keys() <= set(shapes):
-        wanted = " or ".join(WORDS[shape] for shape in shapes)
-        raise FileFormatError(
-            f"it has {' and '.join(found.values())} in place of {wanted}", "`references add` takes it"
-        )
-    for _, key, listed in entries:
+        shape, weights = "geom", [_number(record.get("boltzmannweight")) for record in records]
+        entries = [(document.get("smiles", ""), [record.get("rd_mol") for record in records])]
+    if shape not in shapes:
+        wanted = " or ".join(SHAPES[shape] for shape in shapes)
+        raise FileFormatError(f"it has {SHAPES[shape]} in place of {wanted}", "`references add` takes it")
+    for key, listed in entries:
+        if shape == "references":
+            listed = listed.get("confs") if isinstance(listed, dict) else ""
         listed = [listed] if isinstance(listed, PickledMol) else listed
         if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
             raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
         if not isinstance(listed, list | tuple) or not all(isinstance(one, PickledMol | None) for one in listed):
             raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
-        weights = [_number(record.get("boltzmannweight")) for record in records] if is_geom else [None] * len(listed)
-        yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights  # half a character is none
+        # half a character is none
+        yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)
 
 
 def _number(value: Any) -> float | None:

@@ -10,46 +10,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from engine.chem import file_forms as forms
 from engine.chem.conformers import reference_conformers
-from engine.chem.frame import add_conformer
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, check_coordinates, heavy_conformers
+from engine.chem.heavy_conformers import (
+    HeavyConformer,
+    OmittedConformer,
+    check_coordinates,
+    heavy_conformers,
+    molecule_with,
+)
 from engine.chem.pickled_conformers import pickled_conformers
-from engine.chem.smiles import MOST_CHARACTERS, read_text_order
+from engine.chem.smiles import MOST_CHARACTERS
+from engine.chem.structure_files import read_record
 from engine.errors import ConformerError, DriftscopeError, FileFormatError, shown
 from engine.records import Molecule
 
 FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
-
 Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
 
 
-class ReferenceSource(NamedTuple):
-    """Files of one form, not read yet."""
-
-    form: forms.Form
-    name: str
-    paths: tuple[Path, ...]
-
-    def conformers(self) -> Conformers:
-        if self.form == "pickle":
-            yield from pickled_conformers(self.paths)
-            return
-        for path in self.paths:
-            found = None
-            for found in _of_sdf(path) if self.form == "sdf" else _of_parquet(path):
-                yield found
-            if found is None:
-                raise FileFormatError(f"{shown(path.name)} has no conformer in it", "Give a file with at least one")
-
-
-def reference_source(path: Path) -> ReferenceSource:
-    """A file, or a folder with all that lies in it."""
+def read_references(path: Path) -> tuple[forms.Form, Conformers]:
+    """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
     found = [path]
     if path.is_dir():
         files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
@@ -62,12 +49,13 @@ def reference_source(path: Path) -> ReferenceSource:
     if form not in FORMS:
         known = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
         raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {known}")
-    return ReferenceSource(form, path.resolve().name, tuple(found))
+    one = _of_sdf if form == "sdf" else _of_parquet
+    return form, pickled_conformers(found) if form == "pickle" else chain.from_iterable(map(one, found))
 
 
 def _of_sdf(path: Path) -> Conformers:
     for number, record in enumerate(forms.sdf_records(path), start=1):
-        mol = forms.mol_of(path.name, number, record)
+        _, mol = read_record(path.name, number, record)
         try:
             if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
                 raise ConformerError("it has no coordinates in 3D")
@@ -79,33 +67,31 @@ def _of_sdf(path: Path) -> Conformers:
 
 
 def _of_parquet(path: Path) -> Conformers:
-    def columns_of(schema: Any) -> list[str]:
-        names = ["smiles", "xyz", *(["weight"] if "weight" in schema.names else [])]
-        if not set(names) <= set(schema.names) or not forms.is_text(schema.field("smiles").type):
-            known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
-            fix = "Give smiles (text), and xyz with x, y, z of each of its atoms"
-            raise FileFormatError(f"the columns of {shown(path.name)} are {known}", fix)
-        return names
-
-    for row, (text, numbers, *more) in enumerate(forms.parquet_rows(path, columns_of), start=1):
-        yield _of_row(f"row {row} of {path.name}", text or "", numbers, more)
+    for row, (smiles, numbers, *more) in enumerate(forms.parquet_rows(path, _columns), start=1):
+        yield _of_row(f"row {row} of {path.name}", smiles, numbers, more)
 
 
-def _of_row(place: str, smiles: str, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+def _columns(schema: Any) -> list[str]:
+    names = [name for name in ("smiles", "xyz", "weight") if name in schema.names]
+    if names[:2] != ["smiles", "xyz"]:
+        known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+        raise FileFormatError(f"its columns are {known}", "Give smiles, and xyz with x, y, z of each of its atoms")
+    return names
+
+
+def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+    key = smiles[:MOST_CHARACTERS] if isinstance(smiles, str) else ""
     try:
-        if not smiles or len(smiles) > MOST_CHARACTERS:
-            raise ConformerError(f"its SMILES has {len(smiles):,} characters")
+        if not smiles or key != smiles:
+            raise ConformerError(f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
         try:
             xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
+            mol = molecule_with(smiles, [xyz])
         except (TypeError, ValueError) as error:
-            raise ConformerError("its xyz are no x, y, z of each atom") from error
-        mol = read_text_order(smiles)
-        if len(xyz) != mol.GetNumAtoms():
-            raise ConformerError(f"its SMILES has {mol.GetNumAtoms()} atoms, its xyz {len(xyz)}")
-        add_conformer(mol, xyz)
+            raise ConformerError("its xyz are no x, y, z of each atom of its SMILES") from error
         own, (positions,) = heavy_conformers(mol)
     except DriftscopeError as error:
-        return OmittedConformer(place, smiles[:MOST_CHARACTERS], error.what)
+        return OmittedConformer(place, key, error.what)
     positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
     weight = next((float(one) for one in more if isinstance(one, int | float)), None)
     return HeavyConformer(own, positions, place, weight=weight)

@@ -324,5 +324,6 @@ def _judges(settings: JudgeSettings) -> JudgePool:
     from engine.chem.judges import JudgePool
 
     judges = JudgePool(settings, workers=1, limit_s=JUDGE_S)
-    judges.start()
+    for child in judges.children:
+        child.start()
     return judges

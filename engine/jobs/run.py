@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from engine.chem.geometry import judged_with
 from engine.chem.judges import JudgePool
-from engine.chem.molecule_list import MoleculeList, heavy_atoms_of, smiles_of
+from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
 from engine.chem.smiles import parse_written
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.plan import default_limit
@@ -113,7 +113,7 @@ def molecules_of(staging: Staging) -> Sequence[Molecule]:
         texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
     except (OSError, pa.ArrowException, LookupError) as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
-    return MoleculeList.of(texts, parse_written)
+    return MoleculeList(parse_written, texts)
 
 
 class RunState:

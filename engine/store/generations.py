@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.chem.enriched import as_decimals, enriched_text
+from engine.chem.file_forms import form_by_name
 from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
-from engine.chem.pickled_conformers import ENDINGS, UNREADABLE, pickled_conformers
+from engine.chem.pickled_conformers import UNREADABLE, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat
@@ -40,7 +41,7 @@ Row = dict[str, Any]
 
 def is_pickle(path: Path) -> bool:
     with open_file(path) as file:
-        return file.read(1) == b"\x80" or path.name.lower().endswith(ENDINGS)
+        return file.read(1) == b"\x80" or form_by_name(path) == "pickle"
 
 
 def import_generations(

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 from rdkit import Chem
 
+from engine.chem.frame import Array
 from engine.chem.heavy_conformers import (
-    Array,
     HeavyConformer,
     OmittedConformer,
     check_coordinates,
@@ -32,7 +32,7 @@ from engine.chem.heavy_conformers import (
     settled_smiles,
     under_its_key,
 )
-from engine.chem.reference_files import reference_source
+from engine.chem.reference_files import read_references
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
@@ -184,8 +184,8 @@ def write_references(
 
 def add_references(store: Store, path: Path, label: str, say: Callable[[int], object] = lambda done: None) -> Entry:
     """The set that a user's file, or folder of files of one form, becomes."""
-    source = reference_source(path)
-    return write_references(store, source.conformers(), label=label, form=source.form, source=source.name, progress=say)
+    form, conformers = read_references(path)
+    return write_references(store, conformers, label=label, form=form, source=path.resolve().name, progress=say)
 
 
 def omissions(store: Store, entry: Entry) -> list[dict[str, Any]]:

@@ -50,7 +50,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
     left, right = st.columns([2, 3])
     left.selectbox(
         "A named molecule",
-        list(_named()),
+        list(load_named()),
         index=None,
         key="named",
         on_change=_take_named,
@@ -75,7 +75,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
 
 def _name_in(text: str) -> str:
     """The first line that is the name of a named molecule, as that is spelt; empty where there is none."""
-    names = {name.lower(): name for name in _named()}
+    names = {name.lower(): name for name in load_named()}
     return next((names[line] for line in map(_plain, text.splitlines()) if line in names), "")
 
 
@@ -84,19 +84,14 @@ def _plain(line: str) -> str:
 
 
 def _replace_name(name: str) -> None:
-    lines = str(st.session_state.get("smiles") or "").splitlines()
-    st.session_state["smiles"] = "\n".join(_named()[name] if _plain(line) == name.lower() else line for line in lines)
+    lines, smiles = str(st.session_state.get("smiles") or "").splitlines(), load_named()[name]
+    st.session_state["smiles"] = "\n".join(smiles if _plain(line) == name.lower() else line for line in lines)
 
 
 def _take_named() -> None:
     chosen = st.session_state.get("named")
     if chosen:
-        st.session_state["smiles"] = _named()[chosen]
-
-
-@st.cache_data(show_spinner=False)
-def _named() -> dict[str, str]:
-    return {molecule.name: molecule.smiles for molecule in load_named()}
+        st.session_state["smiles"] = load_named()[chosen]
 
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:

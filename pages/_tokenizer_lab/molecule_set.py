@@ -13,7 +13,7 @@ from rdkit import Chem
 
 from engine.chem.enriched import encode
 from engine.chem.molecule_files import read_molecule_file
-from engine.chem.molecule_sets import TAGS, USUAL_COUNT, load_molecule_set
+from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.structure_files import read_molecules
 from engine.errors import DriftscopeError
 from engine.figures.words import listed, percent
@@ -119,14 +119,13 @@ def _molecules() -> list[str] | list[Chem.Mol]:
 def _shipped() -> list[str]:
     count_column, tag_column = st.columns(2)
     count = count_column.slider(
-        "Number of molecules", 10, MOST_MOLECULES, USUAL_COUNT, step=10, key="count", bind="query-params"
+        "Number of molecules", 10, MOST_MOLECULES, 40, step=10, key="count", bind="query-params"
     )
     tag = tag_column.selectbox(
         "Category",
-        list(TAGS),
+        sorted({tag for entry in load_molecule_set() for tag in entry.tags}),
         index=None,
         key="tag",
-        format_func=lambda name: f"{name}: {TAGS[name]}",
         placeholder="any",
         bind="query-params",
     )

@@ -57,7 +57,7 @@ def test_what_is_no_regular_file_is_never_opened(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        FileFormatError, match=r"is (?:no plain file|a folder|a directory)\. Give|is not of a known kind"
+        FileFormatError, match=r"is (?:no plain file|a folder|a directory)\. Give|is no SDF or MOL file"
     ):
         READERS[reader](store, make(tmp_path / "one"))
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import torch
 
-from engine.chem.molecule_sets import load_held_out, load_molecule_set
+from engine.chem.molecule_sets import load_molecule_set, load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import LiveHead
 from engine.decode.plan import Request, preset
@@ -113,7 +113,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     pin(1 if quick else 2)
     print(f"{machine('torch', 'numpy')}\n")
-    molecules = [parse_smiles(one.smiles) for one in load_held_out() if 10 <= one.atoms <= 18]
+    molecules = [one for one in map(parse_smiles, load_run_set(200)) if 10 <= one.heavy_atoms <= 18]
     head = "what|ms|least .. most|asked"
     show(f"One step of a constraint at V = {ROWS:,}", head, step_rows(molecules, 40 if quick else 400))
     show(f"Compiling a molecule of {COMPILED_ATOMS} heavy atoms, {TOKENIZER}", head, compile_rows(2 if quick else 9))

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, LogitsProcessorList
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import LiveHead
 from engine.decode.fast import FastBackend
@@ -189,13 +189,13 @@ def main() -> None:
     args.share = 0.1 if args.quick else args.share
     names = args.only[1:] or args.only
     pin(1 if args.quick else 2)
-    fitting = [one for one in load_held_out() if one.atoms in ATOMS][: 8 if args.quick else MOLECULES]
-    molecules = [parse_smiles(one.smiles) for one in fitting]
+    fitting = [one for one in map(parse_smiles, load_run_set(200)) if one.heavy_atoms in ATOMS]
+    molecules = fitting[: 8 if args.quick else MOLECULES]
     sides = [side for side in ROUNDS if any(name in side.name for name in names)]
     absent = [side.lp for side in sides if side.backend == "peer" and importlib.util.find_spec(side.lp) is None]
     print(
         f"{machine('torch', 'transformers', 'numpy', 'xgrammar', 'llguidance')} Single precision, preset qwen3. "
-        f"The first {len(molecules)} molecules of data/held_out.tsv with {ATOMS[0]} to {ATOMS[-1]} heavy atoms; at "
+        f"The first {len(molecules)} molecules of data/heldout.smi with {ATOMS[0]} to {ATOMS[-1]} heavy atoms; at "
         f"batch 1 the first {1 if args.quick else SINGLE}. generate's own sampler on the large batch writes "
         f"{args.share:.0%} of each answer.\n"
     )

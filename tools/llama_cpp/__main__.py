@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.decode.log_recorder import ENGINE as OURS
 from engine.errors import RunError
 from engine.logits.causes import CERTAINTY_LABELS
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     settings = tuple(setting for setting in SETTINGS if not args.setting or setting.name in args.setting)
     if args.late and not any(setting.is_whole for setting in settings):
         raise RunError("reading late takes a setting in single precision", "Add --setting f32, or --late 0")
-    molecules = molecules_of(args.smiles or [one.smiles for one in load_held_out()[: args.molecules]])
+    molecules = molecules_of(args.smiles or load_run_set(args.molecules))
     store, registry = Store.open(args.store), load_registry()
     for name in args.model or MODELS:
         loaded = load_model(registry.find(name), "cpu")
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--model", action="append", metavar="A", help="ALIAS or ALIAS:STEP; may be given several times (both demos)")
     add("smiles", nargs="*", metavar="SMILES", help="molecules, in place of --molecules")
-    add("--molecules", type=int, default=3, metavar="N", help="the first N of data/held_out.tsv (3)")
+    add("--molecules", type=int, default=3, metavar="N", help="the first N of data/heldout.smi (3)")
     add("--setting", action="append", choices=[setting.name for setting in SETTINGS], help="one setting (all)")
     add("--values", type=int, default=64, metavar="N", help="logged of each row: the first 10, and the commonest (64)")
     add("--first", action="store_true", help="log only the first --values, as `--log-logits N` does")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.errors import DriftscopeError
 from engine.models.loading import model_folder
 from engine.models.registry import OWN_TOKENIZER, load_registry
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"a card tells how its model was trained, and {log_path} or --trained-by is missing",
                 "Give both, or --molecules N to measure without a card",
             )
-        smiles = [molecule.smiles for molecule in load_held_out()][: args.molecules]
+        smiles = load_run_set(200)[: args.molecules]
         folder = model_folder(entry)
         quality = measure(
             folder,

@@ -25,7 +25,7 @@ from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import WITH_STRAIN, judge_answer
@@ -202,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         entry = load_registry().find(args.model)
         loaded = load_model(entry, args.device)
         command = f"python -m tools.training.under_lps --model {entry.name}"
-        molecules = [parse_smiles(molecule.smiles) for molecule in load_held_out()[: args.molecules]]
+        molecules = list(map(parse_smiles, load_run_set(200)[: args.molecules]))
         progress, blocks = Progress("LPs", len(LPS)), []
         for lp in LPS:
             blocks.append(measure_lp(loaded, molecules, lp, batch=args.batch))

@@ -47,7 +47,7 @@ def conformers(count: int, seed: int = 0) -> Iterator[tuple[str, Chem.Mol]]:
     rng, noise = random.Random(seed), np.random.default_rng(seed)
     rows = Store.open(DEMO).rows("SELECT text FROM samples WHERE text <> '' ORDER BY run_id, sample_id")
     texts = [row["text"] for row in rows]
-    drawn = [entry.smiles for entry in load_molecule_set(400)] + [entry.smiles for entry in load_named()]
+    drawn = [entry.smiles for entry in load_molecule_set(400)] + [*load_named().values()]
     pool = [rng.choice(drawn) for _ in range(max(10, count // 20))]
     while count:
         kind = rng.choice(KINDS)

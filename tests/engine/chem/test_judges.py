@@ -75,7 +75,7 @@ def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) ->
     with JudgePool(workers=1) as pool:
         for key, text in enumerate(("hang", "hang", "a")):
             pool.add(JudgeTask(key, text, ""))
-        while not any(child.is_busy for child in pool._children):
+        while not any(child.is_busy for child in pool.children):
             assert pool.verdicts(wait=True, most_s=0.01) == [] and pool.under_way == 3
         pool.drop({0, 1})
         assert [task.key for task, _ in pool.verdicts(wait=True)] == [2]
@@ -85,10 +85,11 @@ def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(judges, "_judging", scripted)
     handler = signal.getsignal(signal.SIGINT)
     with JudgePool(workers=2) as pool:
-        pool.start()
+        for child in pool.children:
+            child.start()
         for key in range(3):
             pool.add(JudgeTask(key, "hang", ""))
-        processes = [child._process for child in pool._children]
+        processes = [child._process for child in pool.children]
         assert len(processes) == 2
     assert all(process is not None and process.poll() is not None for process in processes)
     assert signal.getsignal(signal.SIGINT) == handler

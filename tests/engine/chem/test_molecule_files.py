@@ -8,6 +8,7 @@ import io
 import json
 import os
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,11 +19,19 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from rdkit import Chem
 
+from engine.chem import molecule_files
 from engine.chem.conformers import reference_conformers
-from engine.chem.molecule_files import read_molecule_file, read_rows
-from engine.chem.smiles import parse_smiles
+from engine.chem.molecule_files import (
+    MoleculeList,
+    heavy_atoms_of,
+    read_molecule_file,
+    read_rows,
+    smiles_of,
+)
+from engine.chem.smiles import parse_smiles, parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
+from engine.records import Molecule
 from tests.strategies import MOLECULES, any_text, damaged
 
 SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -77,7 +86,7 @@ def test_what_is_written_is_read_in_every_format(tmp_path: Path, suffix: str) ->
     assert skipped == []
 
 
-@pytest.mark.parametrize("name", ["a.sdf", "a.SDF.GZ", "a.sd", "a.mol", "a", "a.gz", "a.xyz"])
+@pytest.mark.parametrize("name", ["a.sdf", "a.SDF.GZ", "a.sd", "a.mol"])
 def test_records_become_smiles(tmp_path: Path, name: str) -> None:
     sources = ("CCO", "C[C@H](N)C(=O)O", "F/C=C\\F", "[H]/N=C/C")[: 1 if name == "a.mol" else None]
     mols = [Chem.AddHs(reference_conformers(parse_smiles(smiles), 1), addCoords=True) for smiles in sources]
@@ -115,7 +124,7 @@ TABLES: dict[str, tuple[str, str | bytes, list[tuple[int, str]]]] = {
     "a long cell beside": ("a.csv", f"smiles,image\nC,{'x' * 200_000}\nCC,\n", [(2, "C"), (3, "CC")]),
     "two times the same": ("a.csv", "smiles\nC\nC\n", [(2, "C"), (3, "C")]),
     "json with more keys": ("a.jsonl", '{"id": 7, "smiles": "C", "x": [1]}\n\n', [(1, "C")]),
-    "json by its content": ("a", '{"SMILES": "C"}\n{"SMILES": "CC"}', [(1, "C"), (2, "CC")]),
+    "json by its ending": ("a.json", '{"SMILES": "C"}\n{"SMILES": "CC"}', [(1, "C"), (2, "CC")]),
     "a list by its content": ("a.dat", "[Na+].[Cl-] salt\n", [(1, "[Na+].[Cl-]")]),
     "an atom first is no json": ("a", "[13CH4]\n", [(1, "[13CH4]")]),
     "latin-1 in a name": ("a.smi", b"CCO caf\xe9\n", [(1, "CCO")]),
@@ -219,15 +228,15 @@ def test_a_long_file_is_not_held(tmp_path: Path, name: str) -> None:
 
 SDF_3D = to_sdf([reference_conformers(parse_smiles("CCO"), 1)])
 DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
-    "empty": ("a.smi", "", "'a.smi' has no molecule in it"),
-    "blank": ("a.csv", "\n \n", "no molecule in it"),
-    "comments": ("a.txt", "# C\n", "no molecule in it"),
-    "header alone": ("a.csv", "smiles,name\n", "no molecule in it"),
-    "header of a list alone": ("a.smi", "smiles\n", "no molecule in it"),
-    "empty gz": ("a.smi.gz", "", "no molecule in it"),
-    "empty sdf": ("a.sdf", "\n \n", "no molecule in it"),
-    "empty jsonl": ("a.jsonl", "\n", "no molecule in it"),
-    "empty parquet": ("a.parquet", WRITERS[".parquet"]([]), "no molecule in it"),
+    "empty": ("a.smi", "", "no molecule in 'a.smi'"),
+    "blank": ("a.csv", "\n \n", "there is no molecule in"),
+    "comments": ("a.txt", "# C\n", "there is no molecule in"),
+    "header alone": ("a.csv", "smiles,name\n", "there is no molecule in"),
+    "header of a list alone": ("a.smi", "smiles\n", "there is no molecule in"),
+    "empty gz": ("a.smi.gz", "", "there is no molecule in"),
+    "empty sdf": ("a.sdf", "\n \n", "there is no molecule in"),
+    "empty jsonl": ("a.jsonl", "\n", "there is no molecule in"),
+    "empty parquet": ("a.parquet", WRITERS[".parquet"]([]), "there is no molecule in"),
     "no bytes of parquet": ("a.parquet", b"", "'a.parquet' is no whole Parquet file"),
     "no column": ("a.csv", "id,smile\n7,C\n", "no column of SMILES: there is 'id', 'smile'"),
     "no near column": ("a.csv", "id,x\n7,C\n", "no column of SMILES: there is 'id', 'x'. Name the one to read"),
@@ -238,9 +247,9 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "a hostile header": ("a.csv", f"id,\u202e{'x' * 99}\n", r"'\u202exxx"),
     "many columns": ("a.csv", ",".join(f"c{index}" for index in range(999)) + "\n", "'c11'. Name"),
     "numbers": ("a.csv", "smiles\n1.5\n2.5\n", "2 molecules of 'a.csv' cannot be used. The first, at 2: it is no"),
-    "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "'smiles' of 'a.parquet' is d"),
+    "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "its SMILES is of type float"),
     "numbers in json": ("a.jsonl", '{"smiles": 1}\n', "1 molecules of 'a.jsonl' cannot be used. The first, at 1: its"),
-    "nothing but nothing": ("a.parquet", parquet_bytes(pa.table({"smiles": [None]})), "is null, not text"),
+    "nothing but nothing": ("a.parquet", parquet_bytes(pa.table({"smiles": [None]})), "it has no SMILES"),
     "prose in json": ("a.jsonl", "hello\n", "line 1 of 'a.jsonl' is no JSON object"),
     "a header that reads like SMILES": ("a.csv", "No,Structure\n1,C\n", "no column of SMILES: there is 'No', 'S"),
     "prose": ("a.txt", "Dear reader,\nhello\n", "2 molecules of 'a.txt' cannot be used"),
@@ -289,8 +298,8 @@ def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
         tmp_path / "pipe": "it is no plain file. Give a file",
         tmp_path / "a\0b.smi": "cannot be read: embedded null byte",
         tmp_path / ("a" * 300 + ".smi"): "cannot be read: File name too long",
-        torn: "'torn.csv.gz' is no whole gz file",
-        plain: "'plain.smi.gz' is no whole gz file",
+        torn: "'torn.csv.gz' is cut short or damaged",
+        plain: "'plain.smi.gz' is cut short or damaged",
         hidden: "'hidden.smi' is no text",
     }
     for path, message in cases.items():
@@ -335,3 +344,52 @@ def test_any_text_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str
     except FileFormatError as error:
         said = [str(error)]
     assert all(one.isprintable() for one in said)
+
+
+# --- long lists: the same as parsed ones, and not held ----------------------------------------------------------------
+
+TEXTS = ["OCC", "C1CC1N", "OCC", "c1ccccc1", "N[C@@H](C)C(=O)O"]
+
+
+@pytest.mark.parametrize("parse", [parse_smiles, parse_written])
+def test_it_is_as_a_list_of_parsed_molecules(parse: Callable[[str], Molecule]) -> None:
+    molecules, expected = MoleculeList(parse, TEXTS), [parse(text) for text in TEXTS]
+    assert list(molecules) == expected
+    assert molecules[1:3] == expected[1:3]
+    assert (molecules[-1], len(molecules)) == (expected[-1], 5)
+    assert list(smiles_of(molecules)) == smiles_of(expected) == [molecule.smiles for molecule in expected]
+    assert list(heavy_atoms_of(molecules)) == heavy_atoms_of(expected) == [3, 4, 3, 6, 6]
+
+
+def test_a_file_of_many_molecules_is_not_held_as_parsed_molecules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million lines took 21 GB."""
+    monkeypatch.setattr(molecule_files, "KEPT", 2)
+    parsed = Counter[str]()
+
+    def parse(text: str) -> Molecule:
+        parsed[text] += 1
+        return parse_smiles(text)
+
+    path = tmp_path / "many.smi"
+    path.write_text("\n".join("C" * length for length in range(1, 11)))
+    seen: list[int] = []
+    molecules, _ = read_molecule_file(path, parse=parse, progress=seen.append)
+    assert seen == list(range(1, 11)) and list(molecules.heavy_atoms) == seen
+    assert [molecule.smiles for molecule in molecules] == list(smiles_of(molecules))
+    assert set(parsed.values()) == {2}, "once when it was read, once when it was asked for"
+
+
+def test_a_file_that_is_of_no_use_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 million lines of 77 kB as gz held a page for ever."""
+    monkeypatch.setattr(molecule_files, "MOST_USELESS", 20)
+    file = tmp_path / "a.smi"
+    file.write_text("CCO\n" + 1_000 * "C1C\n")
+    with pytest.raises(
+        FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used\. The first, at 2"
+    ):
+        read_molecule_file(file)
+    file.write_text(10 * "CCO\n" + 85 * "C1C\n")
+    molecules, skipped = read_molecule_file(file)
+    assert (len(molecules), len(skipped)) == (10, 85)

@@ -14,7 +14,7 @@ from engine.chem.other_forms import other_form
 from engine.errors import EnrichedError
 
 ATOM = re.compile(r"\[[^\]]+\]|Cl|Br|[BCNOPSFIbcnops]")
-SMILES = [*(named.smiles for named in load_named()), *(entry.smiles for entry in load_molecule_set(limit=2_000))]
+SMILES = [*load_named().values(), *(entry.smiles for entry in load_molecule_set(limit=2_000))]
 HARD = [
     "[NH4+].[Cl-]",
     "C[N+](C)(C)CC(=O)[O-]",

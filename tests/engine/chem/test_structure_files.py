@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,18 @@ from rdkit.Chem import rdDistGeom
 
 from engine.chem import file_forms, structure_files
 from engine.chem.conformers import reference_conformers
-from engine.chem.file_forms import mol_of
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.chem.structure_files import has_mol_block, read_molecules, smiles_of_mol_blocks, to_sdf, to_xyz
+from engine.chem.structure_files import (
+    has_mol_block,
+    read_molecules,
+    read_record,
+    smiles_of_mol_blocks,
+    to_sdf,
+    to_xyz,
+)
 from engine.errors import ConformerError, FileFormatError
+from engine.sandbox import Answer, Limits, Sandbox
 
 SMILES = [
     "CCO", "C[C@H](N)C(=O)O", "F/C=C/F", "CC(=O)[O-].[NH4+]", "[13CH3]C", "[2H]OC", "[H]/N=C/C", "N->[Cu+2]",
@@ -164,17 +172,17 @@ def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
     cases = {
         folder: "is a folder",
         tmp_path / f"missing{kind}": "No such file",
-        written(tmp_path, "x", "data.pdf"): "not of a known kind",
-        written(tmp_path, "x", "data"): "not of a known kind",
-        written(tmp_path, "x", "data.gz"): "not of a known kind",
+        written(tmp_path, "x", "data.pdf"): "is no SDF or MOL file",
+        written(tmp_path, "x", "data"): "is no SDF or MOL file",
+        written(tmp_path, "x", "data.gz"): "is no SDF or MOL file",
         written(tmp_path, bytes(range(256)) * 20, f"garbage{kind}"): "no text",
         written(tmp_path, "CCO\n".encode("utf-16"), f"wide{kind}"): "is no text",
         written(tmp_path, "x" * 1_000_001, f"long{kind}"): "1,000,000 characters",
     }
     (tmp_path / f"fake{kind}.gz").write_bytes(b"CCO\n")
-    cases[tmp_path / f"fake{kind}.gz"] = "no whole gz file"
+    cases[tmp_path / f"fake{kind}.gz"] = "cut short or damaged"
     (tmp_path / f"torn{kind}.gz").write_bytes(gzip.compress(b"\n" * 5000)[:-12])
-    cases[tmp_path / f"torn{kind}.gz"] = "no whole gz file"
+    cases[tmp_path / f"torn{kind}.gz"] = "cut short or damaged"
     for path, message in cases.items():
         with pytest.raises(FileFormatError, match=message) as caught:
             read_molecules(path)
@@ -251,7 +259,7 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
     with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
         smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
     loose = str(Chem.MolToMolBlock(Chem.MolFromSmiles("Cc1ccccc1"))).replace("  1  2  1  0", "  1  2  5  0")
-    with pytest.raises(FileFormatError, match="cannot be read: without its hydrogens it is no molecule"):
+    with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read"):
         smiles_of_mol_blocks(loose, most=1)
     with pytest.raises(FileFormatError, match=r"2 mol blocks .*Paste at most 1"):
         smiles_of_mol_blocks(2 * block, most=1)
@@ -263,7 +271,7 @@ def test_large_molecules_are_refused_before_they_are_ordered() -> None:
     atoms = "".join(f"M  V30 {number} U {number} 0 0 0\n" for number in range(1, 5_002))
     block = f"{head}{atoms}M  V30 END ATOM\nM  V30 END CTAB\nM  END\n"
     with pytest.raises(FileFormatError, match="over 5,000 atoms"):
-        mol_of("one.sdf", 1, block.splitlines())
+        read_block(block)
     with pytest.raises(FileFormatError, match="over 5,000 atoms"):
         smiles_of_mol_blocks(block, most=1)
 
@@ -280,7 +288,7 @@ def test_queries_are_refused_unread() -> None:
         plain.replace("M  END", "M  ALS   1  2 F C   N   \nM  END"),
     ):
         with pytest.raises(FileFormatError, match="cannot be read"):
-            mol_of("one.sdf", 1, block.splitlines())
+            read_block(block)
 
 
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
@@ -295,3 +303,51 @@ def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
     assert smiles_of_mol_blocks(block(4, 4), most=1)
     with pytest.raises(FileFormatError, match="over 100 rings"):
         smiles_of_mol_blocks(block(14, 14), most=1)
+
+
+# --- blocks on which RDKit ends, or for which it takes too long, cost its process and a sentence ---------------------
+
+
+def read_block(block: str) -> Chem.Mol:
+    return read_record("a.mol", 1, block.splitlines())[1]
+
+
+def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
+    """Read here, the elements ended this process, and so many atoms took 1.6 GB of it."""
+    block = str(Chem.MolToV3KMolBlock(Chem.MolFromSmiles("CCO")))
+    hostile = {
+        block.replace("V30 1 C ", f"V30 1 [C,N{200_000 * ',C'}] "): "its reader ended on it",
+        block.replace("COUNTS 3 2", "COUNTS 200000000 0"): "cannot be read",
+    }
+    for text, reason in hostile.items():
+        with pytest.raises(FileFormatError, match=reason):
+            read_block(text)
+        assert read_block(block).GetNumAtoms() == 3
+
+
+def test_a_reader_that_ended_after_an_earlier_block_is_begun_anew() -> None:
+    block = str(Chem.MolToMolBlock(ETHANOL))
+    read_block(block)
+    process = structure_files.BLOCK_READER._process
+    assert process is not None
+    process.kill()
+    mol = read_block(block)
+    assert (
+        mol.GetConformer().GetPositions().tolist() == Chem.MolFromMolBlock(block).GetConformer().GetPositions().tolist()
+    )
+
+
+def test_a_block_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        structure_files, "BLOCK_READER", Sandbox(_slow_reader, limits=Limits(0.5, is_cpu=True, is_closed=True))
+    )
+    with pytest.raises(FileFormatError, match=r"it takes over 0\.5 s to read"):
+        read_block("for ever")
+
+
+def _slow_reader() -> Callable[[str], Answer]:
+    def answer(block: str) -> Answer:
+        while True:
+            pass
+
+    return answer

@@ -50,7 +50,7 @@ def test_what_is_left_out_is_said_once_per_reason(tmp_path: Path, place: str) ->
     pq.write_table(pa.table({"smiles": ["CC", "CCO", "CCO"], "xyz": [[0.0] * 3 + [1.5] * 3] * 3}), path)
     done = run("references", "add", str(path), "--label", "a", "--store", place)
     assert done.code == 0
-    assert done.err == "left out: row 2 of a.parquet and 1 more: 'CCO': its SMILES has 3 atoms, its xyz 2\n"
+    assert done.err == "left out: row 2 of a.parquet and 1 more: 'CCO': its xyz are no x, y, z of each atom of its SMILES\n"
 
 
 def test_the_groups_references_and_a_folder_of_geom(tmp_path: Path, place: str) -> None:
@@ -85,7 +85,7 @@ def test_a_hostile_pickle_is_one_line_and_runs_nothing(tmp_path: Path, place: st
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [("", "has no conformer in it"), ("\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n", "is cut short")],
+    [("", "has no conformer that can be used"), ("\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n", "is cut short")],
 )
 def test_a_damaged_file_is_one_line(tmp_path: Path, place: str, content: str, error: str) -> None:
     path = tmp_path / "a.sdf"

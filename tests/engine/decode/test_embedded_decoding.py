@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan, preset
@@ -32,7 +32,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
 @pytest.mark.parametrize("loaded", MODELS, indirect=True)
 @pytest.mark.parametrize(("lp", "sampling"), CASES)
 def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str, sampling: str) -> None:
-    molecules = [parse_smiles(one.smiles) for one in load_held_out()[::50]]
+    molecules = list(map(parse_smiles, load_run_set(200)[::50]))
     plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(24, 80))
     fast, hf = (Generation(loaded, molecules, replace(plan, backend=backend)).run() for backend in BACKENDS)
     assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
@@ -44,7 +44,7 @@ def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str,
 @pytest.mark.parametrize("loaded", sized(MODELS, (*MODELS, *MORE)), indirect=True)
 def test_the_exact_lp_never_writes_a_malformed_block(loaded: LoadedModel) -> None:
     """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
-    molecules = [parse_smiles(one.smiles) for one in load_held_out()[: sized(4, 100)]]
+    molecules = list(map(parse_smiles, load_run_set(sized(4, 100))))
     for name in ("qwen3", "p1.0_t1.4"):
         for sample in Generation(loaded, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
             assert sample.check.clean, sample.text

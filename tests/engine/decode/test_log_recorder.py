@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.log_recorder import LogFile
@@ -224,7 +224,7 @@ def test_a_run_adds_its_log_by_itself(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_nothing_is_flagged_in_clean_logs_of_our_own(alias: str, tmp_path: Path) -> None:
     model = load_model(load_registry().find(alias), "cpu", "float32")
     wanted, path, rows = sized(60, 1_000), tmp_path / "a.jsonl.gz", sized(2, 32)
-    some = [parse_smiles(one.smiles) for one in load_held_out()]
+    some = list(map(parse_smiles, load_run_set(200)))
     with LogFile(path, 64) as log:
         for number, lp in enumerate(("none", "exact", "group-v2.1")):
             plan = Plan(lp, sampling=preset("qwen3"), seed=number, limit=sized(30, None))

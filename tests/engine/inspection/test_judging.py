@@ -96,7 +96,7 @@ def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatc
             assert self._process is not None
             processes.append(self._process)
 
-    monkeypatch.setattr(judges, "Sandbox", Remembered)
+    monkeypatch.setattr("engine.sandbox.Sandbox", Remembered)
 
     def interrupt(done: int, samples: int) -> None:
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from engine.chem.molecule_sets import load_held_out
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.models.loading import load_model, model_folder, summarise
 from engine.models.registry import EMBEDDED, ModelEntry, read_registry
@@ -65,8 +65,8 @@ WRITING = [entry for entry in ENTRIES if soaking() or entry.name in ("demo-qwen:
 def test_it_writes_molecules(entry: ModelEntry) -> None:
     """Through our loading, with plain ``generate``: as its card was measured, on a few molecules."""
     loaded = load_model(entry, "cpu")
-    small = [molecule.smiles for molecule in load_held_out() if molecule.atoms <= sized(6, 12)]
-    molecules = list(map(parse_smiles, small[: sized(2, 8)]))
+    every = map(parse_smiles, load_run_set(200))
+    molecules = [molecule for molecule in every if molecule.heavy_atoms <= sized(6, 12)][: sized(2, 8)]
     prompts = [loaded.tokenizer.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
     width, end = max(map(len, prompts)), loaded.tokenizer.end_id or 0
     ids = torch.tensor([[end] * (width - len(prompt)) + prompt for prompt in prompts])

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.chem import molecule_sets
 from engine.models.registry import USER_VARIABLE
 from engine.text.tokenizers import load_tokenizer
 from tests.small_models import registered, small_folder, small_shipped, write_registry
@@ -30,8 +29,7 @@ def writer(monkeypatch: pytest.MonkeyPatch) -> ReferenceWriter:
     """In place of each model: what is measured is held by test_quality."""
     made = ReferenceWriter(load_tokenizer("qwen3"))
     monkeypatch.setattr(quality, "load_model", lambda folder: made)
-    molecules = [molecule_sets.HeldOutMolecule(smiles, 9) for smiles in SMILES]
-    monkeypatch.setattr(measure, "load_held_out", lambda: molecules)
+    monkeypatch.setattr(measure, "load_run_set", lambda _: list(SMILES))
     monkeypatch.setattr(measure, "model_folder", lambda entry: Path("anywhere"))
     return made
 

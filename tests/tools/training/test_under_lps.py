@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.chem.molecule_sets import HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.errors import FileFormatError
 from engine.lp_records import LPS
@@ -71,7 +70,7 @@ def test_the_tool_on_some_molecules_changes_no_card(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(under_lps, "load_held_out", lambda: [HeldOutMolecule("C", 1)])
+    monkeypatch.setattr(under_lps, "load_run_set", lambda _: ["C"])
     assert main(["--model", "small", "--molecules", "1"]) == 0
     assert caplog.text.count('"lp"') == len(LPS)
     assert main(["--model", "nobody"]) == 2

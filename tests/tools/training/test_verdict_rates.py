@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from engine.chem.enriched import encode
-from engine.chem.molecule_sets import HeldOutMolecule
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.models.loading import load_model
@@ -95,7 +94,7 @@ def test_a_model_is_judged_and_its_card_gets_the_section(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     use_small_model(monkeypatch)
-    monkeypatch.setattr(under_lps, "load_held_out", lambda: [HeldOutMolecule("C", 1)])
+    monkeypatch.setattr(under_lps, "load_run_set", lambda _: ["C"])
     judged = judge_model(load_model(load_registry().find("small"), "cpu"), MOLECULES, "exact", 4)
     assert [molecule.smiles for molecule, _, _ in judged] == [molecule.smiles for molecule in MOLECULES]
     assert all(clean for _, _, clean in judged)
