@@ -242,6 +242,12 @@ CONFORMERS = _table(
     order=("sample_id",),
 )
 
+REPORT_FILES = _table(
+    "report_files",
+    ("run_id", TEXT, "the run, imported from a report file", True),
+    ("content", TEXT, "the file itself, unpacked", True),
+)
+
 LOGIT_LOGS = _table(
     "logit_logs",
     ("log_id", TEXT, "names the log; its folder is log_id=<log_id>", True),
@@ -349,7 +355,7 @@ REFERENCE_OMISSIONS = _table(
     ("reason", TEXT, "why it was left out", True),
 )
 
-RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS))
+RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS, REPORT_FILES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
 REFERENCES = Kind(
     "references",

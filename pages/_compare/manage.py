@@ -6,7 +6,6 @@ What takes long is a command in a process of its own, in a queue that all users 
 from __future__ import annotations
 
 import gzip
-import io
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -16,7 +15,7 @@ from engine.comparing.measures import has_samples, run_names
 from engine.decode.plan import BACKENDS, Plan
 from engine.lp_records import lp_choices
 from engine.store.entries import Entry, is_profiled
-from engine.store.reports.exporting import export_report
+from engine.store.reports.exporting import report_bytes
 from engine.store.schema import REFERENCES, RUN, SAMPLES
 from engine.store.store import Store
 from pages._kit.picker import Picker, run_cells, run_columns
@@ -126,15 +125,13 @@ def _of_one(_: Store, entry: Entry) -> None:
     is_whole = SAMPLES.name in entry.parts
     about = "All texts, in the reports’ file format (.json.gz)" if is_whole else "This run has no samples to export"
     file_button(
-        "Export", partial(report_bytes, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
+        "Export", partial(packed_report, entry), f"{entry.id}.json.gz", key=f"export-{entry.id}",
         disabled=not is_whole, help=about, type="secondary",
     )  # fmt: skip
 
 
-def report_bytes(entry: Entry) -> bytes:
-    buffer = io.BytesIO()
-    export_report(entry, buffer)
-    return gzip.compress(buffer.getvalue(), mtime=0)
+def packed_report(entry: Entry) -> bytes:
+    return gzip.compress(report_bytes(entry), mtime=0)
 
 
 RUNS = Managed(

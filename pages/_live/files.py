@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import conformers_of
 from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
-from engine.store.reports.exporting import report_of
+from engine.store.reports.exporting import report_bytes
 from engine.store.schema import STEPS
 from engine.store.store import Store
 from engine.store.temporary_runs import is_temporary, with_temporary
@@ -79,7 +78,7 @@ def _sdf(entry: Entry) -> str:
 
 
 def _report(entry: Entry) -> str:
-    return json.dumps(report_of(entry), ensure_ascii=False, indent=2)
+    return report_bytes(entry).decode()
 
 
 def _steps(entry: Entry) -> bytes:

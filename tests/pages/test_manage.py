@@ -18,7 +18,7 @@ from engine.store.schema import LOGIT_LOG, REFERENCES, RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from pages._compare.manage import report_bytes
+from pages._compare.manage import packed_report
 from tests.cli import parsed
 from tests.engine.inspection.made import DEMO_STORE, demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
@@ -119,7 +119,7 @@ def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_report_file_comes_in_again(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "out.json.gz").write_bytes(report_bytes(DEMO_STORE.entry(TEST)))
+    (tmp_path / "out.json.gz").write_bytes(packed_report(DEMO_STORE.entry(TEST)))
     entry = import_report(store, tmp_path / "out.json.gz")
     assert entry.row["samples"] == 64
 

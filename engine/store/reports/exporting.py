@@ -1,141 +1,139 @@
 """Runs out as report files: the JSON of the reports' runner, written from any run that has samples.
 
-An imported file is exported as it was, up to the order of keys, spaces, NaN (which becomes null) and halves of
-characters. Of a measured run, only what the format has a key for is written: not token ids, forced flags, seeds and
-timings of parts. Several generations of a molecule become one item, a cleaned text is written next to its raw text, and
-a key without a value is left out.
+An imported run is written as its file was, byte for byte. Of a measured run, and of one that was imported before files
+were kept, what the format has a key for is written: not token ids, forced flags, seeds and timings of parts. Several
+generations of a molecule become one item, a cleaned text is written next to its raw text, and a key without a value is
+left out.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
 from engine.errors import FileFormatError, StoreError, shown
 from engine.folders import exporting
+from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
-from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.reports import format as keys
-from engine.store.schema import SAMPLES
-from engine.user_files import parsed_json
+from engine.store.entries import Entry, is_binned, read_object, without_samples
+from engine.store.reports.figures import METADATA, METADATA_COLUMNS, TOTALS
+from engine.store.reports.texts import BEFORE, FAILURES, GENERATIONS, OF_FAILURE, OF_PASS, PASSES, REPORTED_PASSED, TEXT
+from engine.store.schema import REPORT_FILES, SAMPLES
 
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
 COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
+_REPORTED, _AFTER = "reported", "text_after"
+_OURS = {METADATA, BEFORE, REPORTED_PASSED, _REPORTED, _AFTER, "unreported", "reported_passes", "main", "entry"}
+"""Keys of ``extra`` that are not the file's; before files were kept, ``reported`` had what differs from our columns."""
+_QWEN_VERSIONS = {
+    **{lp: alias for alias, lp in reversed(ALIASES.items()) if alias.startswith("v")},
+    "position-blocklist": "v3.8",
+    "position-blocklist-short": "v3.9",
+    "position-allowlist": "v4.3",
+}
+"""Of our LPs by name, those of runs that were stored before they had the group's names too."""
+
+Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _ExportedSample:
-    """A sample's row, and what is kept of the ``extra`` that its report file had."""
-
-    row: Mapping[str, Any]
-    extra: Mapping[str, Any]
-    passed: bool
-    before: str
-    after: str
-    unknown: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> _ExportedSample:
-        extra = _extra_of(row["extra"], f"sample {row['sample_id']}")
-        passed = bool(extra.get(keys.REPORTED_PASSED, row["passed"]))
-        before = extra.get(keys.BEFORE, prompt_of(row["smiles"]))
-        unknown = {key: value for key, value in extra.items() if key not in keys.OWN}
-        return cls(row, extra, passed, before, extra.get(keys.AFTER, ""), unknown)
-
-
-def export_report(entry: Entry, target: Path | IO[bytes]) -> None:
-    """Write the run's report file: to a path (gz by its suffix; there whole or not at all), or into an open file."""
-    content = json.dumps(report_of(entry), ensure_ascii=False, indent=2).encode() + b"\n"
-    if not isinstance(target, Path):
-        target.write(content)
-        return
-    is_gz = target.name.lower().endswith(".gz")
+def export_report(entry: Entry, path: Path) -> None:
+    """Write the run's report file, gz by its suffix; it is there whole or not at all."""
+    content = report_bytes(entry)
     try:
-        with exporting(target) as file:
-            file.write(gzip.compress(content, mtime=0) if is_gz else content)
+        with exporting(path) as file:
+            file.write(gzip.compress(content, mtime=0) if path.name.lower().endswith(".gz") else content)
     except OSError as error:
-        what = f"{shown(target, 200)} cannot be written: {error.strerror or error}"
+        what = f"{shown(path, 200)} cannot be written: {error.strerror or error}"
         raise StoreError(what, "Give another place") from error
 
 
-def report_of(entry: Entry) -> dict[str, Any]:
-    """The run as the format's document."""
+def report_bytes(entry: Entry) -> bytes:
     if is_binned(entry):
         what = f"{entry.id} has binned texts, and the report format does not say what a bin is"
         raise FileFormatError(what, "Give --as generations.pickle or --as sdf")
-    if SAMPLES.name not in entry.parts:
-        raise without_samples(entry, "export")
     try:
-        table = entry.read(SAMPLES.name, COLUMNS)
+        if REPORT_FILES.name in entry.parts:
+            return str(entry.read(REPORT_FILES.name)["content"][0]).encode()
+        if SAMPLES.name not in entry.parts:
+            raise without_samples(entry, "export")
+        samples = entry.read(SAMPLES.name, COLUMNS).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise without_samples(entry, "export") from error
-    items = _items(_ExportedSample.of(row) for row in table.sort_by("sample_id").to_pylist())
-    row, extra = entry.sheet["row"], _extra_of(entry.row.get("extra"), entry.id)
-    reported, unreported = extra.get(keys.REPORTED, {}), extra.get(keys.UNREPORTED, {})
-    metadata = keys.restored(
-        keys.metadata_of(row, len(items)),
-        extra.get(keys.METADATA, {}),
-        reported.get(keys.METADATA, {}),
-        unreported.get(keys.METADATA, ()),
-    )
-    listed: dict[str, list[dict[str, Any]]] = {keys.PASSES: [], keys.FAILURES: []}
-    for members in items:
-        marked = next((index for index, member in enumerate(members) if member.extra.get(keys.MAIN)), None)
-        main = keys.main_of([member.row["passed"] for member in members]) if marked is None else marked
-        listed[keys.PASSES if members[main].passed else keys.FAILURES].append(_item(members, main))
-    unknown = {key: value for key, value in extra.items() if key not in keys.RUN_OWN}
-    differing = {key: value for key, value in reported.items() if key != keys.METADATA}
-    ours, lacking = {keys.METADATA: metadata, **keys.totals_of(row)}, unreported.get(keys.AT_TOP, ())
-    lists = {key: value for key, value in listed.items() if key not in lacking}
-    return keys.restored(ours, unknown, differing, lacking) | lists
+    return json.dumps(_document(entry, samples), ensure_ascii=False, indent=2).encode() + b"\n"
 
 
-def _extra_of(text: str | None, whose: str) -> dict[str, Any]:
-    """What is kept of a file, beside the columns."""
-    try:
-        extra = parsed_json(text or "{}")
-    except ValueError as error:
-        raise StoreError(f"the extra of {whose} is no JSON: {error}", "Import the run again") from error
-    if not isinstance(extra, dict):
-        raise StoreError(f"the extra of {whose} is no object", "Import the run again")
-    return extra
-
-
-def _items(samples: Iterable[_ExportedSample]) -> list[list[_ExportedSample]]:
-    """Generations of one prompt together: each goes to the last item of its molecule that lacks just it."""
-    items: list[list[_ExportedSample]] = []
-    waiting = defaultdict[tuple[str, int], list[list[_ExportedSample]]](list)  # by molecule and its next generation
+def _document(entry: Entry, samples: Sequence[Row]) -> dict[str, Any]:
+    items = defaultdict[tuple[str, int], list[Row]](list)  # by molecule, and how often it was asked for before
+    times: Counter[tuple[str, int]] = Counter()
     for sample in samples:
-        smiles, generation = sample.row["smiles"], sample.row["generation"] or 0
-        members = waiting[smiles, generation].pop() if generation and waiting[smiles, generation] else []
-        if not members:
-            items.append(members)
-        members.append(sample)
-        waiting[smiles, generation + 1].append(members)
-    return items
+        smiles, generation = sample["smiles"], sample["generation"] or 0
+        extra = _extra(sample, f"sample {sample['sample_id']}")
+        decoded = f"{extra.get(BEFORE, prompt_of(smiles))}{sample['text']}{extra.get(_AFTER, '')}"
+        items[smiles, times[smiles, generation]].append({**sample, "extra": extra, TEXT: decoded})
+        times[smiles, generation] += 1
+    row, extra = entry.sheet["row"], _extra(entry.row, entry.id)
+    reported = dict(extra.get(_REPORTED, {}))
+    metadata = _metadata(row, len(items)) | extra.get(METADATA, {}) | reported.pop(METADATA, {})
+    wall_s, chars = row.get("wall_s"), row.get("chars_raw")
+    rate = {"throughput_chars_per_sec": chars / wall_s} if chars is not None and wall_s else {}
+    figures = {key: row[column] for key, column in TOTALS.items() if row.get(column) is not None}
+    lists: dict[str, list[dict[str, Any]]] = {PASSES: [], FAILURES: []}
+    for members in items.values():
+        passed, item = _item(members)
+        lists[PASSES if passed else FAILURES].append(item)
+    return {METADATA: metadata, **figures, **rate, **_unknown(extra), **reported, **lists}
 
 
-def _item(members: Sequence[_ExportedSample], index: int) -> dict[str, Any]:
-    main = members[index]
-    ours = keys.item_of(main.row, passed=main.passed, before=main.before, after=main.after)
-    item = keys.restored(ours, main.unknown, main.extra.get(keys.REPORTED, {}), main.extra.get(keys.UNREPORTED, ()))
-    how = main.extra.get(keys.GENERATIONS)
-    if how is None and len(members) == 1:
-        return item
-    others = [member for member in members if how != keys.BESIDE or member is not main]
-    return item | {keys.GENERATIONS: [_entry(other, is_main=other is main) for other in others]}
+def _extra(row: Row, whose: str) -> dict[str, Any]:
+    return read_object((row.get("extra") or "{}").encode(), f"the extra of {whose}")
 
 
-def _entry(sample: _ExportedSample, *, is_main: bool) -> str | dict[str, Any]:
-    """A text alone where nothing else is said of it."""
-    rest = {**({} if is_main else sample.unknown), **sample.extra.get(keys.ENTRY, {})}
-    decoded = f"{sample.before}{sample.row['text']}{sample.after}"
-    return {keys.TEXT: decoded, **rest} if rest or keys.ENTRY in sample.extra else decoded
+def _unknown(extra: Row) -> dict[str, Any]:
+    return {key: value for key, value in extra.items() if key not in _OURS}
+
+
+def _metadata(row: Row, prompts: int) -> dict[str, Any]:
+    lp, values = row.get("lp"), {key: row.get(column) for key, column in METADATA_COLUMNS.items()}
+    usual = {"placeholder": stored_lp(lp).placeholder or None, "descriptors": stored_lp(lp).descriptors}
+    values = {key: value for key, value in values.items() if key not in usual or value != usual[key]}
+    values["sample_size"] = prompts
+    if lp is not None:
+        values |= {"logit_processor_enabled": lp != "none", "processor_type": None if lp == "none" else lp}
+        if lp in (ALIASES["generic"], "position-blocklist") and row.get("model_family") != "Qwen":
+            values["processor_type"] = "generic"
+        elif lp in _QWEN_VERSIONS:
+            values |= {"processor_type": "qwen", "version": _QWEN_VERSIONS[lp]}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
+    """Generations of one prompt as an item; it speaks of the first that passed, else of the first."""
+    main = next((sample for sample in samples if sample["passed"]), samples[0])
+    extra = main["extra"]
+    passed = bool(extra.get(REPORTED_PASSED, main["passed"]))
+    values = {
+        "prompt_smiles": main["smiles"],
+        "generated_smiles": main["generated_smiles"],
+        "smiles_exact_match": main["exact_match"],
+        "has_real_coordinates": main["has_real_coordinates"],
+        "parse_success": main["parsed"],
+        "issues": list(main["issues"] or ()),
+        TEXT: main[TEXT],
+        "parse_error": main["parse_error"],
+        "generation_has_same_molecular_graph": main["same_graph"],
+        "extracted_smiles": main["extracted_smiles"] or None,
+    }
+    item = {key: values[key] for key in (OF_PASS if passed else OF_FAILURE) if values[key] is not None}
+    item |= _unknown(extra) | extra.get(_REPORTED, {})
+    if len(samples) > 1:
+        rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]
+        told = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
+        item[GENERATIONS] = [{TEXT: one[TEXT], **rest} if rest else one[TEXT] for one, rest in told]
+    return passed, item

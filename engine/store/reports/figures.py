@@ -1,8 +1,4 @@
-"""The figures of a report file in the columns of ``runs``, and the reader of its texts.
-
-A value of the wrong kind is an error that names its place. What has no column, and what a column cannot reproduce
-exactly, stays in ``extra``: unknown keys as they are, known ones under ``reported``.
-"""
+"""The metadata and totals of a report file in the columns of ``runs``; what has no column goes into ``extra``."""
 
 from __future__ import annotations
 
@@ -12,25 +8,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from engine.decode.plan import PRESETS
 from engine.errors import FileFormatError, PlaceholderError
-from engine.lp_records import DEFAULT_PLACEHOLDER, split_cleanup, stored_lp
+from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, NumberFormat
-from engine.store.reports import format as keys
-from engine.store.reports.texts import ReportItem, TextReader
+from engine.store.reports.texts import FAILURES, PASSES, ReportItem, TextReader
 from engine.text.blocks import READ_FORMAT, found_form
 from engine.text.template import check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 
+METADATA = "metadata"
+SAME = ("model_alias", "model_step", "placeholder", "descriptors", "sampling", "batch_size", "kv_cache", "attention")
+METADATA_COLUMNS = {
+    **{name: name for name in SAME},
+    "timestamp": "created_at",
+    "tokenizer_name": "tokenizer",
+    "num_generations": "generations",
+    "total_generations": "samples",
+}
+"""What a file's metadata and our columns share, with the column."""
+TOTALS = {"time_taken": "wall_s", "total_chars_raw": "chars_raw", "total_chars_clean": "chars_clean"}
+
+RuleName = Literal["passed", "decodes"]
+_VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
+_FAMILIES = (("qwen", "Qwen"), ("llama", "LLaMA"), ("m380", "LLaMA"))
+_TOKENIZERS = ("qwen3", "llama3")
 _MOST = 2**53
 _STAMP = re.compile(r"(\d{8})[_-](\d{6})", re.ASCII)
 _FIRST_YEAR = 1970
-_TEXTS = (
-    *("model_alias", "model_path", "model_step", "attention", "kv_cache", "tokenizer_name", "placeholder"),
-    *("descriptors", "processor_type", "version"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,113 +46,104 @@ class RunOfFile:
 
     row: Mapping[str, Any]
     reader: TextReader
-    passes: int  # by the file
     form: NumberFormat | None  # as its texts show; None where they are too few
-    rule: tuple[keys.RuleName, str]  # that the file goes by: our check of it, and in words
-    extra: Mapping[str, Any]
-    notes: tuple[str, ...]
-
-    def late_columns(self, differing: Mapping[keys.RuleName, int]) -> dict[str, Any]:
-        """The columns that are known after all samples were read; they replace sums over the samples.
-
-        ``differing`` counts the file's items of which our checks say otherwise.
-        """
-        extra, notes = dict(self.extra), list(self.notes)
-        check, rule = self.rule
-        words = f"The file has {self.passes:,} passes, by {rule}"
-        if differing["passed"]:
-            extra[keys.REPORTED_PASSES] = self.passes
-        if differing[check]:
-            words += f"; of {differing[check]:,} samples our check of {check} says otherwise"
-        notes.append(f"{words}.")
-        columns = {key: self.row[key] for key in ("chars_raw", "chars_clean") if key in self.row}
-        if extra:
-            columns["extra"] = json.dumps(extra, ensure_ascii=False, sort_keys=True)
-        return columns | {"notes": " ".join(notes)}
+    rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
 
 
-def read_run(
-    metadata: Mapping[str, Any],
-    top: Mapping[str, Any],
-    items: Sequence[ReportItem],
-    *,
-    missing: Sequence[str] = (),
-    tokenizer: str | None = None,
-) -> RunOfFile:
-    texts = {key: _text(metadata.get(key)) for key in _TEXTS}
-    is_enabled = metadata.get("logit_processor_enabled")
-    lp = keys.lp_of(is_enabled, texts["processor_type"] or "", texts["version"] or "")
-    placeholder = _placeholder(texts["placeholder"]) or keys.placeholder_of(lp)
-    name, loaded = _tokenizer(tokenizer, texts["tokenizer_name"])
-    forced_close = stored_lp(lp).closed_by != "model"
-    form, numbers = found_form((text for item in items for text in item.texts), forced_close=forced_close)
-    given = next((name for name in DESCRIPTORS if name == texts["descriptors"]), None)
-    passes = sum(item.passed for item in items)
+def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer: str | None = None) -> RunOfFile:
+    """``document`` has values of the right kinds. ``tokenizer`` replaces the one that it names."""
+    metadata = document.get(METADATA, {})
+    alias, step, path, named, processor, version = (
+        _text(metadata.get(key)) or ""
+        for key in ("model_alias", "model_step", "model_path", "tokenizer_name", "processor_type", "version")
+    )
+    lp = lp_of(metadata.get("logit_processor_enabled"), processor, version)
+    record = stored_lp(lp)
+    placeholder = _placeholder(_text(metadata.get("placeholder"))) or record.placeholder or None
+    name, loaded = _tokenizer(tokenizer, named)
+    texts = (text for item in items for text in item.texts)
+    form, numbers = found_form(texts, forced_close=record.closed_by != "model")
+    passes, rule = sum(item.passed for item in items), rule_of(version)
+    notes = [f"The file has {passes:,} passes, by {rule[1]}."]
+    if form is not None:
+        notes.insert(0, f"Number format by {numbers:,} numbers of the texts: {form.words}.")
+    if loaded is None:
+        notes.insert(0, f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
+    if lp is None:
+        told = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
+        what = f"Which LP made it is not known ({told or 'the file names none'})"
+        notes.insert(0, f"{what}: blocks are read as closed by force, without drift.")
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
-        **{key: texts[key] for key in ("model_alias", "model_step", "attention", "kv_cache")},
-        "model_family": keys.family_of(*(texts[key] or "" for key in ("model_alias", "model_path", "tokenizer_name"))),
+        "model_alias": alias or None,
+        "model_step": step or None,
+        **{key: _text(metadata.get(key)) for key in ("attention", "kv_cache")},
+        "model_family": family_of(alias, path, named),
         "tokenizer": name,
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": given or stored_lp(lp).descriptors,
+        "descriptors": next((one for one in DESCRIPTORS if one == metadata.get("descriptors")), record.descriptors),
         **_sampling(metadata.get("sampling")),
-        "generations": _whole(metadata, "num_generations") or max(len(item.texts) for item in items),
-        "batch_size": _whole(metadata, "batch_size"),
+        "generations": int(metadata.get("num_generations") or max(len(item.texts) for item in items)),
+        "batch_size": _whole(metadata.get("batch_size")),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": None if top.get("time_taken") is None else float(top["time_taken"]),
-        "chars_raw": _whole(top, "total_chars_raw"),
-        "chars_clean": _whole(top, "total_chars_clean"),
-        "reported_passes": None if keys.PASSES in missing else passes,
-        "reported_failures": None if keys.FAILURES in missing else len(items) - passes,
+        "wall_s": None if document.get("time_taken") is None else float(document["time_taken"]),
+        "chars_raw": _whole(document.get("total_chars_raw")),
+        "chars_clean": _whole(document.get("total_chars_clean")),
+        "reported_passes": passes if PASSES in document else None,
+        "reported_failures": len(items) - passes if FAILURES in document else None,
+        "notes": " ".join(notes),
+        "extra": _extra(document, metadata),
     }
-    row = {key: value for key, value in row.items() if value is not None}
-    return RunOfFile(
-        row=row,
-        reader=TextReader(lp and split_cleanup(lp)[0], placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT),
-        passes=passes,
-        form=form,
-        rule=keys.rule_of(texts["version"] or ""),
-        extra=_extra(metadata, top, row, len(items), missing),
-        notes=(
-            *_notes(metadata, lp, name, loaded),
-            *([f"Number format by {numbers:,} numbers of the texts: {form.words}."] if form else ()),
-        ),
-    )
+    base = lp and split_cleanup(lp)[0]
+    reader = TextReader(base, placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT)
+    return RunOfFile({key: value for key, value in row.items() if value is not None}, reader, form, rule)
 
 
-def _extra(
-    metadata: Mapping[str, Any], top: Mapping[str, Any], row: Mapping[str, Any], prompts: int, missing: Sequence[str]
-) -> dict[str, Any]:
-    ours = keys.metadata_of(row, prompts)
-    unknown, differing = keys.differences(metadata, ours, keys.METADATA_COLUMNS)
-    unknown_top, reported = keys.differences(top, keys.totals_of(row), keys.TOTALS, keys.RUN_OWN)
-    if differing:
-        reported[keys.METADATA] = differing
-    lacking = {
-        keys.METADATA: [key for key in ours if key not in metadata],
-        keys.AT_TOP: [*missing, *(key for key in keys.TOTALS if key not in top)],
-    }
-    unreported = {part: keys for part, keys in lacking.items() if keys}
-    kept = unknown_top | {keys.METADATA: unknown, keys.REPORTED: reported, keys.UNREPORTED: unreported}
-    return {key: value for key, value in kept.items() if value or key in unknown_top}
+def _extra(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
+    known = {METADATA, PASSES, FAILURES, *TOTALS}
+    extra = {key: value for key, value in document.items() if key not in known}
+    if rest := {key: value for key, value in metadata.items() if key not in METADATA_COLUMNS}:
+        extra[METADATA] = rest
+    return json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None
 
 
-def _notes(
-    metadata: Mapping[str, Any], lp: str | None, name: str | None, tokenizer: TextTokenizer | None
-) -> tuple[str, ...]:
-    notes = []
-    if lp is None:
-        named = [f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key)]
-        notes.append(
-            f"Which LP made it is not known ({', '.join(named) or 'the file names none'}): "
-            "blocks are read as closed by force, without drift."
-        )
-    if tokenizer is None:
-        notes.append(f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
-    return tuple(notes)
+# --- the reports' names -------------------------------------------------------------------------------------------
+
+
+def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
+    """The LP by our name; None where the file names none, or one that the reports do not describe."""
+    name = processor.strip().lower()
+    if enabled is False:
+        return "none"
+    if split_cleanup(name)[0] in LPS:
+        return full_name(name)
+    if name == "qwen":
+        digits = _VERSION.fullmatch(version.strip())
+        return ALIASES.get(f"v{digits[1]}.{digits[2]}") if digits else None
+    return ALIASES.get(name)
+
+
+def rule_of(version: str) -> tuple[RuleName, str]:
+    """By which rule the program of this version told passes from failures, as our check of it and in words."""
+    digits = _VERSION.fullmatch(version.strip())
+    if digits is None:
+        return "passed", "a rule that it does not name"
+    is_runners = (int(digits[1]), int(digits[2])) >= (3, 9)
+    return ("decodes", "the runner's rule (decodes)") if is_runners else ("passed", "the reports' rule (passed)")
+
+
+def family_of(*names: str) -> str | None:
+    """Qwen or LLaMA, by the first of the names that tells."""
+    return next((family for name in names for part, family in _FAMILIES if part in name.lower()), None)
+
+
+def tokenizer_of(name: str) -> str | None:
+    """Which of the field's tokenizers goes by this name: ``qwen3_0.6b_custom``, ``LLaMA-3.2-chem``."""
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    return next((known for known in _TOKENIZERS if known in letters), None)
 
 
 # --- single values ------------------------------------------------------------------------------------------------
@@ -153,26 +151,30 @@ def _notes(
 
 def _text(value: Any) -> str | None:
     """Null and an empty text are as good as nothing."""
-    return None if value in (None, "") else value if isinstance(value, str) else keys.compact(value)
+    return None if value in (None, "") else value if isinstance(value, str) else _compact(value)
 
 
-def _whole(values: Mapping[str, Any], key: str) -> int | None:
-    return None if values.get(key) is None else int(values[key])
+def _compact(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _tokenizer(given: str | None, named: str | None) -> tuple[str | None, TextTokenizer | None]:
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _tokenizer(given: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
     """The name for the row and, where it is known, the tokenizer."""
     if given is not None:
         return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
-    known = keys.tokenizer_of(named or "")
-    return known or named, load_tokenizer(known) if known else None
+    known = tokenizer_of(named)
+    return known or named or None, load_tokenizer(known) if known else None
 
 
 def _placeholder(text: str | None) -> str | None:
     try:
         return check_placeholder(text) if text else None
     except PlaceholderError as error:
-        raise FileFormatError(f"{keys.METADATA}.placeholder: {error.what}", error.fix) from error
+        raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
 
 
 def _sampling(sampling: Any) -> dict[str, Any]:
@@ -181,11 +183,10 @@ def _sampling(sampling: Any) -> dict[str, Any]:
         names = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
         numbers = {key: sampling[key] for key in names if type(sampling.get(key)) in (int, float)}
         fitting = {key: names[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
-        return {"sampling": keys.compact(sampling), **fitting}
+        return {"sampling": _compact(sampling), **fitting}
     text = _text(sampling)
-    if text not in PRESETS:
+    if (known := PRESETS.get(text or "")) is None:
         return {"sampling": text}
-    known = PRESETS[text]
     numbers = {"temperature": known.temperature, "top_p": known.top_p, "min_p": known.min_p}
     return {"sampling": text, "top_k": known.top_k or None, **numbers}
 

@@ -1,9 +1,8 @@
 """Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
 
 A file's own totals (time, characters) go into the run's columns; samples, blocks, junk and passes are counted again,
-from texts that our own code reads (``engine.store.reports.texts``). A run's id is a hash of the file's content, so one
-file is imported once, whatever its name, its compression and the order of its keys. Who made the file, and whether its
-totals are true, is not known here.
+from texts that our own code reads (``engine.store.reports.texts``). The file itself is kept with them. A run's id is a
+hash of the file's content, so one file is imported once, whatever its name and its compression.
 """
 
 from __future__ import annotations
@@ -11,16 +10,15 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import re
-import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,18 +26,16 @@ from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
-from engine.store.reports import format as keys
 from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.texts import ReportItem, read_item, split_text
+from engine.store.reports.texts import FAILURES, PASSES, ReportItem, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
-from engine.store.schema import RUN
+from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew
 from engine.store.store import Store
 from engine.user_files import gz_problem, open_file, parsed_json, unique_keys
 
 MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
-PARTS = (keys.METADATA, keys.PASSES, keys.FAILURES)
 GROUP = 500
 """Samples that are written together."""
 _GZ = b"\x1f\x8b"
@@ -80,22 +76,6 @@ class _Report(msgspec.Struct):
     total_chars_clean: _Whole | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReportFile:
-    """A report file whose shape is checked and whose texts are not read yet."""
-
-    name: str
-    run_id: str
-    metadata: Mapping[str, Any]
-    totals: Mapping[str, Any]  # all else at the top
-    items: tuple[ReportItem, ...]  # passes, then failures
-    missing: tuple[str, ...]  # of the file's three parts
-
-    @property
-    def samples(self) -> int:
-        return sum(len(item.texts) for item in self.items)
-
-
 def import_report(
     store: Store,
     path: Path,
@@ -106,99 +86,57 @@ def import_report(
 ) -> Entry:
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
     the file names."""
-    report = read_report(path)
-    if store.has(report.run_id):
-        return store.entry(report.run_id)
-    with _errors_with(report.name):
-        run = read_run(report.metadata, report.totals, report.items, missing=report.missing, tokenizer=tokenizer)
-        row = {**run.row, "source": report.name, "label": label}
-        known = {key: value for key, value in row.items() if value is not None}
+    content = _content(path)
+    with _errors_with(path.name):
+        document = _parsed(content)
+        parts = ((part, document.get(part, ())) for part in (PASSES, FAILURES))
+        items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
+        if not items:
+            raise FileFormatError("it has no samples", "There is nothing to import")
+        _check_forms(items)
+        run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
+        if store.has(run_id):
+            return store.entry(run_id)
+        run = read_run(document, items, tokenizer)
+        named = {"source": path.name} | ({} if label is None else {"label": label})
         form = {} if run.form is None else {"form": asdict(run.form)}
-        with begun_anew(store.home, RUN, report.run_id, known) as staging:
-            return staging.publish(_write(staging, report, run, progress), **form)
+        with begun_anew(store.home, RUN, run_id, {**run.row, **named}) as staging:
+            file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
+            staging.add({REPORT_FILES.name: file}, number=0)
+            return staging.publish(_write(staging, items, run, progress), **form)
 
 
-# --- into the store -----------------------------------------------------------------------------------------------
-
-
-def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
-    """Write all samples; the columns of the run that only they tell."""
+def _write(staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
+    """Write all samples; the columns of the run."""
     waiting: list[StoredSample] = []
-    done = number = 0
-    differing = Counter[keys.RuleName]()
+    done, whole, number, differing = 0, sum(len(item.texts) for item in items), 1, 0
     molecules: set[str] = set()
-    for item in report.items:
+    for item in items:
         samples = run.reader.samples(item, done)
         waiting += samples
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
-        check = samples[item.main].check
-        differing += Counter(rule for rule in get_args(keys.RuleName) if getattr(check, rule) != item.passed)
-        if len(waiting) >= GROUP or done == report.samples:
+        differing += getattr(samples[item.main].check, run.rule[0]) != item.passed
+        if len(waiting) >= GROUP or done == whole:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
             staging.add(tables, members, sums=sums, peaks=peaks, number=number)
             waiting, number = [], number + 1
         if progress is not None:
-            progress(done, done / max(report.samples, 1), samples=report.samples)
-    return {**totals(staging.groups()), "molecules": len(molecules), **run.late_columns(differing)}
+            progress(done, done / whole, samples=whole)
+    notes = run.row["notes"]
+    if differing:
+        notes = f"{notes[:-1]}; of {differing:,} samples our check of {run.rule[0]} says otherwise."
+    return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
 
 
-# --- the file -----------------------------------------------------------------------------------------------------
-
-
-def read_report(path: Path) -> ReportFile:
-    """A file whose shape is checked; errors say where in it something is wrong."""
-    content = _content(path)
-    with _errors_with(path.name):
-        document = _parsed(content)
-        missing = tuple(part for part in PARTS if part not in document)
-        if is_summary(document):
-            raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
-        if {keys.PASSES, keys.FAILURES} <= set(missing):
-            raise FileFormatError("it has neither passes nor failures", "It is no report file")
-        try:
-            msgspec.convert(document, _Report)
-        except msgspec.ValidationError as error:
-            raise FileFormatError(str(error), "Correct it there") from error
-        parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
-        items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
-        if not items:
-            raise FileFormatError("it has no samples: passes and failures are empty", "There is nothing to import")
-        _check_forms(items)
-        return ReportFile(
-            name=path.name,
-            run_id=f"imported-{_digest(document)[:16]}",
-            metadata=document.get(keys.METADATA, {}),
-            totals={key: value for key, value in document.items() if key not in PARTS},
-            items=tuple(items),
-            missing=missing,
-        )
-
-
-def _check_forms(items: Iterable[ReportItem]) -> None:
+def _check_forms(items: Sequence[ReportItem]) -> None:
     """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
     forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
-    known = [(form, forms[form]) for form in OTHER_WORDS if forms[form]]
-    if known:
-        form, count = known[0]
-        rest = ", the others are not: it mixes formats" if count < forms.total() else ""
-        raise FileFormatError(
-            f"{count:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}",
-            "Write the file with enriched text alone",
-        )
-
-
-def _digest(document: Mapping[str, Any]) -> str:
-    """Of what the file says: order of keys, spaces and escapes do not count."""
-    digest = hashlib.sha256()
-    for key in sorted(document):
-        digest.update(f"\n{keys.compact(key)}:".encode())
-        value = document[key]
-        for part in value if isinstance(value, list) else [value]:  # a text of all would be as large as the file
-            digest.update(f"\n {keys.compact(part)}".encode())
-        digest.update(b"]" if isinstance(value, list) else b".")
-    return digest.hexdigest()
+    if form := next((form for form in OTHER_WORDS if forms[form]), None):
+        rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
+        what = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
+        raise FileFormatError(what, "Write the file with enriched text alone")
 
 
 @contextmanager
@@ -212,9 +150,9 @@ def _errors_with(name: str) -> Iterator[None]:
 
 
 def _content(path: Path) -> bytes:
+    """The file's JSON, unpacked."""
     with open_file(path) as file:
-        source = gzip.GzipFile(fileobj=file) if file.read(len(_GZ)) == _GZ else file
-        file.seek(0)
+        source = gzip.GzipFile(fileobj=file) if file.peek(len(_GZ)).startswith(_GZ) else file
         try:
             content = source.read(MOST_BYTES + 1)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -227,14 +165,14 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    def finite(number: type[int | float], digits: str) -> float | None:
-        value = number(digits)
-        return value if abs(value) <= sys.float_info.max else None
+    """A document whose keys have values of the right kinds; errors say where in it something is wrong."""
 
-    how: dict[str, Any] = {"parse_float": partial(finite, float), "parse_int": partial(finite, int)}
+    def finite(digits: str) -> float | None:
+        return value if math.isfinite(value := float(digits)) else None
+
     try:  # Python writes NaN and Infinity, which JSON does not have
         text = content.decode("utf-8-sig")
-        document = parsed_json(text, parse_constant=lambda _: None, object_pairs_hook=unique_keys, **how)
+        document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None, object_pairs_hook=unique_keys)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"it is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8") from error
     except json.JSONDecodeError as error:
@@ -244,6 +182,14 @@ def _parsed(content: bytes) -> dict[str, Any]:
         raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
         raise FileFormatError("it is no object with passes and failures", "It is no report file")
+    if is_summary(document):
+        raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
+    if document.keys().isdisjoint((PASSES, FAILURES)):
+        raise FileFormatError("it has neither passes nor failures", "It is no report file")
+    try:
+        msgspec.convert(document, _Report)
+    except msgspec.ValidationError as error:
+        raise FileFormatError(str(error), "Correct it there") from error
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
         document = json.loads(whole.decode("utf-16", "replace"))

@@ -100,7 +100,7 @@ def test_damaged_samples_are_named_where_they_are_asked_for(tmp_path: Path, cont
     (row,) = run_json("import", "one.json")
     (samples,) = (tmp_path / "store").rglob("samples*.parquet")
     samples.write_bytes(content or b"x" * samples.stat().st_size)
-    for command in (["judge"], ["export"], ["export", "--sdf", "out.sdf"]):
+    for command in (["judge"], ["export", "--sdf", "out.sdf"]):
         assert f"the samples of {row['run_id']} are damaged. `verify`" in run(*command, row["run_id"]).error
     assert not (tmp_path / "out.sdf").exists()
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from engine.store.reports.figures import read_run
-from engine.store.reports.format import family_of, lp_of, tokenizer_of
-from engine.store.reports.importing import read_report
-from tests.engine.store.reports.documents import document, file_of
+from engine.store.reports.figures import family_of, lp_of, read_run, tokenizer_of
+from engine.store.reports.texts import read_item
+from tests.engine.store.reports.documents import document
+
+
+def row_of(**metadata: Any) -> Mapping[str, Any]:
+    content = document(**metadata)
+    return read_run(content, [read_item(content["passes"][0], "passes", 0)]).row
 
 
 @pytest.mark.parametrize(
@@ -69,9 +73,8 @@ def test_families_and_tokenizers_by_name(name: str, family: str | None, tokenize
         (["2025"], None),
     ],
 )
-def test_timestamps(said: Any, expected: str | None, tmp_path: Path) -> None:
-    report = read_report(file_of(tmp_path, document(timestamp=said)))
-    assert read_run(report.metadata, report.totals, report.items).row.get("created_at") == expected
+def test_timestamps(said: Any, expected: str | None) -> None:
+    assert row_of(timestamp=said).get("created_at") == expected
 
 
 @pytest.mark.parametrize(
@@ -82,12 +85,11 @@ def test_timestamps(said: Any, expected: str | None, tmp_path: Path) -> None:
         ("our own", {"sampling": "our own"}),
         ({"top_k": 5, "temperature": 1}, {"sampling": '{"temperature":1,"top_k":5}', "temperature": 1.0, "top_k": 5}),
         ({"top_k": "all"}, {"sampling": '{"top_k":"all"}'}),
-        ({"temperature": 10**400, "top_p": True}, {"sampling": '{"temperature":null,"top_p":true}'}),
+        ({"temperature": 2**70, "top_p": True}, {"sampling": f'{{"temperature":{2**70},"top_p":true}}'}),
         ({"top_k": 2**63}, {"sampling": f'{{"top_k":{2**63}}}'}),
     ],
 )
-def test_sampling_as_a_preset_or_in_parameters(said: Any, expected: dict[str, Any], tmp_path: Path) -> None:
-    report = read_report(file_of(tmp_path, document(sampling=said)))
-    row = read_run(report.metadata, report.totals, report.items).row
+def test_sampling_as_a_preset_or_in_parameters(said: Any, expected: dict[str, Any]) -> None:
+    row = row_of(sampling=said)
     keys = ("sampling", "temperature", "top_k", "top_p", "min_p")
     assert {key: row[key] for key in keys if key in row} == expected
