@@ -83,7 +83,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
         shortcut="Ctrl+Enter",
         help="Runs the lanes one after the other, so that each has the machine to itself.",
     ):
-        live_lanes.forget_picks()
+        live_lanes.pick_atom(None)
         put_unfolded(INPUTS, False)
         session.start(lanes, molecules)
         st.rerun()  # what follows is of these lanes

@@ -16,7 +16,6 @@ from engine.inspection.runs import RunFacts, number_format
 from engine.lp_records import UNKNOWN_LP
 from engine.records import Kind, Molecule
 from engine.text.align import Alignment
-from engine.text.blocks import find_blocks
 from engine.text.tokenizers import TextTokenizer
 
 Row = Mapping[str, Any]
@@ -69,21 +68,3 @@ def with_kinds(alignment: Alignment, kinds: Sequence[tuple[Kind, ...]]) -> Align
         if row.mark in ("", "cut") and (stored := differing.get(row.text_block)):
             rows[n] = replace(row, mark="cut" if "cut" in stored and n == last.get(row.text_block) else "")
     return replace(alignment, rows=tuple(rows), blocks=tuple(blocks))
-
-
-def atoms_of_columns(alignment: Alignment) -> list[int | None]:
-    """For each column the atom of its descriptor or block; where nothing was written, the atom of the template's block.
-    None for bonds, branches, tags, and for atoms that the molecule does not have."""
-    descriptors = [range(block.start - len(block.descriptor), block.start) for block in find_blocks(alignment.text)]
-    columns: list[int | None] = []
-    number = 0  # of the next descriptor
-    for row in alignment.rows:
-        atom = row.block
-        if row.start is not None and row.end is not None:
-            while number < len(descriptors) and descriptors[number].stop <= row.start:
-                number += 1
-            is_descriptor = number < len(descriptors) and row.end > descriptors[number].start
-            block = row.text_block if row.text_block >= 0 else number if is_descriptor else -1
-            atom = alignment.blocks[block].atom if block >= 0 else -1
-        columns.append(atom if atom >= 0 else None)
-    return columns

@@ -93,11 +93,6 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         alignment, why_no_alignment = aligned_as_stored(run, sample, blocks, molecule, tokenizer)
     stated = conformer_texts(store, store.entry(run.run_id), [sample_id]).get(sample_id)
     shape = conformer_of({**sample, "text": stated or sample["text"]}, blocks, molecule)
-
-    def top_k(row: Row) -> list[dict[str, Any]]:
-        pieces = (("" if tokenizer is None else tokenizer.piece(top["token_id"]), top) for top in row["top_k"] or ())
-        return [{**top, "piece": piece} for piece, top in pieces]
-
     return Inspected(
         run=run,
         sample=sample,
@@ -105,7 +100,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         tokenizer=tokenizer,
         alignment=alignment,
         blocks=blocks,
-        steps={row["pos"]: {**row, "top_k": top_k(row)} for row in steps},
+        steps={row["pos"]: with_pieces(row, tokenizer) for row in steps},
         tries=tuple(
             ThrownText(blocks_thrown(row["block"], row["atoms"]), row["check"], row["text"] or "") for row in tries
         ),
@@ -124,6 +119,12 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
         and molecule.atoms > 0
         and run.lp_record is not UNKNOWN_LP,
     )
+
+
+def with_pieces(step: Row, tokenizer: TextTokenizer | None) -> Row:
+    """Each of its likely tokens has its piece beside its id."""
+    piece = (lambda id_: "") if tokenizer is None else tokenizer.piece
+    return {**step, "top_k": [{**top, "piece": piece(top["token_id"])} for top in step["top_k"] or ()]}
 
 
 def estimates_of(

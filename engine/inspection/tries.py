@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-from engine.figures.words import counted, percent
 
 WEIGHED = "weighed"
 """In place of a check, in runs of before this was taken away: drawn for the sample's log_weight alone."""
@@ -40,24 +36,3 @@ def redrawn_words(checks: Iterable[str]) -> str:
     """``drawn 3 times; thrown away for: stereo``, of one block."""
     checks = list(checks)
     return f"drawn {len(checks) + 1} times; thrown away for: {', '.join(dict.fromkeys(checks))}"
-
-
-UNLIKELY = 0.01
-
-
-def descriptor_words(steps: Iterable[Mapping[str, Any]]) -> str:
-    """Of a sample's kept steps: forced tokens of descriptors, such as ``[OH]``, that the model gave next to nothing."""
-    forced = [
-        step for step in steps
-        if step["forced"] and step["p_raw"] is not None and re.search("[A-Za-z]", step["piece"] or "")
-        and not re.search("[<>]|CONFORMER", step["piece"])
-    ]  # fmt: skip
-    unlikely = sorted((step for step in forced if step["p_raw"] < UNLIKELY), key=lambda step: float(step["p_raw"]))
-    if not unlikely:
-        return ""
-    named = ", ".join(f"{step['piece']} ({percent(step['p_raw'])})" for step in unlikely[:3])
-    return (
-        f"{len(unlikely):,} of {counted(len(forced), 'forced token')} inside atom descriptors had less than "
-        f"{100 * UNLIKELY:g} % with the model: {named}{', …' if len(unlikely) > 3 else ''}. "
-        "The LP writes these atoms otherwise than the model does."
-    )

@@ -1,4 +1,4 @@
-"""One molecule in the Drift inspector: its verdict, and linked views: 2D, 3D, alignment strip and blocks.
+"""One molecule in the Drift inspector: its verdict, its drawing and conformer, and beside them its text atom by atom.
 
 The selected atom and token are in the address; every view draws them from there, and every pick writes them there. All
 views are one fragment, so a pick redraws nothing else.
@@ -16,17 +16,20 @@ from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
+from engine.inspection.atoms import AtomRow, atom_rows, worst_first
 from engine.inspection.conformers import GroupShape
-from engine.inspection.realign import atoms_of_columns
+from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
-from engine.inspection.tries import checks_by_block, descriptor_words, redrawn_words
-from pages._drift import blocks as drift_blocks
+from engine.inspection.tries import checks_by_block, redrawn_words
+from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
-from pages._shared.components.alignment_strip import alignment_strip
+from pages._shared.choices import by_name, one_of
+from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.inspected import inspected
 from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
 from pages._shared.theme import DARK, palette
@@ -43,10 +46,10 @@ from pages._shared.words import (
     unbroken,
     verdict,
     visible_text,
-    wrong_atoms,
+    wrong_words,
 )
 
-VIEW_HEIGHT = 150  # so that drawing, conformer and strip stand in one screen
+VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
 NOTE_CHARS = 10
 NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
 GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever stands around it"
@@ -60,17 +63,15 @@ DESCRIPTORS_HELP = (
     "How the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), as the group's "
     "LPs do whatever the model was trained on."
 )
-DRIFT_HELP = (
-    "FREE positions minus the tokens that the numbers need, over the blocks whose need is known. The strip counts the "
-    "tokens as they were sampled, in all blocks, so its drift may differ."
-)
-STRIP, DRAWING, SHAPE = "drift_strip", "drift_drawing", "drift_shape"
+DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks whose need is known."
+ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
+ORDERS = ["Worst first", "Order of the text"]
 OTHER_READER = "drift_other_reader"
 Faulty = tuple[int, Fault, str]
 Blocks = Mapping[int, Mapping[str, Any]]
 
 
-def show(inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
+def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
     """``lead`` comes before the verdict; ``steps`` draws the way to the next molecule, beside the SMILES."""
     sample = inspection.sample
     with st.container(gap="xsmall", key="molecule"):
@@ -82,7 +83,7 @@ def show(inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
         st.markdown(bold + escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
-        _linked(inspection)
+        _linked(store, inspection)
 
 
 def _verdict_words(inspection: Inspected) -> str:
@@ -141,7 +142,7 @@ def _failed(inspection: Inspected) -> None:
 
 
 @st.fragment
-def _linked(inspection: Inspected) -> None:
+def _linked(store: Store, inspection: Inspected) -> None:
     of_atom: dict[int, Mapping[str, Any]] = {}  # an atom's first block: a model may write more than one
     for block in inspection.blocks:
         if block["atom"] is not None and 0 <= block["atom"] < inspection.molecule.atoms:
@@ -151,33 +152,28 @@ def _linked(inspection: Inspected) -> None:
     atom = state.number(state.ATOM)
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
     put_shown(atom=atom)
-    with st.container(gap="xsmall", key="views"):
+    left, right = st.columns([2, 3], gap="medium")
+    with left.container(gap="xsmall", key="pictures"):  # they stay in sight beside the rows
         if inspection.molecule.atoms:
-            left, right = st.columns(2, gap="medium")
-            with left:
-                _drawing(inspection, of_atom, atom)
-                group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
-                # Below the drawing, the lower of the two views, so that the tokens stay in the first screen.
-                on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
-            with right:
-                _shape(inspection, of_atom, atom, group if on_top else None)
-        _selected_words(inspection, of_atom, estimates, atom)
-        _strip(inspection, steps, atom, steps_model)
-    kept = of_atom[atom]["text"] if atom in of_atom else ""
-    _badges(inspection)
-    if descriptors := descriptor_words(steps.values()):
-        st.caption(escape_markdown(descriptors))
-    _readers(inspection)
-    thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
-    missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
-    if len(missing) == 1 and inspection.can_score:
-        st.caption(escape_markdown(missing[0]))  # the strip and the button below say the same
-    elif missing:
-        words = "\n".join(f"- {escape_markdown(words)}" for words in missing)
-        st.info(words, icon=":material/visibility_off:", title="Not available")
-    scoring.show(inspection, bool(steps))
-    drift_blocks.show(inspection, estimates, atom, estimated_by)
-    _text(inspection, steps)
+            _drawing(inspection, of_atom, atom)
+            group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
+            on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
+            _shape(inspection, of_atom, atom, group if on_top else None)
+        _badges(inspection)
+        _readers(inspection)
+    with right:
+        if inspection.blocks or inspection.alignment is not None:
+            _atoms(store, inspection, steps, estimates, atom, steps_model, estimated_by)
+        kept = of_atom[atom]["text"] if atom in of_atom else ""
+        thrown_tries(inspection.tries, inspection.molecule.descriptors, key="drift_tries", block=atom, kept=kept)
+        missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
+        if len(missing) == 1 and inspection.can_score:
+            st.caption(escape_markdown(missing[0]))  # the rows and the button below say the same
+        elif missing:
+            words = "\n".join(f"- {escape_markdown(words)}" for words in missing)
+            st.info(words, icon=":material/visibility_off:", title="Not available")
+        scoring.show(inspection, bool(steps))
+        _text(inspection, steps)
 
 
 def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
@@ -283,59 +279,73 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
     return f"{count}: {name} by {group.misread[group.farthest]:.2f} Å, the most."
 
 
-def _selected_words(
-    inspection: Inspected, of_atom: Blocks, estimates: Mapping[int, BlockEstimate], atom: int | None
-) -> None:
-    if atom is None:
-        return  # the views themselves say how to select one
-    name = f"Atom {atom}, {inspection.molecule.descriptors[atom]}"
-    block = of_atom.get(atom)
-    if block is None:
-        st.markdown(f"**{escape_markdown(name)}** has no block in this text.")
-        return
-    words = [f"`<{_code(block['text'])}>`", escape_markdown(block_words(block))]
-    if block["needed"] is not None and block["template_free"] is not None:
-        words.append(f"needs {block['needed']} of {block['template_free']} FREE positions")
-    estimate = estimates.get(block["block"])
-    if estimate is not None:
-        words.append(f"the model would have written `<{_code(estimate.text)}>` (an estimate)")
-    st.markdown(f"**{escape_markdown(name)}** · " + " · ".join(words))
-
-
-def _code(text: str) -> str:
-    """For a code span in Markdown, which has no escapes."""
-    return visible_text(text or "").replace("`", "ʼ")
-
-
-def _strip(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], atom: int | None, steps_model: str) -> None:
-    if inspection.alignment is None:
-        return
-    columns = inspection.alignment.rows
-    atoms = atoms_of_columns(inspection.alignment)
-    token = state.number(state.TOKEN)
-    token = token if token is not None and token < len(columns) else None
-    put_shown(token=token)
+def _rows(
+    inspection: Inspected, steps: Mapping[int, Mapping[str, Any]], estimates: Mapping[int, BlockEstimate]
+) -> list[AtomRow]:
     tried = checks_by_block((thrown.blocks, thrown.check) for thrown in inspection.tries)
-    is_structure = inspection.alignment.mode == "structure"
-    by = "by structure: atoms to atoms, blocks to blocks" if is_structure else "by position, as the LP counts"
-    steps_words = "steps from the run" if steps else "no steps stored"
-    steps_words = f"steps recomputed with {steps_model}" if steps_model else steps_words
-    if inspection.run.is_hypothetical:
-        steps_words += " · no template wrote this text, so its drift is hypothetical"
-    alignment_strip(
-        columns,
-        key=STRIP,
-        label="Template over generated text, position by position",
-        steps=steps,
-        elements=inspection.molecule.elements,
-        caption=f"Aligned {by} · {steps_words}",
-        selected=token,
-        block=atom,
-        wrong=wrong_atoms(inspection.sample),
-        redrawn={block: redrawn_words(checks) for block, checks in tried.items()},
-        totals=totals(inspection),
-        on_pick=lambda column: state.put_atom(spot_of(inspection), None if column is None else atoms[column], column),
+    return atom_rows(
+        inspection.alignment,
+        inspection.molecule.elements,
+        inspection.blocks,
+        steps,
+        estimates,
+        wrong_words(inspection.sample),
+        {block: redrawn_words(checks) for block, checks in tried.items()},
     )
+
+
+def _atoms(
+    store: Store, inspection: Inspected, steps: Mapping[int, Mapping[str, Any]],
+    estimates: Mapping[int, BlockEstimate], atom: int | None, steps_model: str, estimated_by: str,
+) -> None:  # fmt: skip
+    """The molecule atom by atom, the worst first, and another run's rows under it on request."""
+    rows, alignment = _rows(inspection, steps, estimates), inspection.alignment
+    with st.container(horizontal=True, vertical_alignment="bottom", key="atom-order"):
+        order = one_of("Order", ORDERS, "rows", label_visibility="collapsed")
+        other = _other_sample(store, inspection)
+    if order != ORDERS[1]:
+        rows = worst_first(rows)
+    shown = view_rows(alignment, rows, steps)
+    if other is not None:
+        beside = _rows(other, other.steps, other.estimates)
+        name = other.run.lp_words or other.run.run_id
+        under = {
+            row.atom: row for row in view_rows(other.alignment, beside, other.steps, other=name) if row.atom is not None
+        }
+        shown = [row for one in shown for row in (one, under.get(one.atom)) if row is not None]
+    token = state.number(state.TOKEN)
+    token = token if token is not None and alignment is not None and token < len(alignment.rows) else None
+    put_shown(token=token)
+    is_structure = alignment is not None and alignment.mode == "structure"
+    by = "by structure: atoms to atoms, blocks to blocks" if is_structure else "by position, as the LP counts"
+    steps_words = f"probabilities by {steps_model or 'the run'}" if steps else "no probabilities stored"
+    continued = f"≈ by the greedy continuation of {estimated_by or 'the model'}" if estimates else ""
+    hypothetical = "no template wrote this text, so its drift is hypothetical" if inspection.run.is_hypothetical else ""
+    parts = (f"the template's tokens above those written, aligned {by}", steps_words, continued, hypothetical)
+    atom_view(
+        shown,
+        key=ATOMS,
+        label="Atom by atom",
+        caption=" · ".join(filter(None, parts)),
+        atom=atom,
+        token=token,
+        on_pick=lambda picked, column: state.put_atom(spot_of(inspection), picked, column),
+    )
+
+
+def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
+    """Of another run, the sample of the same molecule and generation that the reader asks for."""
+    run, sample = inspection.run, inspection.sample
+    runs = {one.run_id: one for one in runs_with_samples(store) if one.run_id != run.run_id}
+    sql = "SELECT run_id, min(sample_id) AS sample_id FROM samples WHERE smiles = $smiles GROUP BY ALL ORDER BY ALL"
+    rows = store.rows(sql, {"smiles": sample["smiles"]})
+    found = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
+    if not found:
+        return None
+    more: dict[str, Any] = {"width": 320, "index": None, "placeholder": "no other run"}
+    more["format_func"] = lambda one: f"{runs[one].model} · {runs[one].lp_words}"
+    name = by_name("Another run's tokens under each row", found, "under", "drift_under", **more)
+    return None if name is None else inspected(store, runs[name], found[name])
 
 
 # --- figures ------------------------------------------------------------------------------------------------------
@@ -353,19 +363,6 @@ def forced_share(sample: Mapping[str, Any]) -> str:
     """Empty where it is not known."""
     forced, tokens = sample["forced_tokens"], sample["tokens"]
     return percent(forced / tokens) if tokens and forced is not None else ""
-
-
-def totals(inspection: Inspected) -> list[tuple[str, str]]:
-    """Of the whole text, for the strip: a name and a figure each."""
-    sample = inspection.sample
-    columns = () if inspection.alignment is None else inspection.alignment.rows
-    split = counted(sum(row.pos is not None for row in columns), "token")  # of a text without ids
-    forced = forced_share(sample)
-    rows = [("Generated", tokens_words(sample) or split)]
-    if not forced:
-        return rows
-    end = ", the end too" if sample["forced_tokens"] > sum(bool(row.forced) for row in columns) else ""
-    return [*rows, ("Forced", f"{sample['forced_tokens']:,} of {sample['tokens']:,} ({forced}){end}")]
 
 
 def drift_words(inspection: Inspected) -> str:

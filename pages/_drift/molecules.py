@@ -78,7 +78,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
     if error_words:
         st.error(error_words, icon=":material/error:")
     if chosen is not None and inspection is not None:
-        drift_molecule.show(inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
+        drift_molecule.show(store, inspection, _worst_words(table, chosen), lambda: _steps(table, chosen))
 
 
 def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:

@@ -17,7 +17,7 @@ from engine.decode.plan import Plan
 from engine.errors import DriftscopeError
 from engine.figures.queue_words import waiting_words
 from engine.inspection.runs import number_format
-from engine.inspection.sample import BlockEstimate, Inspected
+from engine.inspection.sample import BlockEstimate, Inspected, with_pieces
 from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, service
@@ -50,7 +50,9 @@ def _score(kind: Kind, inspection: Inspected) -> Score:
 def steps_of(inspection: Inspected) -> tuple[Mapping[int, Mapping[str, Any]], str]:
     """The steps to show, and the model that they were computed with; "" for the run's own."""
     score = _score("steps", inspection)
-    return (inspection.steps, "") if score.rows is None else (score.rows, score.rows_model)
+    if score.rows is None:
+        return inspection.steps, ""
+    return {pos: with_pieces(row, inspection.tokenizer) for pos, row in score.rows.items()}, score.rows_model
 
 
 def estimates_of(inspection: Inspected) -> tuple[Mapping[int, BlockEstimate], str]:

@@ -16,7 +16,7 @@ from pages._shared.components.molecule2d import molecule2d
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
-from pages._shared.words import wrong_atoms
+from pages._shared.words import wrong_words
 
 PREVIEW_PX, HEIGHT_PX = 210, 150
 MOST_NOTES = 6
@@ -93,7 +93,7 @@ def drawing(shown: int) -> None:
             f"atom {atom}, {descriptor}" + (f": wrong in lane {wrong[atom]}" if atom in wrong else "")
             for atom, descriptor in enumerate(molecule.descriptors)
         ],
-        selected=live_lanes.picked_atom(shown),
+        selected=live_lanes.picked_atom(),
         lit=running.watch.atom_being_written(shown) if running is not None else None,
         on_pick=live_lanes.pick_atom,
         height=HEIGHT_PX,
@@ -126,7 +126,7 @@ def _wrong_in(shown: int) -> dict[int, str]:
     store, lanes_of = open_store(), dict[int, list[int]]()
     for lane in session.lanes():
         seen = inspected_in(store, lane.run_id, shown)
-        for atom in () if seen is None else wrong_atoms(seen.sample):
+        for atom in () if seen is None else wrong_words(seen.sample):
             lanes_of.setdefault(atom, []).append(lane.number)
     return {atom: ",".join(map(str, numbers)) for atom, numbers in lanes_of.items()}
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -12,23 +12,22 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, percent
+from engine.inspection.atoms import atom_rows, worst_first
+from engine.inspection.sample import Inspected
 from engine.inspection.tries import redrawn_words
 from engine.jobs.lane import LaneWatch
 from engine.jobs.lane_figures import seconds_left
-from engine.text.align import Alignment
 from engine.text.generated import mode_of
 from pages._live import session
 from pages._live.session import Running
-from pages._shared.components.token_strip import Chip, Mark, selected_index, token_strip
+from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.errors import escape_markdown
-from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken
+from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_words
 
-STRIP_PX, DONE_STRIP_PX = 300, 190
-_MARKS: dict[str, Mark] = {"junk": "junk", "cut": "closed"}
-_JUNK = "junk: not part of the three numbers"
-_ATOM, _PICKS = "live_atom", "live_picks"
+ROWS_PX = 420
+_ATOM = "live_atom"
 COUNTS_HELP = (
-    "Tokens and passes are of all answers so far, with the token that ends each, which a strip does not show. "
+    "Tokens and passes are of all answers so far, with the token that ends each, which the rows do not show. "
     "Drift: the template's positions for numbers minus the tokens that the numbers need, over the blocks whose need is "
     "known. Positive: surplus positions fill with junk. Negative: missing positions cut the number."
 )
@@ -38,9 +37,6 @@ GUARD_HELP = (
     "draws it again: for a bond length (bonds), an angle (angles), atoms too close (clash), a bent plane (flat) or the "
     "wrong hand or side (stereo). The tokens thrown away are not among those counted above."
 )
-_NOTHING: Mapping[int, Sequence[str]] = MappingProxyType({})
-Likely: TypeAlias = Mapping[int, float | None]
-NO_TINT: Likely = MappingProxyType({})
 
 
 def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
@@ -137,32 +133,33 @@ def counters(lane: Running, shown: int) -> None:
 
 
 def of_tokens(watch: LaneWatch) -> str:
-    """What a lane's count of tokens has beside the tokens of its strip."""
+    """What a lane's count of tokens has beside the tokens of its rows."""
     if watch.samples > 1:
         return " in all"
     return " with the end" if any(answer.stop_reason == "end" for answer in watch.answered) else ""
 
 
-def chips_in(lane: Running, shown: int, wrong: Collection[int] = (), p_raw: Likely = NO_TINT) -> list[Chip]:
-    """Numbers of ``wrong`` atoms are marked; ``p_raw``, by position, tints the chips."""
+def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
+    """The lane's text atom by atom, as it is written; once it is stored, with what is known of it, the worst first."""
     aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
-    return [] if aligned is None or text is None else chips_of(aligned, wrong, text.failed_by_block, p_raw)[0]
-
-
-def strip(lane: Running, shown: int, chips: Sequence[Chip]) -> None:
-    """The lane's tokens; the selected one highlights its atom in 2D and in 3D."""
-    aligned = lane.watch.alignment(shown)
-    token_strip(
-        chips,
-        stream=f"{lane.name}-{shown}",
+    if aligned is None or text is None:
+        return
+    redrawn = {block: redrawn_words(checks) for block, checks in text.failed_by_block.items()}
+    elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
+    if seen is None:
+        steps: Mapping[int, Any] = {}
+        rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
+    else:
+        steps, wrong = seen.steps, wrong_words(seen.sample)
+        rows = atom_rows(aligned, elements, seen.blocks, steps, seen.estimates, wrong, redrawn)
+    atom_view(
+        view_rows(aligned, worst_first(rows) if seen is not None else rows, steps),
         key=_key(lane),
         label=f"Lane {lane.number}",
-        max_height=STRIP_PX if not lane.seen.has_ended else DONE_STRIP_PX,
-        legend=False,
-        details=lane.seen.has_ended,
-        copy=lane.seen.has_ended,
-        follow=not lane.seen.has_ended,
-        text="" if aligned is None else aligned.text,
+        atom=picked_atom(),
+        on_pick=lambda atom, _: pick_atom(atom),
+        max_height=ROWS_PX,
+        follow=is_open,
     )
 
 
@@ -170,50 +167,12 @@ def _key(lane: Running) -> str:
     return f"lane_{lane.number}"
 
 
-def picked_atom(shown: int) -> int | None:
-    """The atom of the last selected token, of any lane; read before the strips are drawn again."""
-    known: dict[str, int | None] = st.session_state.setdefault(_PICKS, {})
-    for lane in session.lanes():
-        aligned = lane.watch.alignment(shown)
-        if aligned is None or _key(lane) not in st.session_state:
-            continue
-        chips, atoms = chips_of(aligned)
-        picked = selected_index(st.session_state[_key(lane)], chips)
-        if known.get(_key(lane)) != picked:
-            known[_key(lane)] = picked
-            st.session_state[_ATOM] = None if picked is None else atoms[picked]
+def picked_atom() -> int | None:
+    """Of any view of any lane."""
     atom: int | None = st.session_state.get(_ATOM)
     return atom
 
 
 def pick_atom(atom: int | None) -> None:
-    """Of a click into the drawing or into a conformer."""
+    """Of a click into the drawing, a conformer or a row; None clears it."""
     st.session_state[_ATOM] = atom
-
-
-def forget_picks() -> None:
-    for name in (_ATOM, _PICKS):
-        st.session_state.pop(name, None)
-
-
-def chips_of(
-    aligned: Alignment,
-    wrong: Collection[int] = (),
-    redrawn: Mapping[int, Sequence[str]] = _NOTHING,
-    p_raw: Likely = NO_TINT,
-) -> tuple[list[Chip], list[int | None]]:
-    """The written tokens, and the atom that each belongs to. ``redrawn``: by block, why its tries were thrown away."""
-    chips = []
-    for row in aligned.rows:
-        if row.pos is not None:
-            is_number = row.text_role == "FREE"
-            failed = redrawn.get(row.block) if is_number else None
-            of_number: Mark = "wrong" if is_number and row.block in wrong else "redrawn" if failed else ""
-            mark = _MARKS.get(row.mark) or of_number
-            note = _JUNK if row.mark == "junk" else redrawn_words(failed) if failed else ""
-            chips.append(Chip(
-                row.piece, row.token_id, row.text_role or "", row.forced, mark,
-                row.text_block if row.text_block >= 0 else None, row.start, row.end, note,
-                row.block if row.block >= 0 else None, p_raw.get(row.pos),
-            ))  # fmt: skip
-    return chips, [chip.atom for chip in chips]

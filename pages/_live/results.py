@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,23 +19,16 @@ from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
-from pages._live.lanes import chips_in, counters, heading, lane_columns, picked_atom, progress, strip
+from pages._live.lanes import atoms, counters, heading, lane_columns, picked_atom, progress
 from pages._live.session import Running
-from pages._shared.components.token_strip import Chip, strip_legend, visible
+from pages._shared.components.atom_view import visible
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
 from pages._shared.verdict_badges import failed_checks, molecule_badges, still_wrong, text_badge, thrown_tries
-from pages._shared.words import faults, unbroken, verdict, wrong_atoms
+from pages._shared.words import faults, unbroken, verdict
 
 MOST_FAILED = 3
-TINT = "tint"
-TINT_HELP = (
-    "Colours each token by its probability before the LP, p(raw): the less likely, the stronger. Forced tokens too."
-)
-NO_STEPS_HELP = (
-    "No probabilities are kept for this sample: lanes keep those of the first samples only. *Inspect* can compute them."
-)
 OF_GUARD = {"redrawn_blocks", "thrown_tokens"}
 
 
@@ -85,30 +77,17 @@ def show_results(shown: int) -> None:
     left, right = st.columns([2, 3], gap="medium")
     with left:
         drawing(shown)
-    is_tinted = st.session_state.get(TINT, st.query_params.get(TINT) == "true")  # also before the switch is drawn
-
-    def chips_of(lane: Running) -> list[Chip]:
-        if (one := seen.get(lane.number)) is None:
-            return chips_in(lane, shown)
-        p_raw = {pos: row["p_raw"] for pos, row in one.steps.items()} if is_tinted else {}
-        return chips_in(lane, shown, wrong_atoms(one.sample), p_raw)
-
-    chips = {lane.number: chips_of(lane) for lane in lanes}
     with right:
         if entries:
             with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
                 choose_reference()
-                has_steps = any(sample.steps for sample in seen.values())
-                about = TINT_HELP if has_steps else NO_STEPS_HELP
-                st.toggle("Tint by probability", key=TINT, bind="query-params", disabled=not has_steps, help=about)
                 all_files(lanes, entries)
-        strip_legend(itertools.chain(*chips.values()), key="live_legend")
         if words := mark_words(shown):
             st.caption(words)
     for column, lane in zip(lane_columns(lanes), lanes, strict=False):
         with column, st.container(border=True, gap="xsmall"):
             heading(lane)
-            _outcome(lane, entries, seen.get(lane.number), shown, chips[lane.number])
+            _outcome(lane, entries, seen.get(lane.number), shown)
     if any(lane.run_id for lane in lanes):
         _divergences(lanes, shown)
         _table(lanes, entries)
@@ -126,20 +105,18 @@ WHY = (
 # --- one lane -----------------------------------------------------------------------------------------------------
 
 
-def _outcome(
-    lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int, chips: Sequence[Chip]
-) -> None:
+def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int) -> None:
     """The shown sample: the check, the conformer, the text."""
     if seen is not None:
         show_verdict(seen)
-        conformer(lane, seen, picked_atom(shown))
+        conformer(lane, seen, picked_atom())
     elif lane.run_id is not None:
         st.caption("This run was removed. Generate it again.")
     text = lane.watch.texts.get(shown)
     if text is not None and text.answer is not None and text.answer.guarding is not None:
         still_wrong([(place.check, place.atoms) for place in text.answer.guarding.unmended])
     if lane.watch.tokens or lane.seen.state != "failed":
-        strip(lane, shown, chips)
+        atoms(lane, shown, seen)
     if seen is not None:
         conformer_words(seen)
     counters(lane, shown)
@@ -238,7 +215,7 @@ def tick_s() -> float:
 
 
 def show_running(shown: int) -> None:
-    """Draws all lanes, and redraws them until the last has ended. The strips show the text of the sample ``shown``."""
+    """Draws all lanes, and redraws them until the last has ended. The rows are of the sample ``shown``."""
     tick = tick_s()
     st.fragment(_draw, run_every=tick)(shown, tick)
 
@@ -258,6 +235,6 @@ def _draw(shown: int, tick: float) -> None:
             if (seen := inspected_in(store, lane.run_id, shown)) is not None:
                 show_verdict(seen)  # while other lanes are still written
             counters(lane, shown)
-            strip(lane, shown, chips_in(lane, shown))
+            atoms(lane, shown)
     if not is_running or not tick / 2 <= tick_s() <= tick * 2:
         st.rerun()  # the whole page, with results or at another pace

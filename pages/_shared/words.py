@@ -50,7 +50,7 @@ def faults(block: Row) -> tuple[Fault, ...]:
 
 def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
     """By atom, the worst of its faults: junk before cut before wrong, as the tokens show them."""
-    found: dict[int, Fault] = dict.fromkeys(wrong_atoms(sample), "wrong")
+    found: dict[int, Fault] = dict.fromkeys(wrong_words(sample), "wrong")
     for block in blocks:
         of_block = faults(block)
         if of_block and block["atom"] is not None:
@@ -58,10 +58,10 @@ def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
     return found
 
 
-def wrong_atoms(sample: Row) -> set[int]:
-    """Atoms that a failed check of the molecule names; what could not be judged is not wrong."""
+def wrong_words(sample: Row) -> dict[int, str]:
+    """Of the atoms that a failed check of the molecule names, what it says; what could not be judged is not wrong."""
     failures = [failed for failed in sample.get("failed") or () if failed["check"] not in NOT_JUDGED]
-    return {atom for failed in failures for atom in failed["atoms"]}
+    return {atom: failed_words(failed) for failed in reversed(failures) for atom in failed["atoms"]}
 
 
 def failed_words(failed: Row) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import Counter
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from engine.text.placeholder import reference_text
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
-from pages._shared.components.token_strip import Chip, strip_legend, token_strip
+from pages._shared.components.atom_view import Token, ViewRow, atom_view, visible
 from pages._shared.components.view3d import show_conformer
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.theme import DARK, palette
@@ -150,7 +149,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
         ]  # fmt: skip
         show_table("template", rows_table(counts), TEMPLATE_COLUMNS)
     of_templates = zip(chosen, templates, strict=True)
-    _show_strips([(by, _chips(read_tokens(template, by), set()), "") for by, template in of_templates], "")
+    _show_tokens([(by, _tokens(read_tokens(template, by), set()), "") for by, template in of_templates], "")
     try:
         with st.spinner("Embedding a reference conformer …"):
             text = reference_text(molecule.smiles, FIXED4)
@@ -186,13 +185,13 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
             junk = " with junk" if any(token.is_junk for token in tokens) else ""
             free = sum(token.role == "FREE" for token in tokens)
             caption = f"{free:,} FREE{junk} in {counted(len(needs), 'block')} · drift {drifts}"
-        strips.append((tokenizer, _chips(tokens, beyond_template(tokens, needs)), caption))
+        strips.append((tokenizer, _tokens(tokens, beyond_template(tokens, needs)), caption))
     is_other = kind_of_input(text) in OTHER_WORDS
     is_judged = bool(annotated.blocks) and not is_other
     verdict_place = st.container()
     if is_judged:
         st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
-    _show_strips(strips, text)
+    _show_tokens(strips, text)
     if not annotated.blocks and not is_other:
         verdict_place.info("No coordinate block found: nothing of this text could be judged.", icon=":material/help:")
     if is_judged:
@@ -203,12 +202,11 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
                 _verdict(text, annotated)
 
 
-def _show_strips(strips: list[tuple[TextTokenizer, list[Chip], str]], text: str) -> None:
-    """One legend for all; without a text they are those of templates."""
-    strip_legend(itertools.chain(*(chips for _, chips, _ in strips)), key="legend")
-    for tokenizer, chips, caption in strips:
+def _show_tokens(strips: list[tuple[TextTokenizer, tuple[Token, ...], str]], text: str) -> None:
+    """Without a text they are those of templates."""
+    for tokenizer, tokens, caption in strips:
         label = label_of(tokenizer) if text else f"Template under {label_of(tokenizer)}"
-        token_strip(chips, key=f"strip_{tokenizer.name}", label=label, caption=caption, text=text or None, legend=False)
+        atom_view([ViewRow(tokens)], key=f"tokens_{tokenizer.name}", label=label, caption=caption, max_height=320)
 
 
 def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
@@ -220,7 +218,7 @@ def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
         blocks = f"of {counted(len(of_blocks), 'block')}"
         parts.append(f"{name} {cut} {blocks} cut, {junk_prone} junk-prone")
     return (
-        f"Hypothetical, in a template of {placeholder}: {'; '.join(parts)}. ✂ marks tokens for which it has no "
+        f"Hypothetical, in a template of {placeholder}: {'; '.join(parts)}. a line marks tokens for which it has no "
         "position; the text has them all the same. In the Drift inspector, cut means that an LP did close the number."
     )
 
@@ -245,20 +243,17 @@ def _judged(text: str) -> dict[str, Any]:
     return judge_text(text, limit_s=JUDGE_LIMIT_S)
 
 
-def _chips(tokens: list[ReadToken], beyond: set[int]) -> list[Chip]:
-    return [
-        Chip(
-            piece=item.piece,
+def _tokens(tokens: list[ReadToken], beyond: set[int]) -> tuple[Token, ...]:
+    return tuple(
+        Token(
+            index,
+            visible(item.piece),
             id=item.id,
-            role=item.role,
-            mark="junk" if item.is_junk else "cut" if index in beyond else "",
-            block=item.block,
-            start=item.start,
-            end=item.end,
-            note=JUNK_NOTE if item.is_junk else BEYOND_NOTE if index in beyond else "",
+            marks="j" if item.is_junk else "c" if index in beyond else "f" if item.role != "FREE" else "",
+            note=JUNK_NOTE if item.is_junk else BEYOND_NOTE if index in beyond else item.role,
         )
         for index, item in enumerate(tokens)
-    ]
+    )
 
 
 def beyond_template(tokens: list[ReadToken], needs: list[Block]) -> set[int]:

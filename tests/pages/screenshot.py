@@ -1,7 +1,7 @@
 """Take a picture of a page in a real browser.
 
     python tests/pages/screenshot.py --page tokenizer_lab --theme dark --out lab.png
-    python tests/pages/screenshot.py --script tests/pages/strip_demo.py --click "3,000 chips" --out demo.png
+    python tests/pages/screenshot.py --script tests/pages/molecule_demo.py --out demo.png
 
 ``--height 0`` fits the picture to the content. ``--fill LABEL=TEXT`` types into a field and ``--click NAME`` presses
 what is called so, in the order given. Exits 2 when the page asked for anything outside of its own server.

@@ -54,47 +54,61 @@ def atoms(seen: Visit) -> Locator:
     return seen.page.locator(".molecule .atom-selector")
 
 
-def columns(seen: Visit) -> Locator:
-    return seen.page.locator(".alignment .track .col")
+def tokens(seen: Visit) -> Locator:
+    return seen.page.locator(".atoms .row:not(.other) .step")
+
+
+def row_of(seen: Visit, atom: int) -> Locator:
+    return seen.page.locator(f'.atoms .row[data-atom="{atom}"]').first
 
 
 def expect_atom(seen: Visit, atom: int) -> None:
-    """Selected in 2D, in 3D, in words and in the address."""
+    """Selected in 2D, in 3D, in its row and in the address."""
     expect(atoms(seen).nth(atom)).to_have_attribute("aria-selected", "true")
     expect(seen.page.locator(".viewer .name")).to_contain_text(f"atom {atom},")
-    expect(seen.page.get_by_text(re.compile(rf"^Atom {atom}, "))).to_be_visible()
+    expect(row_of(seen, atom)).to_have_attribute("aria-selected", "true")
     expect(seen.page).to_have_url(re.compile(rf"[?&]atom={atom}(&|$)"))
 
 
-def test_a_token_lights_its_atom_and_an_atom_brings_the_strip_to_its_block(browser: Browser, server: Server) -> None:
+def test_a_token_lights_its_atom_and_keys_move(browser: Browser, server: Server) -> None:
     with visit(browser, server, JUNK) as seen:
-        expect(seen.page.locator(".alignment .scroller")).to_have_js_property("scrollLeft", 0)
-        columns(seen).nth(12).click()
-        expect(columns(seen).nth(12)).to_have_attribute("aria-selected", "true")
-        expect(seen.page).to_have_url(re.compile("token=12"))
-        expect_atom(seen, 0)
+        token = row_of(seen, 5).locator(".step").nth(3)
+        token.click()
+        expect(token).to_have_class(re.compile(r"\bon\b"))
+        expect(seen.page).to_have_url(re.compile(r"token=\d+"))
+        expect_atom(seen, 5)
+        expect(seen.page.locator(".atoms .tip")).to_contain_text("id ")
         atoms(seen).nth(9).click()
         expect_atom(seen, 9)
-        own = seen.page.locator('.alignment .track .col[aria-label*="block 9"]').first
-        expect(own).to_be_attached()
-        seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
+        seen.page.wait_for_function(IN_VIEW, arg=row_of(seen, 9).element_handle())
         atoms(seen).nth(3).hover()
         expect(seen.page.locator(".viewer .name")).to_contain_text("atom 3,")
-        outline = seen.page.locator(".alignment .outline")
-        at_3 = outline.evaluate("outline => outline.offsetLeft")
-        atoms(seen).nth(2).hover()
-        expect(outline).not_to_have_js_property("offsetLeft", at_3)
-        atoms(seen).nth(9).press("Escape")
+        expect(row_of(seen, 3)).to_have_class(re.compile(r"\blit\b"))
+        rows = seen.page.locator(".atoms .row")
+        rows.first.focus()
+        rows.first.press("ArrowDown")
+        expect(rows.nth(1)).to_be_focused()
+        rows.nth(1).press("ArrowRight")
+        expect(rows.nth(1).locator(".step").first).to_be_focused()
+        seen.page.keyboard.press("Enter")
+        expect(rows.nth(1)).to_have_attribute("aria-selected", "true")
+        seen.page.keyboard.press("Escape")
         expect(seen.page).not_to_have_url(re.compile("atom="))
         expect_harmless(seen)
 
 
 @pytest.mark.parametrize(("run", "width"), [(WITH_JUNK, 1000), (EXACT, 1440)])
-def test_drawing_conformer_and_strip_are_in_one_screen(browser: Browser, server: Server, run: str, width: int) -> None:
+def test_drawing_conformer_and_rows_are_in_one_screen(browser: Browser, server: Server, run: str, width: int) -> None:
     with visit(browser, server, f"/drift?run={run}", width=width, height=900) as seen:
-        token = columns(seen).first.locator(".cell.g")
-        for view in (atoms(seen).first, seen.page.locator(".viewer .stage"), token):
-            expect(view).to_be_in_viewport(ratio=0.7)
+        for view in (atoms(seen).first, seen.page.locator(".viewer .stage"), tokens(seen).first):
+            expect(view).to_be_in_viewport(ratio=0.5)
+
+
+def test_another_runs_tokens_stand_under_each_row(browser: Browser, server: Server) -> None:
+    with visit(browser, server, f"/drift?run={WITH_JUNK}&sample=0&under={EXACT}") as seen:
+        others = seen.page.locator(".atoms .row.other")
+        expect(others).to_have_count(atoms(seen).count())
+        expect(others.first.locator(".name")).to_have_text("exact")
 
 
 LINE_STARTS = """words => {
@@ -150,21 +164,16 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
         expect_atom(seen, 1)
         expect(seen.page.locator(".molecule svg")).to_contain_text("✗")
         expect(seen.page.locator(".viewer .name")).to_contain_text("wrong in space")
-        own = seen.page.locator('.alignment .track .col[aria-label*="block 1"]:has(.wrong)').first
-        expect(own).to_be_attached()
-        seen.page.wait_for_function(IN_VIEW, arg=own.element_handle())
-        expect(seen.page.locator(".alignment .tally")).to_have_text(re.compile(r"^marked tokens: .*\d wrong"))
+        expect(row_of(seen, 1)).to_contain_text("mirrored")
+        seen.page.wait_for_function(IN_VIEW, arg=row_of(seen, 1).element_handle())
         expect_harmless(seen)
 
 
 def test_blocks_that_were_drawn_anew_are_marked_and_say_why(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={GUARDED}&sample=0") as seen:
-        marked = seen.page.locator(".alignment .track .col:has(.redrawn)")
-        expect(marked.first).to_have_attribute("aria-label", re.compile("drawn anew.*block 1 "))
-        marked.first.click()
+        row_of(seen, 1).click()
         expect_atom(seen, 1)
-        expect(seen.page.locator(".alignment .details")).to_contain_text("drawn 2 times; thrown away for: bonds")
-        expect(seen.page.locator(".alignment .tally")).to_contain_text("drawn anew")
+        expect(row_of(seen, 1)).to_contain_text("drawn 2 times; thrown away for: bonds")
         expect(seen.page.get_by_text("Tries of block 1 thrown away (1 of 2)")).to_be_visible()
         expect_harmless(seen)
 
@@ -173,7 +182,7 @@ def test_a_link_restores_all_of_it(browser: Browser, server: Server) -> None:
     path = f"{JUNK}&atom=5&token=97&show=With+junk&order=As+written&by=Element&bin=element~C~1"
     with visit(browser, server, path) as seen:
         expect_atom(seen, 5)
-        expect(seen.page.locator('.alignment .col[aria-posinset="98"]')).to_have_attribute("aria-selected", "true")
+        expect(seen.page.locator('.atoms .step[data-column="97"]')).to_have_class(re.compile(r"\bon\b"))
         expect(seen.page.get_by_role("button", name="Only molecules with drift +1 · element C")).to_be_visible()
         open_picker(seen, 1)
         chosen = seen.page.locator("[data-testid=stButtonGroup] [data-selected=true]")
@@ -260,7 +269,7 @@ def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Serv
 
 def test_hostile_junk_is_text(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={HOSTILE}") as seen:
-        expect(columns(seen).filter(has_text="img").first).to_be_attached()
+        expect(tokens(seen).filter(has_text="img").first).to_be_attached()
         expect(atoms(seen)).to_have_count(2)
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)
@@ -274,7 +283,7 @@ def test_imported_text_says_what_cannot_be_shown(browser: Browser, server: Serve
     with visit(browser, server, "/drift?run=imported") as seen:
         expect(seen.page.get_by_text("Not available")).to_be_visible()
         expect(seen.page.get_by_text("Only the text is stored")).to_be_visible()
-        expect(columns(seen).first).to_be_visible()
+        expect(tokens(seen).first).to_be_visible()
         seen.press("What the LP did")
         expect(seen.page.get_by_text("this run stored no token probabilities")).to_be_visible()
         expect_harmless(seen)

@@ -247,18 +247,13 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     assert listed.count("<s>") == 1 and f"and {tries - 1} more tr" in listed
     rows = figures(app)
     assert rows["Drawn anew"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
-    aligned = watch.alignment(0)
-    chips, atoms = live_lanes.chips_of(aligned, {1}, {0: ["bonds", "stereo", "bonds"], 1: ["flat"]})
-    marked = {(atom, chip.mark, chip.note) for chip, atom in zip(chips, atoms, strict=True) if chip.mark}
-    drawn = "drawn 4 times; thrown away for: bonds, stereo"
-    assert marked == {(0, "redrawn", drawn), (1, "wrong", "drawn 2 times; thrown away for: flat")}
 
 
 def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: drawn.update(atoms=more["atoms"]))
     monkeypatch.setattr(conformer, "viewer3d", lambda *_, marks, **more: drawn.update(marks=marks))
-    monkeypatch.setattr(live_lanes, "token_strip", lambda chips, **more: drawn.update(chips=chips))
+    monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: drawn.update(rows=rows))
     app = generated(live, lp1="exact", lp2="—", lp3="—")
     assert "geometry wrong]" in texts(app) and "Marked: atoms that a failed check names" in texts(app)
     run_id = app.session_state["live_lanes"][0].run_id
@@ -267,7 +262,7 @@ def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, mo
     assert sample["clean"] and wrong
     assert {place for place, words in enumerate(drawn["atoms"]) if words.endswith(": wrong in lane 1")} == wrong
     assert drawn["marks"] == dict.fromkeys(wrong, "wrong")
-    assert {chip.block for chip in drawn["chips"] if chip.mark == "wrong"} == wrong
+    assert {row.atom for row in drawn["rows"] if row.kind == "wrong"} == wrong
 
 
 def test_the_text_of_a_try_is_text() -> None:

@@ -38,14 +38,9 @@ def path(**query: str) -> str:
 
 
 def lane(seen: Visit, number: int) -> Locator:
-    """The card of a lane, by its strip."""
-    return (
-        seen.page.locator("[data-testid=stVerticalBlock]")
-        .filter(
-            has=seen.page.locator(".strip", has=seen.page.get_by_role("heading", name=f"Lane {number}", exact=True))
-        )
-        .last
-    )
+    """The card of a lane, by its rows."""
+    rows = seen.page.locator(f'.atoms .rows[aria-label="Lane {number}"]')
+    return seen.page.locator("[data-testid=stVerticalBlock]").filter(has=rows).last
 
 
 def generate(seen: Visit) -> None:
@@ -72,23 +67,20 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
     with visit(browser, server, path(), width=1440, height=900) as seen:
         generate(seen)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
-        chips = lane(seen, 3).locator(".tokens .chip")
-        expect(chips.first).to_contain_text("[CONFORMER]")
-        token, shape = lane(seen, 3).locator(".tokens .chip.free").first, lane(seen, 3).locator(".viewer")
+        chips = lane(seen, 3).locator(".rows .step")
+        expect(chips.first).to_contain_text("]<")
+        token, shape = lane(seen, 3).locator(".rows .step").first, lane(seen, 3).locator(".viewer")
         expect(shape.locator(".stage")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
         point_at(token, seen.page.locator(".molecule .name"), r"^atom 0, \[C\]")
         expect(shape.locator(".name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(0)
         point_at(seen.page.locator(".atom-selector").nth(1), shape.locator(".name"), r"^atom 1, \[C\]")
-        expect(lane(seen, 3).locator(".tokens .chip.lit.free").first).to_be_attached()
+        expect(lane(seen, 3).locator(".rows .row.lit").first).to_be_attached()
         token.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
         expect(shape.locator(".name")).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
         for view in (seen.page.locator(".molecule .drawing"), shape.locator(".stage"), token):
             expect(view).to_be_in_viewport(ratio=0.9)
-        seen.page.get_by_text("Tint by probability").click()
-        expect(lane(seen, 3).locator(".tokens .chip.forced.tint").first).to_be_attached()
-        expect(seen.page.locator(".legend .scale:visible")).to_have_count(1)
         seen.page.get_by_role("button", name="Save to store").last.click()
         expect(seen.page.get_by_role("button", name="Saved")).to_be_visible()
         (entry,) = Store.open(place / "store").found().entries
@@ -139,32 +131,32 @@ def test_lanes_without_room_stand_in_two_rows(browser: Browser, server: Server) 
 def test_one_lane_of_four_is_stopped_and_the_others_are_written(browser: Browser, server: Server) -> None:
     with visit(browser, server, path(lp4="truncating", most_tokens=ENDLESS, smiles="CCO")) as seen:
         generate(seen)
-        expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)
+        expect(lane(seen, 1).locator(".rows .step").nth(20)).to_be_attached(timeout=PATIENCE_MS)
         stop = seen.page.get_by_role("button", name="Stop", exact=True)
         cut_off = "node => [...node.querySelectorAll('*')].some(inner => inner.scrollWidth > inner.clientWidth + 1)"
         assert not stop.last.evaluate(cut_off)  # narrow as it is
         stop.first.click()
         expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
-        expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached()  # what was written stays
+        expect(lane(seen, 1).locator(".rows .step").nth(20)).to_be_attached()  # what was written stays
         assert seen.outside == []
 
 
-def test_chips_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, server: Server) -> None:
+def test_rows_come_while_a_lane_is_written_and_only_new_ones(browser: Browser, server: Server) -> None:
     with visit(
         browser, server, path(lp1="group-v2.1", lp2="—", lp3="—", smiles="C" * 190, most_tokens=ENDLESS)
     ) as seen:
         generate(seen)
-        strip = lane(seen, 1)
-        expect(strip.locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
-        expect(strip.locator(".tokens")).to_be_in_viewport(ratio=0.98)  # without scrolling
-        strip.locator(".tokens .chip").first.evaluate("chip => { chip.dataset.mine = 'still here' }")
-        count = strip.locator(".tokens .chip").count()
-        expect(strip.locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
-        assert strip.locator(".tokens .chip").first.get_attribute("data-mine") == "still here"
+        text = lane(seen, 1)
+        expect(text.locator(".rows .step").nth(5)).to_be_attached(timeout=PATIENCE_MS)
+        expect(text.locator(".rows")).to_be_in_viewport(ratio=0.98)  # without scrolling
+        text.locator(".rows .row").first.evaluate("row => { row.dataset.mine = 'still here' }")
+        count = text.locator(".rows .step").count()
+        expect(text.locator(".rows .step").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
+        assert text.locator(".rows .row").first.get_attribute("data-mine") == "still here"
         seen.page.get_by_role("button", name="Stop all").click()
         expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
-        expect(strip.locator(".tokens .chip").nth(count)).to_be_attached()  # what was written stays
+        expect(text.locator(".rows .step").nth(count)).to_be_attached()  # what was written stays
         assert seen.outside == []
 
 
@@ -193,12 +185,12 @@ def test_a_refresh_finds_the_lanes_again_and_they_go_on(browser: Browser, server
     query = path(lp1="group-v2.1", lp2="—", lp3="—", smiles="C" * 150, most_tokens=ENDLESS)
     with visit(browser, server, query) as seen:
         generate(seen)
-        expect(lane(seen, 1).locator(".tokens .chip").nth(20)).to_be_attached(timeout=PATIENCE_MS)
+        expect(lane(seen, 1).locator(".rows .step").nth(20)).to_be_attached(timeout=PATIENCE_MS)
         expect(seen.page).to_have_url(re.compile("lanes="))
         seen.page.reload()
-        expect(lane(seen, 1).locator(".tokens .chip").nth(21)).to_be_attached(timeout=PATIENCE_MS)
-        count = lane(seen, 1).locator(".tokens .chip").count()
-        expect(lane(seen, 1).locator(".tokens .chip").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
+        expect(lane(seen, 1).locator(".rows .step").nth(21)).to_be_attached(timeout=PATIENCE_MS)
+        count = lane(seen, 1).locator(".rows .step").count()
+        expect(lane(seen, 1).locator(".rows .step").nth(count + 20)).to_be_attached(timeout=PATIENCE_MS)
         seen.page.get_by_role("button", name="Stop all").click()
         expect(seen.page.get_by_text("Stopped", exact=True).first).to_be_visible(timeout=PATIENCE_MS)
         assert seen.outside == []
@@ -209,22 +201,22 @@ def test_a_guarded_lane_is_watched_while_it_draws_blocks_anew(browser: Browser, 
     query = path(lp1="guarded", lp2="—", lp3="—", smiles="C[C@H](N)C(=O)O" + "C" * 40, most_tokens=ENDLESS)
     with visit(browser, server, query) as seen:
         generate(seen)
-        strip = lane(seen, 1)
-        chip = strip.locator(".tokens.writing .chip.redrawn").first
+        text = lane(seen, 1)
+        chip = text.locator(".tokens.writing .chip.redrawn").first
         expect(chip).to_be_attached(timeout=PATIENCE_MS)
         assert chip.evaluate("chip => getComputedStyle(chip).animationName") == "driftscope-redrawn"
         seen.page.emulate_media(reduced_motion="reduce")
         assert chip.evaluate("chip => getComputedStyle(chip).animationName") == "none"
         seen.page.emulate_media(reduced_motion="no-preference")  # the tab serves other tests
         expect(
-            strip.get_by_text(re.compile(r"^blocks drawn anew [1-9][\d,]* times \(.* tokens thrown away"))
+            text.get_by_text(re.compile(r"^blocks drawn anew [1-9][\d,]* times \(.* tokens thrown away"))
         ).to_be_visible()
         seen.page.get_by_role("button", name="Stop all").click()
         tries = seen.page.get_by_text(re.compile(r"^Tries thrown away \([1-9]"))
         expect(tries).to_be_visible(timeout=PATIENCE_MS)
-        expect(strip.locator("li s").first).not_to_be_visible()
+        expect(text.locator("li s").first).not_to_be_visible()
         tries.click()
-        expect(strip.locator("li s").first).to_be_visible()
+        expect(text.locator("li s").first).to_be_visible()
         assert seen.outside == [] and seen.dialogs == []
 
 
@@ -233,7 +225,7 @@ def test_a_second_reader_has_a_turn_while_the_first_one_is_written(browser: Brow
     with visit(browser, server, path(lp2="—", lp3="—", smiles="CCN")) as second:
         with visit(browser, server, path(most_tokens=ENDLESS)) as first:
             generate(first)
-            expect(lane(first, 1).locator(".tokens .chip").nth(5)).to_be_attached(timeout=PATIENCE_MS)
+            expect(lane(first, 1).locator(".rows .step").nth(5)).to_be_attached(timeout=PATIENCE_MS)
             generate(second)
             expect(second.page.get_by_text(re.compile("^Waiting"))).to_be_visible(timeout=PATIENCE_MS)
             expect(results(second)).to_be_visible(timeout=PATIENCE_MS)

@@ -17,7 +17,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
 from engine.jobs.lane import Tally
-from pages._live import board, conformer, files, grid, inputs, results, session
+from pages._live import board, conformer, files, grid, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines
 from pages._shared.components import molecule_grid, viewer3d
@@ -104,20 +104,6 @@ def test_downloads_hold_what_they_say(live: Live) -> None:
         sdf = archive.read("1-exact.sdf").decode()
         assert sdf.count("$$$$") == 2 and "<usable>" in sdf
         assert f'"{entry.row["model_alias"]}"' in archive.read("2-exact.json").decode()
-
-
-def test_chips_are_tinted_where_probabilities_are_kept(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[Any] = []
-    monkeypatch.setattr(results, "strip_legend", lambda chips, key: drawn.append(list(chips)))
-    app = generated(live, lp1="exact", lp2="—", lp3="—")
-    assert not app.toggle(key="tint").disabled and {chip.p_raw for chip in drawn[-1]} == {None}
-    app.toggle(key="tint").set_value(True).run()
-    assert all(chip.p_raw is not None and 0 <= chip.p_raw <= 1 for chip in drawn[-1])
-    assert {chip.forced for chip in drawn[-1]} == {True, False}, "forced ones too"
-    monkeypatch.setattr(inputs, "scored_answers", lambda *_: 0)
-    app = generated(live, lp1="exact", lp2="—", lp3="—", tint="true")
-    assert app.toggle(key="tint").disabled and {chip.p_raw for chip in drawn[-1]} == {None}
-    assert "No probabilities are kept" in app.toggle(key="tint").help
 
 
 def test_an_atom_picked_in_3d_is_lit_in_2d_and_in_the_other_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:

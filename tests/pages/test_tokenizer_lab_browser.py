@@ -20,26 +20,24 @@ def server() -> Iterator[Server]:
         yield started
 
 
-def strips(seen: Visit) -> Locator:
-    return seen.page.locator(".strip:not(.only-legend)")
+def token_rows(seen: Visit) -> Locator:
+    return seen.page.locator(".atoms")
 
 
 def test_an_example_a_placeholder_and_a_token_by_keyboard(browser: Browser, server: Server) -> None:
     with visit(browser, server, "/tokenizer_lab") as seen:
-        expect(strips(seen)).to_have_count(2)
-        expect(seen.page.locator(".legend:visible")).to_have_count(1)
-        expect(seen.page.locator(".legend li:visible")).to_have_count(4)  # COPY, FREE, junk, cut
-        expect(strips(seen).first.get_by_text("41 FREE with junk in 2 blocks")).to_be_visible()  # 19 and 21, and amen
+        expect(token_rows(seen)).to_have_count(2)
+        expect(token_rows(seen).first.get_by_text("41 FREE with junk in 2 blocks")).to_be_visible()
         seen.press("Junk of a report")
-        expect(strips(seen).first.locator(".chip", has_text="amen")).to_be_visible()
-        first = strips(seen).first.locator(".chip").first
-        detail = strips(seen).first.get_by_text("34139")  # the id of ']<' in the line of details
+        expect(token_rows(seen).first.locator(".step.junk", has_text="amen")).to_be_visible()
+        first = token_rows(seen).first.locator(".row").first
+        detail = token_rows(seen).first.locator(".tip")
 
         def step() -> None:
             first.focus()
             seen.page.keyboard.press("ArrowRight")
 
-        again(step, lambda limit_ms: expect(detail).to_be_visible(timeout=limit_ms))
+        again(step, lambda limit_ms: expect(detail).to_contain_text("id ", timeout=limit_ms))
         assert seen.outside == [] and seen.console == []
 
 
@@ -49,7 +47,7 @@ def test_a_link_holds_every_choice(browser: Browser, server: Server) -> None:
         expect(seen.page.get_by_label("Coordinate, enriched text or SMILES", exact=True)).to_have_value(
             "[C]<-1.2034,-0.5100,0.0000>"
         )
-        expect(strips(seen).first.get_by_text("drift exact")).to_be_visible()
+        expect(token_rows(seen).first.get_by_text("drift exact")).to_be_visible()
         assert "not seem to exist" not in seen.page.content()
         assert seen.outside == [] and seen.console == []
 
@@ -60,7 +58,7 @@ def test_hostile_text_is_text(browser: Browser, server: Server) -> None:
     )
     with visit(browser, server, "/tokenizer_lab") as seen:
         seen.fill("Coordinate, enriched text or SMILES", hostile)
-        expect(strips(seen).first.locator(".chip", has_text="alert").first).to_be_visible()
+        expect(token_rows(seen).first.locator(".step", has_text="alert").first).to_be_visible()
         assert seen.page.locator("img[src=x]").count() == 0
         assert seen.dialogs == []
         assert seen.outside == [] and seen.console == []

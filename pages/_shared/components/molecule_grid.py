@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pages._shared.components.atom_picks import OnPick, known, show_pickable
+from pages._shared.components.atom_view import sendable
 from pages._shared.components.once import Component, source
-from pages._shared.components.token_strip import sendable
 
 
 def molecule_grid(

@@ -17,9 +17,9 @@ from engine.assets import FILE_NAME, three_d_mol
 from engine.chem.frame import principal_axes
 from engine.errors import AssetError
 from pages._shared.components.atom_picks import NO_MARKS, OnPick, picked_atom, show_pickable
+from pages._shared.components.atom_view import sendable
 from pages._shared.components.mol_blocks import mol_block, without_hydrogens, without_last_hydrogens
 from pages._shared.components.once import Component, source
-from pages._shared.components.token_strip import sendable
 from pages._shared.words import Fault
 
 __all__ = ["Model3d", "model_of", "picked_atom", "viewer3d"]

@@ -12,7 +12,6 @@ from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
 from engine.errors import ModelError, RegistryError, RunError
-from engine.inspection.tries import descriptor_words
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp.constraint import build_constraint
 from engine.lp_records import stored_lp
@@ -100,13 +99,3 @@ def test_an_older_plan_keeps_its_rules() -> None:
     sheet["plan"]["last_positions"] = 4
     with pytest.raises(RunError, match="--last-positions"):
         RunPlan.read(sheet)
-
-
-def test_the_inspector_names_forced_descriptors_that_the_model_did_not_learn() -> None:
-    def step(piece: str, p_raw: float, *, forced: bool = True) -> dict[str, object]:
-        return {"piece": piece, "p_raw": p_raw, "forced": forced}
-
-    likely = [step("C", 0.9), step("]<", 0.001), step("[CONFORMER]", 0.001), step("a", 0.001, forced=False)]
-    assert descriptor_words(likely) == ""
-    words = descriptor_words([*likely, step("OH", 0.0002), step("NH", 0.004)])
-    assert words.startswith("2 of 3 forced tokens inside atom descriptors had less than 1 % with the model: OH (")

@@ -1,0 +1,193 @@
+"""A text atom by atom: what was written over each atom's template, what of it is damage, and its cost in Å.
+
+Text between atoms has a row only where something happened there: text that the molecule does not have, or a descriptor
+that an LP forced against the model. Sentences quote what was written between backticks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Literal
+
+from engine.chem.group_reader import numbers_taken, why_not_taken
+from engine.figures.words import percent
+from engine.inspection.sample import BlockEstimate
+from engine.text.align import AlignedToken, Alignment
+from engine.text.blocks import CUT_KINDS, JUNK_KINDS
+
+Row = Mapping[str, Any]
+Damage = Literal["", "junk", "cut", "wrong", "redrawn", "missing", "outside", "unlikely"]
+UNLIKELY, WANTED = 0.01, 0.5
+"""Shares of the model's probability: below the first it did not want a token, above the second it did."""
+NEXT_TO_NONE = 0.01
+"""Å."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtomRow:
+    """``atom`` is None between atoms, and for an atom that the molecule does not have."""
+
+    atom: int | None
+    name: str  # of the atom, or what was written
+    damage: Damage
+    columns: tuple[int, ...]  # of the alignment
+    needed: int | None = None  # tokens of its numbers
+    given: int | None = None  # positions that the template has for them
+    off_ang: float | None = None  # how far the damage puts the atom off
+    is_estimate: bool = False
+    words: str = ""
+    text: str = ""  # of the block
+
+
+def atom_rows(
+    alignment: Alignment | None,
+    elements: Sequence[str],
+    blocks: Sequence[Row],
+    steps: Mapping[int, Row] = {},
+    estimates: Mapping[int, BlockEstimate] = {},
+    wrong: Mapping[int, str] = {},
+    redrawn: Mapping[int, str] = {},
+    *,
+    is_open: bool = False,
+) -> list[AtomRow]:
+    """In the order of the text. ``wrong``: what the molecule's checks say of an atom; ``redrawn``: by block, what a
+    guard did. Of an open text, what is not written yet has no rows. Without an alignment there are blocks alone."""
+
+    def row_of(atom: int | None, block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
+        name = _name(atom, elements)
+        return _row(atom, name, columns, tokens, block, steps, estimates.get(block["block"]), wrong, redrawn)
+
+    if alignment is None:
+        return [row_of(None if block["atom"] in (None, -1) else block["atom"], block, (), ()) for block in blocks]
+    keys = list(_keys(alignment))
+    of_block = {block["block"]: block for block in blocks}
+    of_atom = {block["atom"]: block for block in reversed(blocks) if block["atom"] is not None and block["atom"] >= 0}
+    rows, places = list[AtomRow](), dict[Any, int]()
+    for key, columns in ((key, tuple(some)) for key, some in groupby(range(len(keys)), key=keys.__getitem__)):
+        tokens = [alignment.rows[column] for column in columns]
+        if is_open and all(token.pos is None for token in tokens):
+            continue
+        if key is None:
+            rows += _between(columns, tokens, steps)
+            continue
+        if key in places:  # an atom's block is interrupted: one row all the same
+            known = rows[places[key]]
+            rows[places[key]] = replace(known, columns=known.columns + columns)
+            continue
+        places[key] = len(rows)
+        atom = key if isinstance(key, int) else None
+        block = of_atom.get(atom) if atom is not None else of_block.get(key[1])
+        if block is None:
+            name = _name(atom, elements)
+            words = "" if is_open else f"{name}: nothing was written."
+            rows.append(AtomRow(atom, name, "" if is_open else "missing", columns, words=words))
+        else:
+            rows.append(row_of(atom, block, columns, tokens))
+    return rows
+
+
+def _name(atom: int | None, elements: Sequence[str]) -> str:
+    if atom is None:
+        return "no such atom"
+    return f"{elements[atom] if atom < len(elements) else '?'}, atom {atom}"
+
+
+def worst_first(rows: Iterable[AtomRow]) -> list[AtomRow]:
+    """By Å off: what no reader takes before all, damage whose Å are not known before what is next to none."""
+
+    def harm(row: AtomRow) -> float:
+        if row.off_ang is not None or not row.damage:
+            return row.off_ang or -1.0 * (not row.damage)
+        return math.inf if row.damage == "junk" else NEXT_TO_NONE
+
+    return sorted(rows, key=harm, reverse=True)
+
+
+def _keys(alignment: Alignment) -> Iterable[int | tuple[str, int] | None]:
+    """Of each column: its atom, a block that the molecule does not have, or None between atoms."""
+    is_position = alignment.mode == "position"
+    for token in alignment.rows:
+        if is_position or not 0 <= token.text_block < len(alignment.blocks):  # the last one may still be open
+            yield token.block if token.block >= 0 else None
+        else:
+            atom = alignment.blocks[token.text_block].atom
+            yield atom if atom >= 0 else ("block", token.text_block)
+
+
+def _row(
+    atom: int | None, name: str, columns: tuple[int, ...], tokens: Sequence[AlignedToken], block: Row,
+    steps: Mapping[int, Row], estimate: BlockEstimate | None, wrong: Mapping[int, str], redrawn: Mapping[int, str],
+) -> AtomRow:  # fmt: skip
+    kinds, needed, given = set(block["kinds"] or ()), block["needed"], block["template_free"]
+    is_cut = bool(kinds & CUT_KINDS)
+    is_junk = bool(block["junk_text"]) or (bool(kinds & JUNK_KINDS) and not is_cut)
+    off, is_estimate = _misread_ang(block) if is_junk else None, False
+    if is_cut and estimate is not None and (estimate.displacement_ang or 0.0) >= (off or 0.0):
+        off, is_estimate = estimate.displacement_ang, True
+    damage: Damage = "junk" if is_junk else "cut" if is_cut else ""
+    words = [_junk_words(name, block, tokens, steps)] if is_junk else []
+    if is_cut:
+        words.append(f"{name}: the template ended after {given} tokens, before the number did")
+        words[-1] += f"; the model would have written `{estimate.text}`" if estimate is not None else ""
+    if words:
+        unread = ", which no reader takes." if is_junk else "."
+        words[-1] += unread if off is None else f": {'≈ ' if is_estimate else ''}{angstrom(off)} off."
+    if atom in wrong:
+        damage, words = damage or "wrong", [*words, f"{name}: {wrong[atom]}."]
+    elif atom in redrawn:
+        damage, words = damage or "redrawn", [*words, f"{name}: {redrawn[atom]}."]
+    return AtomRow(atom, name, damage, columns, needed, given, off, is_estimate, " ".join(words), block["text"] or "")
+
+
+def _misread_ang(block: Row) -> float | None:
+    """Between what the block states and what the group's reader takes; None where it takes nothing."""
+    stated = [block[axis] for axis in "xyz"]
+    if None in stated or why_not_taken(block["text"] or ""):
+        return None
+    return math.dist(tuple(map(float, numbers_taken(block["text"]))), stated)
+
+
+def _junk_words(name: str, block: Row, tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> str:
+    junk = quoted(block["junk_text"] or block["text"])
+    if block["needed"] is None:
+        begin = f"{name}: not three numbers."
+    else:
+        begin = f"{name}: the number was complete after {block['needed']} of {block['template_free']} tokens."
+    for token in tokens:
+        likely = next(iter((steps.get(-1 if token.pos is None else token.pos) or {}).get("top_k") or ()), None)
+        if likely and not likely["allowed"] and (likely["p_raw"] or 0) > WANTED:
+            wanted = f"{quoted(likely['piece'])} ({percent(likely['p_raw'])})"
+            return f"{begin} The model wanted {wanted}, which the LP forbids, so it wrote {junk}"
+    return f"{begin} {junk} is too much"
+
+
+def _between(columns: tuple[int, ...], tokens: Sequence[AlignedToken], steps: Mapping[int, Row]) -> list[AtomRow]:
+    """Text that no atom has, and forced descriptors that the model gave next to nothing."""
+    rows = []
+    strange = [n for n, token in enumerate(tokens) if token.template_pos is None and token.piece.strip()]
+    if strange:
+        text = "".join(tokens[n].piece for n in strange)
+        words = f"{quoted(text)} is no part of this molecule's text."
+        rows.append(AtomRow(None, text, "outside", tuple(columns[n] for n in strange), words=words))
+    for n, token in enumerate(tokens):
+        step = steps.get(-1 if token.pos is None else token.pos)
+        if step and token.forced and step["p_raw"] is not None and step["p_raw"] < UNLIKELY and _is_name(token.piece):
+            words = f"{quoted(token.piece)} was forced; the model gave it {percent(step['p_raw'])}."
+            rows.append(AtomRow(None, token.piece, "unlikely", (columns[n],), words=words))
+    return rows
+
+
+def _is_name(piece: str) -> bool:
+    return bool(re.search("[A-Za-z]", piece)) and not re.search("[<>]|CONFORMER", piece)
+
+
+def quoted(text: str) -> str:
+    return f"`{text.replace('`', 'ʼ')}`"
+
+
+def angstrom(value: float) -> str:
+    return f"{value:.2f} Å" if value >= 0.01 or value == 0 else f"{value:.4f} Å"

@@ -1,0 +1,199 @@
+// The atom view in the browser. Rows are drawn once, by the name of their content; a message says which are there and in
+// what order. All text is untrusted and reaches the page as text. Arrow keys move: up and down by row, left and right by
+// token; Enter selects what has the focus, Escape selects nothing.
+
+const UNHEARD_MS = 3000; // how long a click outlives messages that do not know of it
+const CLASSES = { f: "forced", j: "junk", c: "cut", b: "blocked", s: "shifted", r: "rare", n: "unwritten" };
+const WORDS = { f: "forced by the LP", j: "junk: not part of the three numbers", c: "the last before the cut" };
+
+export function mount(shell) {
+  return new Atoms(shell);
+}
+
+class Atoms {
+  constructor(shell) {
+    this.shell = shell;
+    this.root = shell.root.querySelector(".atoms");
+    this.list = this.root.querySelector(".rows");
+    this.tip = this.root.querySelector(".tip");
+    this.known = new Map(); // name -> { row, element }
+    this.message = {};
+    this.pick = null; // { stamp, until }: a click that Python did not name yet
+    const on = (name, heard) => this.list.addEventListener(name, (event) => heard.call(this, event));
+    on("click", this.onClick);
+    on("keydown", this.onKey);
+    on("pointerover", (event) => this.point(event.target));
+    on("pointerleave", () => this.point(null));
+    on("focusin", (event) => this.onFocus(event.target));
+    on("focusout", () => this.say(null));
+    this.onAtom = (event) => this.light(event.detail); // under the pointer, in any view
+    globalThis.addEventListener("driftscope-atom", this.onAtom);
+  }
+
+  destroy() {
+    globalThis.removeEventListener("driftscope-atom", this.onAtom);
+  }
+
+  update(message) {
+    for (const [name, row] of Object.entries(message.rows)) if (!this.known.has(name)) this.known.set(name, { row });
+    if (message.order.some((name) => !this.known.has(name))) return false;
+    const wasAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 24;
+    if (this.message.follow && !message.follow) this.list.scrollTop = 0; // it is written: the worst come first
+    this.message = message;
+    this.root.querySelector("header").hidden = !message.caption;
+    this.root.querySelector(".label").textContent = message.label;
+    this.root.querySelector(".caption").textContent = message.caption;
+    this.list.setAttribute("aria-label", message.label);
+    this.list.style.maxHeight = message.max_height ? `${message.max_height}px` : "";
+    this.arrange(message.order);
+    if (this.pick && (message.heard === this.pick.stamp || performance.now() > this.pick.until)) this.pick = null;
+    if (!this.pick) this.select(message.atom, message.token);
+    if (message.follow && wasAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    return true;
+  }
+
+  arrange(order) {
+    const kept = new Set(order);
+    for (const name of [...this.known.keys()]) if (!kept.has(name)) this.known.delete(name);
+    order.forEach((name, place) => {
+      const entry = this.known.get(name);
+      entry.element ??= rowElement(entry.row);
+      if (this.list.children[place] !== entry.element) this.list.insertBefore(entry.element, this.list.children[place] ?? null);
+    });
+    while (this.list.children.length > order.length) this.list.lastChild.remove();
+    if (!this.list.querySelector("[tabindex='0']")) this.list.firstChild?.setAttribute("tabindex", "0");
+  }
+
+  // What is selected and pointed at ------------------------------------------------------------------------------------
+
+  select(atom, token) {
+    const before = `${this.atom} ${this.token}`;
+    [this.atom, this.token] = [atom ?? null, token ?? null];
+    for (const row of this.list.children) row.setAttribute("aria-selected", String(this.isOn(row)));
+    for (const step of this.list.querySelectorAll(".step")) step.classList.toggle("on", Number(step.dataset.column) === this.token && !step.closest(".other"));
+    const chosen = this.list.querySelector(".step.on") ?? this.list.querySelector("[aria-selected='true']");
+    if (chosen && before !== `${this.atom} ${this.token}` && !this.root.getRootNode().activeElement) chosen.scrollIntoView({ block: "nearest" });
+  }
+
+  isOn(row) {
+    return row.dataset.atom === undefined ? row.querySelector(`.step[data-column="${this.token}"]`) !== null : Number(row.dataset.atom) === this.atom;
+  }
+
+  light(atom) {
+    for (const row of this.list.children) row.classList.toggle("lit", atom !== null && row.dataset.atom === String(atom));
+  }
+
+  point(target) {
+    const row = target?.closest?.(".row");
+    const atom = row?.dataset.atom === undefined ? null : Number(row.dataset.atom);
+    globalThis.dispatchEvent(new CustomEvent("driftscope-atom", { detail: atom })); // heard here too
+    this.say(target?.closest?.(".step") ?? null);
+  }
+
+  onFocus(target) {
+    for (const item of this.list.querySelectorAll("[tabindex='0']")) item.setAttribute("tabindex", "-1");
+    target.setAttribute("tabindex", "0");
+    this.say(target.closest(".step"));
+  }
+
+  say(step) {
+    this.tip.hidden = step === null;
+    if (step === null) return;
+    this.tip.replaceChildren(...tipLines(step.token));
+    const box = step.getBoundingClientRect();
+    this.tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - this.tip.offsetWidth - 16))}px`;
+    const isBelow = box.bottom + this.tip.offsetHeight + 8 < innerHeight;
+    this.tip.style.top = `${isBelow ? box.bottom + 6 : box.top - this.tip.offsetHeight - 6}px`;
+  }
+
+  // Picking and moving -------------------------------------------------------------------------------------------------
+
+  onClick({ target }) {
+    if (!target.closest(".row") || !this.message.pickable) return;
+    this.choose(target.closest(".row"), target.closest(".step"));
+  }
+
+  choose(row, step) {
+    const atom = row?.dataset.atom === undefined ? null : Number(row.dataset.atom);
+    let column = step && !row.classList.contains("other") ? Number(step.dataset.column) : null;
+    if (atom === null && column === null && row) column = Number(row.querySelector(".step").dataset.column);
+    const isOff = row && column === this.token && atom === this.atom;
+    const stamp = `${Date.now()} ${Math.random()}`;
+    this.pick = { stamp, until: performance.now() + UNHEARD_MS };
+    this.select(isOff ? null : atom, isOff ? null : column);
+    const place = column ?? (atom === null ? null : this.message.columns + atom);
+    this.shell.trigger("picked", { atom: isOff ? null : place, stamp });
+  }
+
+  onKey(event) {
+    const focused = this.root.getRootNode().activeElement;
+    const row = focused?.closest?.(".row");
+    if (!row) return;
+    const steps = [...row.querySelectorAll(".step")];
+    const place = steps.indexOf(focused);
+    const next = {
+      ArrowDown: () => row.nextElementSibling,
+      ArrowUp: () => row.previousElementSibling,
+      ArrowRight: () => steps[place + 1],
+      ArrowLeft: () => (place > 0 ? steps[place - 1] : row),
+      Home: () => this.list.firstElementChild,
+      End: () => this.list.lastElementChild,
+    }[event.key];
+    if (next) next()?.focus();
+    else if ((event.key === "Enter" || event.key === " ") && this.message.pickable) this.choose(row, place < 0 ? null : focused);
+    else if (event.key === "Escape" && this.message.pickable) this.choose(null, null);
+    else return;
+    event.preventDefault();
+  }
+}
+
+// Drawing ----------------------------------------------------------------------------------------------------------------
+
+function make(tag, classes, text = "", children = []) {
+  const element = document.createElement(tag);
+  element.className = classes;
+  if (text) element.textContent = text;
+  element.append(...children);
+  return element;
+}
+
+function rowElement(row) {
+  const ladder = make("div", "ladder", "", row.tokens.map(stepElement));
+  const parts = row.words.split("`"); // what was written stands between backticks
+  const said = make("p", "say", "", parts.map((part, place) => (place % 2 ? make("code", "", part) : part)));
+  const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
+  const element = make("li", `row ${row.kind} ${row.is_other ? "other" : ""}`, "", [make("div", "name", row.name), ladder, harm, said]);
+  element.setAttribute("role", "option");
+  element.setAttribute("tabindex", "-1");
+  element.setAttribute("aria-label", [row.name, row.tag || "exact", row.off, row.need].filter(Boolean).join(", "));
+  if (row.atom !== null) element.dataset.atom = row.atom;
+  return element;
+}
+
+function stepElement(token) {
+  const classes = [...token.marks].map((mark) => CLASSES[mark]).join(" ");
+  const above = token.template === null ? [] : [make("i", "", token.template)];
+  const step = make("span", `step ${classes}`, "", [...above, make("b", "", token.piece)]);
+  step.dataset.column = token.column;
+  step.setAttribute("tabindex", "-1");
+  step.token = token;
+  return step;
+}
+
+function tipLines(token) {
+  const line = (...parts) => make("div", "", "", parts);
+  const over = token.template === null ? "" : ` over ${token.template}`;
+  const lines = [line(make("b", "", token.piece || "nothing written"), `${over}${token.id === null ? "" : ` · id ${token.id}`}`)];
+  for (const [mark, words] of Object.entries(WORDS)) if (token.marks.includes(mark) && !(mark === "f" && token.note)) lines.push(line(words));
+  if (token.note) lines.push(line(token.note));
+  if (token.p_raw !== null) lines.push(line(`before the LP ${share(token.p_raw)}, after ${share(token.p_lp)}`));
+  for (const [piece, p, isAllowed] of token.likely) lines.push(line(make(isAllowed ? "span" : "s", "", piece), ` ${share(p)}`));
+  return lines;
+}
+
+function share(p) {
+  if (p === null) return "?";
+  const percent = 100 * p;
+  if (p < 1 && percent > 99.95) return ">99.9 %";
+  return p > 0 && percent < 0.0001 ? "<0.0001 %" : `${percent.toFixed(p > 0 && percent < 0.1 ? 4 : 1)} %`;
+}

@@ -1,0 +1,172 @@
+"""The atom view: a row an atom, its tokens as written over those of the template, what is damaged and by how many Å.
+
+The one widget for tokens: a text without atoms is a row of tokens alone. Rows are named by their content: a message has
+the order of all and the content of those that the browser was not sent, which asks where it lacks one. So a live page
+sends what is new. Pieces are untrusted and travel as text that can be seen. What is selected is Python's word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.errors import visible as visible_char
+from engine.figures.words import shortened
+from engine.inspection.atoms import AtomRow, angstrom
+from engine.text.align import Alignment
+from pages._shared.components.atom_picks import known, show_pickable
+from pages._shared.components.once import Component, sent_under, source
+
+OnPick = Callable[[int | None, int | None], None]
+"""Gets the atom and the column of the picked token; None for what was not picked."""
+SHOWN_CHARS, MOST_LIKELY = 48, 6
+TAGS = {"outside": "not its text", "unlikely": "forced", "redrawn": "drawn anew", "missing": "not written"}
+_GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """``marks``, a letter each: forced, junk, cut, blocked (the LP forbade what the model wanted), shifted against the
+    template, rare for the model, nothing written."""
+
+    column: int
+    piece: str
+    template: str | None = None
+    id: int | None = None
+    marks: str = ""
+    note: str = ""
+    p_raw: float | None = None
+    p_lp: float | None = None
+    likely: tuple[tuple[str, float | None, bool], ...] = ()  # piece, probability, whether the LP allows it
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRow:
+    tokens: tuple[Token, ...]
+    atom: int | None = None
+    name: str = ""
+    kind: str = ""
+    tag: str = ""
+    off: str = ""
+    need: str = ""
+    words: str = ""
+    is_other: bool = False  # of another run, under the row of the same atom
+
+
+def view_rows(
+    alignment: Alignment | None, rows: Iterable[AtomRow], steps: Mapping[int, Mapping[str, Any]], other: str = ""
+) -> list[ViewRow]:
+    """``other`` names the run that these rows are of where they are shown under another's. Without an alignment a
+    block is one piece of text."""
+    tokens = [] if alignment is None else [_token(column, alignment, steps) for column in range(len(alignment.rows))]
+    return [
+        ViewRow(
+            tokens=tuple(tokens[column] for column in row.columns) or (Token(place, visible(f"<{row.text}>")),),
+            atom=row.atom,
+            name=visible(other or row.name, 80, blanks=False),
+            kind=row.damage,
+            tag=TAGS.get(row.damage, row.damage),
+            off="" if row.off_ang is None else f"{'≈ ' if row.is_estimate else ''}{angstrom(row.off_ang)}",
+            need="" if row.given is None else f"{'?' if row.needed is None else row.needed} of {row.given}",
+            words=visible(row.words, 600, blanks=False),
+            is_other=bool(other),
+        )
+        for place, row in enumerate(rows)
+    ]
+
+
+def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]]) -> Token:
+    row = alignment.rows[column]
+    step = steps.get(-1 if row.pos is None else row.pos) or {}
+    top = [(visible(one.get("piece", "")), one["p_raw"], bool(one["allowed"])) for one in step.get("top_k") or ()]
+    p_raw = step.get("p_raw")
+    marks = {
+        "f": row.forced,
+        "j": row.mark == "junk",
+        "c": row.mark in ("cut", "beyond"),
+        "b": bool(top) and not top[0][2] and not row.forced,
+        "s": not row.forced and any((mark in row.piece) != (mark in row.template_piece) for mark in ".,"),
+        "r": p_raw is not None and p_raw < 0.01,
+        "n": row.pos is None,
+    }
+    return Token(
+        column,
+        "" if row.pos is None else visible(row.piece),
+        None if row.template_pos is None else visible(row.template_piece),
+        row.token_id,
+        "".join(mark for mark, is_so in marks.items() if is_so),
+        visible(step.get("rule") or "", 120, blanks=False),
+        p_raw,
+        step.get("p_lp"),
+        tuple(top[:MOST_LIKELY]),
+    )
+
+
+def atom_view(
+    rows: Sequence[ViewRow],
+    *,
+    key: str,
+    label: str,
+    caption: str = "",
+    atom: int | None = None,
+    token: int | None = None,
+    on_pick: OnPick | None = None,
+    max_height: int = 0,
+    follow: bool = False,
+) -> None:
+    """Draw the rows in their order. ``follow`` keeps the end in sight unless the reader scrolled up."""
+    columns = 1 + max((one.column for row in rows for one in row.tokens), default=-1)
+    atoms = 1 + max((row.atom for row in rows if row.atom is not None), default=-1)
+    atom_of = {one.column: row.atom for row in rows if not row.is_other for one in row.tokens}
+    content = {digest(one): one for one in (asdict(row) for row in rows)}
+    sent = sent_under(key)
+    last = sent.get("rows", frozenset())
+    data = {
+        "label": sendable(label), "caption": sendable(caption), "order": list(content), "columns": columns,
+        "rows": {name: one for name, one in content.items() if name not in last}, "follow": follow,
+        "atom": known(atom, atoms), "token": known(token, columns), "max_height": max_height,
+    }  # fmt: skip
+
+    def pick(place: int | None) -> None:
+        """A column, or, behind these, an atom."""
+        if on_pick is not None and place is not None and place < columns:
+            on_pick(atom_of.get(place), place)
+        elif on_pick is not None:
+            on_pick(None if place is None else place - columns, None)
+
+    show_pickable(_component, key, columns + atoms, None if on_pick is None else pick, data, None)
+    sent["rows"] = frozenset(content)
+
+
+def digest(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=6).hexdigest()
+
+
+def sendable(text: str) -> str:
+    """``text`` with lone surrogates as visible escapes: they have no UTF-8 and would end the page's message."""
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def visible(piece: str, limit: int = SHOWN_CHARS, *, blanks: bool = True) -> str:
+    """``piece`` with blanks as marks, all that is unseen or changes direction as an escape, at most ``limit`` long."""
+    if not piece:
+        return "∅" if blanks else ""
+    marks = _GLYPHS if blanks else {" ": " "}
+    seen = "".join(char if "!" <= char <= "~" else marks.get(char) or visible_char(char) for char in piece[: limit + 1])
+    if unicodedata.category(seen[0])[0] == "M":
+        seen = "◌" + seen  # a combining mark would sit on what is before it
+    return shortened(seen, limit)
+
+
+_component = Component(
+    "driftscope_atom_view",
+    html=source("atom_view.html"),
+    css=source("component_theme.css", "atom_view.css"),
+    js=source("atom_view.js"),
+)

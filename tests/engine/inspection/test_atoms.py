@@ -1,0 +1,98 @@
+"""A text atom by atom: what is damaged, by how many Å, and the sentence that says why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from engine.inspection.atoms import AtomRow, atom_rows, worst_first
+from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
+from tests.engine.inspection.made import DEMO_STORE, demo_run
+from tests.engine.inspection.test_realign import aligned
+
+
+def rows_of(text: str, smiles: str = "CO", lp: str = "none", **more: Any) -> list[AtomRow]:
+    found = aligned(text, smiles, lp)
+    return atom_rows(found, smiles, list(map(asdict, found.blocks)), **more)
+
+
+def demo(sample: int = 0, lp: str = "group-v2.1", model: str = "qwen") -> tuple[Inspected, list[AtomRow]]:
+    one = inspect_sample(DEMO_STORE, demo_run(model, lp), sample)
+    return one, atom_rows(one.alignment, one.molecule.elements, one.blocks, one.steps, one.estimates)
+
+
+def test_the_worst_atom_comes_first_with_its_sentence() -> None:
+    one, rows = demo()
+    worst = worst_first(rows)
+    assert [(row.atom, row.damage, row.needed, row.given) for row in worst[:2]] == [
+        (3, "junk", 11, 20), (4, "junk", 14, 20),
+    ]  # fmt: skip
+    assert [row.off_ang for row in worst[:2]] == pytest.approx([1.48, 0.5])
+    assert worst[0].words == (
+        "C, atom 3: the number was complete after 11 of 20 tokens. The model wanted `>[` (>99.9 %), which the LP "
+        "forbids, so it wrote `)[C@H+1.48`: 1.48 Å off."
+    )
+    assert one.alignment is not None
+    assert "".join(one.alignment.rows[column].piece for column in worst[0].columns) == "]<0.0,0.0,0.0)[C@H+1.48>["
+    assert {row.atom for row in rows if row.damage == "cut"} == {0, 2}
+    assert [row.name for row in rows if row.damage == "unlikely"] == ["NH"]
+
+
+@pytest.mark.parametrize("lp", ["none", "exact"])
+def test_a_sound_text_has_a_row_an_atom_and_no_damage(lp: str) -> None:
+    one, rows = demo(lp=lp)
+    assert [row.atom for row in rows] == list(range(one.molecule.atoms))
+    assert {(row.damage, row.words, row.off_ang) for row in rows} == {("", "", None)}
+
+
+def test_a_cut_says_what_the_model_would_have_written() -> None:
+    one, _ = demo()
+    estimates = {0: BlockEstimate("-0.4533,-3.6358,0.6294", 21, 1, 0.0004)}
+    rows = atom_rows(one.alignment, one.molecule.elements, one.blocks, {}, estimates)
+    assert (rows[0].off_ang, rows[0].is_estimate) == (0.0004, True)
+    assert "would have written `-0.4533,-3.6358,0.6294`: ≈ 0.0004 Å off." in rows[0].words
+
+
+def test_what_no_reader_takes_comes_before_all() -> None:
+    rows = rows_of("[CONFORMER][C]<0.1234,0.2345,0.3456>[O]<1.2345;0.5678>[/CONFORMER]")
+    (first, second) = worst_first(rows)
+    assert (first.atom, first.off_ang, second.damage) == (1, None, "")
+    assert first.words.endswith("`;0.5678` is too much, which no reader takes.")
+
+
+def test_atoms_that_the_molecule_lacks_and_text_that_is_not_its() -> None:
+    rows = rows_of("[CONFORMER][C]<0.1,0.2,0.3>purchases[O]<1.0,2.0,3.0>[Br]<1.0,2.0,3.0>[/CONFORMER]")
+    assert [(row.atom, row.name) for row in rows if row.damage != "outside"] == [
+        (0, "C, atom 0"), (1, "O, atom 1"), (None, "no such atom"),
+    ]  # fmt: skip
+    (outside, *_) = [row for row in rows if row.damage == "outside"]
+    assert "urchases" in outside.words and outside.atom is None
+
+
+def test_an_atom_that_was_not_written_says_so() -> None:
+    (_, row) = [row for row in rows_of("[CONFORMER][C]<0.1,0.2,0.3>") if row.atom is not None]
+    assert (row.atom, row.damage, row.words) == (1, "missing", "O, atom 1: nothing was written.")
+
+
+def test_an_open_text_has_no_rows_of_what_is_to_come() -> None:
+    assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0", is_open=True)] == [0, 1]
+    assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2", is_open=True)] == [0]
+
+
+def test_what_the_molecules_checks_and_the_guard_say() -> None:
+    text = "[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0,2.0,3.0>[/CONFORMER]"
+    rows = rows_of(text, wrong={0: "clash: too near"}, redrawn={0: "drawn 2 times", 1: "drawn 3 times"})
+    assert [(row.damage, row.words) for row in rows] == [
+        ("wrong", "C, atom 0: clash: too near."), ("redrawn", "O, atom 1: drawn 3 times."),
+    ]  # fmt: skip
+
+
+def test_without_tokens_the_blocks_are_left() -> None:
+    one, _ = demo()
+    bare = atom_rows(None, one.molecule.elements, one.blocks)
+    assert [row.atom for row in bare] == [block["atom"] for block in one.blocks]
+    assert [row.text for row in bare] == [block["text"] for block in one.blocks]
+    assert {row.columns for row in bare} == {()}
+    assert bare[3].off_ang == pytest.approx(1.48)
