@@ -69,8 +69,9 @@ def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
 
 def heavy_atoms_of(molecules: Sequence[Molecule]) -> Sequence[int]:
     """The same for their sizes."""
-    is_long = isinstance(molecules, MoleculeList)
-    return molecules.heavy_atoms if is_long else [molecule.heavy_atoms for molecule in molecules]
+    if isinstance(molecules, MoleculeList):
+        return molecules.heavy_atoms
+    return [molecule.heavy_atoms for molecule in molecules]
 
 
 class Skipped(NamedTuple):

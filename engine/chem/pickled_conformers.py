@@ -96,7 +96,7 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
     if not isinstance(document, dict) or not document:
         raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
     shape: Shape = "references" if any(isinstance(value, dict) for value in document.values()) else "molecules"
-    entries, weights = document.items(), None
+    entries, weights = list(document.items()), None
     if isinstance(records := document.get("conformers"), list):
         records = [record if isinstance(record, dict) else {} for record in records]
         shape, weights = "geom", [_number(record.get("boltzmannweight")) for record in records]

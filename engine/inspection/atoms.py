@@ -59,7 +59,9 @@ def atom_rows(
 
     def row_of(atom: int | None, block: Row, columns: tuple[int, ...], tokens: Sequence[AlignedToken]) -> AtomRow:
         name = _name(atom, elements)
-        return _row(atom, name, columns, tokens, block, steps, estimates.get(block["block"]), wrong, redrawn)
+        said = wrong.get(-1 if atom is None else atom, ""), redrawn.get(-1 if atom is None else atom, "")
+        return _row(atom, name, columns, tokens, block, steps, estimates.get(block["block"]), *said,
+                    is_position=alignment is not None and alignment.mode == "position")  # fmt: skip
 
     if alignment is None:
         return [row_of(None if block["atom"] in (None, -1) else block["atom"], block, (), ()) for block in blocks]
@@ -79,8 +81,8 @@ def atom_rows(
             rows[places[key]] = replace(known, columns=known.columns + columns)
             continue
         places[key] = len(rows)
-        atom = key if isinstance(key, int) else None
-        block = of_atom.get(atom) if atom is not None else of_block.get(key[1])
+        atom, number = (key, -1) if isinstance(key, int) else (None, key[1])
+        block = of_block.get(number) if atom is None else of_atom.get(atom)
         if block is None:
             name = _name(atom, elements)
             words = "" if is_open else f"{name}: nothing was written."
@@ -120,7 +122,7 @@ def _keys(alignment: Alignment) -> Iterable[int | tuple[str, int] | None]:
 
 def _row(
     atom: int | None, name: str, columns: tuple[int, ...], tokens: Sequence[AlignedToken], block: Row,
-    steps: Mapping[int, Row], estimate: BlockEstimate | None, wrong: Mapping[int, str], redrawn: Mapping[int, str],
+    steps: Mapping[int, Row], estimate: BlockEstimate | None, wrong: str, redrawn: str, *, is_position: bool,
 ) -> AtomRow:  # fmt: skip
     kinds, needed, given = set(block["kinds"] or ()), block["needed"], block["template_free"]
     is_cut = bool(kinds & CUT_KINDS)
@@ -131,15 +133,14 @@ def _row(
     damage: Damage = "junk" if is_junk else "cut" if is_cut else ""
     words = [_junk_words(name, block, tokens, steps)] if is_junk else []
     if is_cut:
-        words.append(f"{name}: the template ended after {given} tokens, before the number did")
+        ended = f"the template ended after {given} tokens, before the number did"
+        words.append(f"{name}: {ended if is_position else 'its numbers end before their last digits'}")
         words[-1] += f"; the model would have written `{estimate.text}`" if estimate is not None else ""
     if words:
         unread = ", which no reader takes." if is_junk else "."
         words[-1] += unread if off is None else f": {'≈ ' if is_estimate else ''}{angstrom(off)} off."
-    if atom in wrong:
-        damage, words = damage or "wrong", [*words, f"{name}: {wrong[atom]}."]
-    elif atom in redrawn:
-        damage, words = damage or "redrawn", [*words, f"{name}: {redrawn[atom]}."]
+    if wrong or redrawn:
+        damage, words = damage or ("wrong" if wrong else "redrawn"), [*words, f"{name}: {wrong or redrawn}."]
     return AtomRow(atom, name, damage, columns, needed, given, off, is_estimate, " ".join(words), block["text"] or "")
 
 

@@ -309,9 +309,8 @@ def _atoms(
     if other is not None:
         beside = _rows(other, other.steps, other.estimates)
         name = other.run.lp_words or other.run.run_id
-        under = {
-            row.atom: row for row in view_rows(other.alignment, beside, other.steps, other=name) if row.atom is not None
-        }
+        theirs = view_rows(other.alignment, beside, other.steps, other=name)
+        under = {row.atom: row for row in theirs if row.atom is not None}
         shown = [row for one in shown for row in (one, under.get(one.atom)) if row is not None]
     token = state.number(state.TOKEN)
     token = token if token is not None and alignment is not None and token < len(alignment.rows) else None
