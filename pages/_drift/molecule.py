@@ -16,7 +16,6 @@ from engine.chem.drawing import draw_svg
 from engine.chem.verdict import LOADED, strain_words
 from engine.errors import DriftscopeError
 from engine.figures.words import counted, percent
-from engine.inspection.atoms import AtomRow, atom_rows, worst_first
 from engine.inspection.conformers import GroupShape
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import BlockEstimate, Inspected
@@ -24,6 +23,7 @@ from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.store.store import Store
 from pages._drift import files, scoring, state
 from pages._drift.state import spot_of
+from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.choices import by_name, one_of
 from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.components.molecule2d import molecule2d
@@ -310,8 +310,8 @@ def _atoms(
         beside = _rows(other, other.steps, other.estimates)
         name = other.run.lp_words or other.run.run_id
         theirs = view_rows(other.alignment, beside, other.steps, other=name)
-        under = {row.atom: row for row in theirs if row.atom is not None}
-        shown = [row for one in shown for row in (one, under.get(one.atom)) if row is not None]
+        under = {row.atom: [row] for row in theirs if row.atom is not None}
+        shown = [row for one in shown for row in (one, *(under.get(one.atom, ()) if one.atom is not None else ()))]
     token = state.number(state.TOKEN)
     token = token if token is not None and alignment is not None and token < len(alignment.rows) else None
     put_shown(token=token)

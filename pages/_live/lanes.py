@@ -12,12 +12,12 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, percent
-from engine.inspection.atoms import atom_rows, worst_first
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import redrawn_words
 from engine.jobs.lane import LaneWatch
 from engine.jobs.lane_figures import seconds_left
 from engine.text.generated import mode_of
+from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.atom_view import atom_view, view_rows

@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.inspection.atoms import atom_rows
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
 from engine.store.store import Store
 from engine.store.temporary_runs import temporary_files
 from pages._drift import molecules
 from pages._drift.molecules import FOLD
+from pages._kit.atoms import atom_rows
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.pages.drift_stores import (

@@ -6,11 +6,18 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from engine.inspection.atoms import AtomRow, atom_rows, worst_first
+from engine.chem.enriched import skeleton_of
+from engine.chem.smiles import parse_smiles
 from engine.inspection.sample import BlockEstimate, Inspected, inspect_sample
+from engine.text.align import align
+from engine.text.template import build_template
+from pages._kit.atoms import AtomRow, atom_rows, worst_first
+from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
-from tests.engine.inspection.test_realign import aligned
+from tests.engine.inspection.test_realign import TOKENIZER, aligned
 
 
 def rows_of(text: str, smiles: str = "CO", lp: str = "none", **more: Any) -> list[AtomRow]:
@@ -96,3 +103,14 @@ def test_without_tokens_the_blocks_are_left() -> None:
     assert [row.text for row in bare] == [block["text"] for block in one.blocks]
     assert {row.columns for row in bare} == {()}
     assert bare[3].off_ang == pytest.approx(1.48)
+
+
+@given(st.lists(st.integers(0, TOKENIZER.vocab_size - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]))
+def test_any_tokens_have_rows(ids: list[int], lp: str) -> None:
+    template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)
+    found = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
+    rows = atom_rows(found, "CCON", list(map(asdict, found.blocks)))
+    columns = [column for row in rows for column in row.columns]
+    assert len(columns) == len(set(columns)) and set(columns) <= set(range(len(found.rows)))
+    assert {row.atom for row in rows} <= {None, 0, 1, 2, 3}
+    assert len(view_rows(found, rows, {})) == len(rows)
