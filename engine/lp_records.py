@@ -58,17 +58,17 @@ class LpRecord:
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
     unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and drawn anew where it is wrong
     is_candidate: bool = False  # for the advice which LP to use
+    writes_bins: bool = False  # where numbers are those of bins
 
     @property
     def is_guarded(self) -> bool:
         return bool(self.unguarded)
 
 
-_V21 = PositionRule(look_ahead=1)
 _V39 = PositionRule(no_bad_pairs=True, look_ahead=2, ahead="marks and points")
 _V43 = replace(_V39, blocked="", numbers_only=True, no_first_comma=True)
 _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
-    ("v2.1", "< and > are blocked where numbers belong", DEFAULT_PLACEHOLDER, _V21),
+    ("v2.1", "< and > are blocked where numbers belong", DEFAULT_PLACEHOLDER, PositionRule(look_ahead=1)),
     ("v3.4", "only digits and marks there", DEFAULT_PLACEHOLDER, replace(_V43, look_ahead=4, no_first_comma=False)),
     ("v3.8", "reconstructed from v3.9: ()[] blocked too", DEFAULT_PLACEHOLDER,
      replace(_V39, blocked="<>()[]", look_ahead=4)),
@@ -77,7 +77,7 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
     ("v4.3", "only digits and marks, no comma first (v5.0 is the same)", SHORT_PLACEHOLDER, _V43),
 )  # fmt: skip
 _RECORDS = (
-    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True),
+    LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, writes_bins=True),
     *(
         LpRecord(f"group-{version}", f"the group's {version}, by position; {what}", "engine.lp.position", "lp",
                  placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
@@ -89,7 +89,7 @@ _RECORDS = (
     LpRecord("truncating", "by position; the model may end a block early", "engine.lp.truncating", "model",
              DEFAULT_PLACEHOLDER, is_candidate=True),
     LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
-             "model", is_candidate=True),
+             "model", is_candidate=True, writes_bins=True),
     LpRecord("guarded", "exact, and a block that makes the molecule wrong is drawn anew", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
 )  # fmt: skip

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from engine.decode.log_recorder import LogFile
     from engine.decode.plan import Plan as DecodePlan
     from engine.decode.steps import StepObserver
+    from engine.jobs.cluster import TaskRun
     from engine.jobs.plan import ModelChoice
-    from engine.jobs.run import RunState
+    from engine.jobs.run import Run
     from engine.store.entries import Entry
     from engine.store.references import ReferenceSet
-    from engine.store.store import Store
 
 app = cli.new_app()
 DESCRIPTORS_HELP = "of bare heteroatoms: [O], or [OH] with-hydrogens (default: the LP's own, else the model's)"
@@ -281,8 +280,8 @@ def generate(
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    kind: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
-    tasks: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.most(10_000), metavar="N")
+    submit: SubmitKind | None = cli.option(None, "by submitit: processes here, or Slurm, with that GPU", "--submit")
+    array: int | None = cli.option(None, "number of tasks (1)", "--array", of=cli.most(10_000), metavar="N")
     partition: str | None = cli.option(None, "for Slurm", metavar="P")
     minutes: str | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time")
     slurm: list[str] | None = cli.option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
@@ -294,31 +293,25 @@ class Cluster:
     gpus: int | None = cli.option(None, "or per actor (default: one, if any)", "--gpus-per-task", of=cli.most(64, 0))
 
     @contextmanager
-    def workers(self, model: Model) -> Iterator[Any]:
-        """The cluster or the pool of actors that writes the runs, for as long as this lasts; None: this process."""
-        if self.kind and self.engine == "ray":
+    def elsewhere(self, model: Model) -> Iterator[Any]:
+        """The cluster that writes the runs, for as long as this lasts; None: this process."""
+        if self.submit and self.engine == "ray":
             raise DriftscopeError("give either --submit or --engine ray", "Ray can start inside a Slurm job")
-        of_task = cli.picked(self, "partition slurm logs wait") | {"time": self.minutes, "array": self.tasks}
-        cli.only_with("--submit", self.kind, **of_task)
+        cli.only_with("--submit", self.submit, **cli.picked(self, "array partition slurm logs wait"), time=self.minutes)
         cli.only_with("--engine ray", self.engine == "ray", actors=self.count, address=self.address)
-        is_elsewhere = self.kind or self.engine == "ray"
-        cli.only_with("--submit and --engine ray", is_elsewhere, gpus_per_task=self.gpus is not None)
-        if self.kind:
-            from engine.jobs.cluster import Cluster as Submitting
-            from engine.jobs.cluster import check, minutes_of
-
-            more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
-            own = {"minutes": minutes_of(self.minutes), "threads": model.threads, "more": more}
-            cluster = Submitting(**cli.given(Submitting, self) | own)
-            check(cluster)
-            yield cluster
-        elif self.engine == "ray":
-            from engine.jobs.ray_run import Actors, connected
-
-            with connected(Actors(**cli.given(Actors, self), threads=model.threads), model.device) as pool:
-                yield pool
-        else:
+        kind = self.submit or ("ray" if self.engine == "ray" else None)
+        cli.only_with("--submit and --engine ray", kind, gpus_per_task=self.gpus is not None)
+        if kind is None:
             yield None
+            return
+        from engine.jobs.cluster import Cluster as Asked
+        from engine.jobs.cluster import connected, minutes_of
+
+        more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
+        own = {"kind": kind, "tasks": self.array or self.count, "minutes": minutes_of(self.minutes)}
+        own |= {"threads": model.threads, "more": more}
+        with connected(Asked(**cli.given(Asked, self) | own), model.device) as cluster:
+            yield cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,9 +372,8 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
-    from engine.jobs.batch import begun, resumed
+    from engine.jobs.cluster import begun, resumed
     from engine.jobs.plan import RunPlan
-    from engine.jobs.run import Run as Written
     from engine.models.devices import set_threads
     from engine.store.references import reference_set
 
@@ -390,8 +382,8 @@ def run(
     per_reference = molecules.references and of_plan.generations == 1
     cli.only_with("--references, in place of --n", per_reference, per_reference=molecules.per_reference)
     report = of_run.json_report
-    cli.only_with("a run that is not submitted", not cluster.kind, json_report=report, progress=progress.progress)
-    is_here = not cluster.kind and cluster.engine == "here"
+    cli.only_with("a run that is not submitted", not cluster.submit, json_report=report, progress=progress.progress)
+    is_here = not cluster.submit and cluster.engine == "here"
     cli.only_with("a run of this process", is_here, log_logits=logged.log_logits, profile=profiled.profile)
     profiled.check(io)
     parts = 1 if of_run.resume else len(models) * len(lps)
@@ -403,35 +395,44 @@ def run(
     to = io.opened()
     more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
 
-    def states() -> Iterator[RunState]:
+    def states() -> Iterator[Any]:
         if of_run.resume:
-            yield resumed(to.home, workers, of_run.resume, of_model.device)
+            yield resumed(to.home, elsewhere, of_run.resume, of_model.device)
             return
         chosen = list(map(of_model.chosen, models))
-        plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more) for entry, choice in chosen for name in lps]
         references = None if molecules.references is None else reference_set(to, molecules.references)
-        asked = molecules.read(io, references)
-        yield from begun(to.home, workers, asked, plans, references)
+        rmsd = {"rmsd_references": references.name} if references and of_run.rmsd else {}
+        plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd)
+                 for entry, choice in chosen for name in lps]  # fmt: skip
+        yield from begun(to.home, elsewhere, molecules.read(io, references), plans)
 
     with (
         progress.reporting(is_quiet=io.is_json) as say,
-        cluster.workers(of_model) as workers,
+        cluster.elsewhere(of_model) as elsewhere,
         logged.recording(io, of_run.label, say) as log,
     ):
-        if not workers:
+        if not elsewhere:
             set_threads(of_model.threads)
-        if cluster.kind:
-            return _submit(io, to, states(), workers, cluster)
+        tasks, logs = [], path_of(cluster.logs).absolute() if cluster.logs else None
+        for one in states() if cluster.submit else ():  # all are submitted before any is waited for
+            one.submit(logs)
+            tasks.append(one)
+        if tasks and not cluster.wait and cluster.submit != "debug":
+            return io.show([
+                {"run_id": one.staging.id, "molecules": len(one.molecules), "samples": one.samples,
+                 "jobs": one.ids, "cancel": one.cancel, "logs": str(one.logs)} for one in tasks
+            ])  # fmt: skip
         entries = []
-        for number, written in enumerate(states()):
+        for number, written in enumerate(tasks or states()):
             row, plan = written.staging.sheet["row"], written.plan.plan
+            written.part, written.parts = number, parts
             label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"
             with profiled.recording(io, plan.backend, (label, "run --profile", written.staging.id)) as watch:
-                if isinstance(written, Written):
+                if elsewhere is None:
                     written.watch = watch
                     if log is not None:
                         written.tap = log.tap(written.loaded, plan.sampling, plan.seed, written.staging.id)
-                entries.append(_write(written, partial(say, part=number, parts=parts), is_quiet=io.is_json))
+                entries.append(_write(written, say, is_quiet=io.is_json))
     if report:
         from engine.store.reports.exporting import export_report
 
@@ -439,50 +440,30 @@ def run(
     return show_entries(io, RUN, entries)
 
 
-def _write(state: RunState, say: cli.Say, *, is_quiet: bool) -> Entry:
+def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
     """The whole run, into the store; how far it is on the terminal and in the progress file."""
-    row, first, id_ = state.staging.sheet["row"], state.now(), state.staging.id
-    say = partial(say, **{name: row[name] for name in ("model_alias", "model_step", "lp")})
-    say(**asdict(first), now=True)
+    row, id_ = state.staging.sheet["row"], state.staging.id
+    say(**asdict(state.now()), now=True)
     if not is_quiet:
         end = f", {counted(row['threads'], 'thread')}" if row["threads"] else ""
         model = f"{row['model_alias']}:{row['model_step']}"
-        cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'Ray actors'}{end}")
+        cli.note(f"{id_}: {model}, {row['lp']}, {row['backend']}, {row['device'] or 'tasks'}{end}")
     try:
         for now in state.progress():
-            say(now.words(first.work), now=now.done == now.samples, **asdict(now))
+            say(now.words(), now=now.done == now.samples, **asdict(now))
         entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
         what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
+        if isinstance(error, KeyboardInterrupt) and (cancel := getattr(state, "cancel", "")):
+            what = f"the tasks of {id_} keep running; `{cancel}` ends them"
         state.notes.append(f"{what}; `python -m engine run --resume {id_}` resumes the run")
         raise
     finally:
         state.staging.release()
         for text in state.notes:
             cli.note(text)
-    say(**asdict(state.now()), now=True, state="done")
+    say(**asdict(replace(state.now(), state="done")), now=True)
     return entry
-
-
-def _submit(io: cli.Io, store: Store, states: Iterator[RunState], workers: Any, asked: Cluster) -> int:
-    """Submits all runs; with --wait, waits until they are in the store."""
-    from engine.jobs.cluster import submit
-
-    logs = None if asked.logs is None else path_of(asked.logs).absolute()
-    submitted = [(state, submit(state, workers, logs)) for state in states]
-    for state, tasks in submitted:
-        if not tasks.jobs:  # all groups are written, but the last writer could not publish the run
-            state.publish_if_whole()
-    if not asked.wait and workers.kind != "debug":
-        return io.show([
-            {"run_id": tasks.run_id, "molecules": len(state.molecules), "samples": state.now().samples,
-             "jobs": tasks.ids, "cancel": tasks.cancel, "logs": str(tasks.logs)} for state, tasks in submitted
-        ])  # fmt: skip
-    for state, tasks in submitted:
-        with cli.status(is_quiet=io.is_json) as say:
-            for written, groups in tasks.finish(state, cli.note):
-                say(f"{tasks.run_id} {written}/{groups} groups", work=written / groups, now=True)
-    return show_entries(io, RUN, [store.entry(tasks.run_id) for _, tasks in submitted])
 
 
 @cli.command(app, "prepare")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from engine.errors import ConstraintError, nearest, shown
-from engine.lp_records import GuardSettings, lp_record, split_cleanup
+from engine.lp_records import DEFAULT_LP, GuardSettings, lp_record, split_cleanup
 from engine.records import BinFormat, Descriptors, Molecule, NumberFormat
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class DecodeOptions:
 class Plan:
     """What is asked of a call, apart from model and molecules. ``lp`` may end in ``+cleanup``."""
 
-    lp: str = "exact"
+    lp: str = DEFAULT_LP
     placeholder: str = ""
     form: NumberFormat | None = None  # the numbers that may be written; None: the model's own
     descriptors: Descriptors | None = None  # None: those that the LP forces, else the model's
@@ -131,8 +131,8 @@ class Plan:
         if self.equal_work and self.limit is not None:
             raise ConstraintError("equal work sets the limits itself", "Leave one of the two out")
         record = lp_record(split_cleanup(self.lp)[0])
-        if isinstance(self.form, BinFormat) and (record.is_guarded or record.name == "truncating"):
-            raise ConstraintError(f"the LP {record.name} reads decimals, no bins", "Use exact, or leave --bins out")
+        if isinstance(self.form, BinFormat) and not record.writes_bins:
+            raise ConstraintError(f"the LP {record.name} is for decimals, not for bins", "Leave --bins or --lp out")
 
     def descriptors_of(self, model: Descriptors) -> Descriptors:
         """How the text's descriptors are written; ``model`` is how the model learnt them."""

@@ -1,8 +1,9 @@
-"""A run written by the tasks of a cluster, through ``submitit``: each writes its share, the last one publishes the run.
+"""Runs one after the other, written by this process or by tasks elsewhere: processes of this machine or of Slurm,
+through ``submitit``, or a Ray cluster's.
 
 A task finds all it needs in the run's staging folder, so the store, the checkpoint and this checkout have to be visible
-on the cluster's machines. A task that reaches its time limit or is pre-empted is queued again and resumes; the groups
-of a killed task are left to ``run --resume``. What this module does not know: molecules and models.
+where it runs. A task that reaches its time limit, is pre-empted, or whose Ray worker dies begins again and resumes; the
+groups of a killed task are left to ``run --resume``. Whoever writes the last group publishes the run.
 """
 
 from __future__ import annotations
@@ -14,33 +15,43 @@ import os
 import re
 import shutil
 import signal
+import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
-from engine.jobs.run import Run, RunState, molecules_of, resume
+from engine.errors import RunError, StoreError, one_line, shown
+from engine.folders import keep_private
+from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.progress import PartProgress
+from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.devices import usable_cores
-from engine.models.loading import load_model
+from engine.models.loading import load_model, load_outline
 from engine.paths import cache_folder
-from engine.store.files import ASIDE, Files, LocalFiles
+from engine.records import Molecule
+from engine.store.entries import Entry
+from engine.store.files import Files, LocalFiles
 from engine.store.schema import RUN
 from engine.store.staging import Staging
-from engine.store.store import files_at
+from engine.store.store import Store, files_at
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["local", "debug", "slurm", "h100", "a100"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Processes of this machine, this process itself, Slurm, and Slurm with that GPU."""
+Kind = Literal["local", "debug", "slurm", "h100", "a100", "ray"]
+"""Processes of this machine, this process itself, Slurm, Slurm with that GPU, and Ray."""
 GPUS = ("h100", "a100")
 LOGS = "submitted"
 """The folder beside the runs with the tasks' output."""
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
-POLL_S, LOG_S = 1.0, 30.0
-_OPTION = re.compile(r"[a-z][a-z-]*")
+POLL_S, LOG_S, CONNECT_S = 1.0, 30.0, 10.0
+RETRIED = (OSError, RuntimeError, StoreError)
+"""Errors after which Ray tries again: they may be temporary, such as a full GPU or a store that does not answer."""
+TRIES = 3
+"""Attempts of a Ray task, also of one that died."""
+STORE_MB = 128  # of Ray's object store; what a task returns is small
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 
@@ -49,23 +60,17 @@ class Cluster:
     """Where tasks run, and the resources of each."""
 
     kind: Kind = "local"
-    tasks: int = 1
+    tasks: int | None = None  # None: one; with Ray one per GPU, else one per machine
     partition: str = ""
     minutes: int | None = None
     gpus: int | None = None  # per task; None: one if there are any
     threads: int | None = None  # per task
+    address: str = ""  # of the Ray cluster; default: ``RAY_ADDRESS``, else this machine alone
     more: Mapping[str, str] = field(default_factory=dict)  # other options of sbatch
-
-    def __post_init__(self) -> None:
-        if not self.is_slurm and (self.partition or self.more):
-            raise RunError(f"--submit {self.kind} has no partition", "Leave out what is for Slurm, or submit there")
-        for name, value in {"partition": self.partition or "any", **self.more}.items():
-            if not _OPTION.fullmatch(name) or not value or not value.isprintable():
-                raise RunError(f"sbatch has no option {shown(f'{name}={value}')}", "Give for example account=chem")
 
     @property
     def is_slurm(self) -> bool:
-        return self.kind not in ("local", "debug")
+        return self.kind == "slurm" or self.kind in GPUS
 
     def gpus_a_task(self, device: str = "auto") -> int:
         if self.gpus is not None or device == "cpu":
@@ -81,14 +86,14 @@ class Cluster:
             parameters["partition"] = self.partition
         if self.threads:
             parameters["cpus_per_task"] = self.threads
-        return {**parameters, "array_parallelism": self.tasks, "additional_parameters": dict(self.more)}
+        return {**parameters, "array_parallelism": self.tasks or 1, "additional_parameters": dict(self.more)}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
     """One task: a run, and the groups that it writes."""
 
-    kind: Kind | Literal["ray"]
+    kind: Kind
     place: str
     run_id: str
     rank: int
@@ -96,107 +101,167 @@ class ClusterTask:
     device: str
     threads: int | None = None
 
-    def __call__(self) -> bool:
-        """Writes its groups that are left; whether the run is in the store now. Ray's are published by who waits."""
+    def __call__(self) -> None:
+        """Writes its groups that are left, and publishes the run if these were the last ones."""
+        keep_private()
         if self.kind not in ("debug", "ray"):
             logging.basicConfig(format="%(asctime)s %(message)s")
             log.setLevel(logging.INFO)
         if self.kind == "local":  # so that `kill` ends it
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        try:
-            return self._write()
-        except (RunError, StoreError, OSError):
-            if not Staging(files_at(self.place), RUN, self.run_id, {}).is_shown:  # else another task was faster
-                raise
-            return True
+        with _or_shown(Staging(files_at(self.place), RUN, self.run_id, {})):
+            staging, plan = resume(files_at(self.place), self.run_id)
+            if self.threads:
+                import torch
+
+                torch.set_num_threads(self.threads)
+            loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
+            run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
+            logged_s = 0.0
+            for now in run.progress(groups=self.groups):
+                if now.seconds - logged_s >= LOG_S:
+                    logged_s = now.seconds
+                    log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words())
+            staging.release()
+            run.finished = staging.groups()
+            if not run.left():
+                run.publish()
 
     def checkpoint(self) -> Any:
         """What submitit queues again when the task is pre-empted: the task itself, which resumes."""
         return _submitit().helpers.DelayedSubmission(self)
 
-    def _write(self) -> bool:
-        staging, plan = resume(files_at(self.place), self.run_id)
-        if self.threads:
-            import torch
 
-            torch.set_num_threads(self.threads)
-        loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
-        run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
-        logged_s = 0.0
-        for now in run.progress(groups=self.groups):
-            if now.seconds - logged_s >= LOG_S:
-                logged_s = now.seconds
-                log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words(0.0))
-        staging.release()
-        return self.kind != "ray" and run.publish_if_whole()
+class TaskRun(RunState):
+    """A run that tasks write. Iterate over ``progress``; then ``publish`` it. Or only ``submit`` them."""
 
-
-@dataclass(slots=True)
-class Submitted:
-    """The tasks of a run. Those of a debug cluster run here, while they are waited for."""
-
-    run_id: str
-    cluster: Cluster
-    tasks: Sequence[ClusterTask]
-    jobs: Sequence[Any]  # submitit's, of other processes
-    logs: Path
-    files: Files
-    raised: list[str] = field(default_factory=list)  # by tasks of this process
+    def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, cluster: Cluster) -> None:
+        super().__init__(staging, molecules, plan)
+        self.cluster = cluster
+        near = staging.files  # the disk of the store is shared where tasks run on other machines
+        self.logs = (near.root if isinstance(near, LocalFiles) else cache_folder()) / LOGS / staging.id
+        self.jobs: list[Any] | None = None  # each has done() and exception()
 
     @property
     def ids(self) -> list[str]:
-        return [str(job.job_id) for job in self.jobs]
+        return [str(job.job_id) for job in self.jobs or () if hasattr(job, "job_id")]
 
     @property
     def cancel(self) -> str:
-        """The command that ends all tasks."""
+        """The command that ends tasks which keep running when this process ends."""
         ids = dict.fromkeys(id_.partition("_")[0] for id_ in self.ids)  # an array's tasks have a common number
         return " ".join(["scancel" if self.cluster.is_slurm else "kill", *ids]) if ids else ""
 
-    def wait(self) -> Iterator[int]:
-        """The number of written groups, once per second, until all tasks have ended."""
-        for task in self.tasks if self.cluster.kind == "debug" else ():
-            try:
-                task()
-            except (DriftscopeError, OSError, RuntimeError, MemoryError) as error:  # the other tasks go on
-                self.raised.append(f"task {task.rank}: {reason_of(str(error) or type(error).__name__)}")
-            yield self._written()
-        while not all(job.done() for job in self.jobs):
-            yield self._written()
-            time.sleep(POLL_S)
-
-    def problems(self) -> list[str]:
-        """The errors of failed tasks, one line each."""
-        problems = [*self.raised]
-        for job in self.jobs:
-            if not job.paths.result_pickle.exists():
-                problems.append(f"task {job.job_id} ended without a message ({job.state.lower()})")
-            elif (error := job.exception()) is not None:
-                problems.append(f"task {job.job_id}: {reason_of(str(error) or type(error).__name__)}")
-        return problems
-
-    def finish(self, state: RunState, note: Callable[[str], None]) -> Iterator[tuple[int, int]]:
-        """Waits until the run is in the store; yields how many of its groups are written. An error has the reason of
-        the first task that failed."""
+    def submit(self, logs: Path | None = None) -> None:
+        """Hands out the groups that are left. Where there are none, the last writer could not publish the run."""
+        self.logs = logs or self.logs
+        cluster, device, left = self.cluster, self.plan.model.device, self.left()
+        count, threads = cluster.tasks or 1, cluster.threads
+        if cluster.kind == "local" and not threads:
+            threads = max(1, usable_cores() // count)
+        if cluster.kind == "ray" and not cluster.gpus and device == "auto":
+            device = "cpu"
+        place, id_ = self.staging.files.where, self.staging.id
+        tasks = [
+            ClusterTask(cluster.kind, place, id_, rank, groups, device, threads)
+            for rank, groups in enumerate(shares(left, count, set(range(len(self.groups))) - set(left)))
+        ]
         try:
-            for written in self.wait():
-                yield written, len(state.groups)
-            is_shown = state.publish_if_whole()
-        except KeyboardInterrupt:
-            if self.cancel:
-                note(f"the tasks of {self.run_id} keep running; `{self.cancel}` ends them")
+            self.jobs = _jobs(tasks, cluster, device, self.logs) if tasks else []
+        except (RuntimeError, OSError) as error:
+            reason = one_line(str(error)).rstrip(".") or type(error).__name__
+            raise RunError(f"{cluster.kind} refused the tasks: {reason}", f"Resume with --resume {id_}") from error
+        if not tasks:
+            self.publish()
+
+    def progress(self) -> Iterator[PartProgress]:
+        """After every group that the tasks write, until they have ended."""
+        if self.jobs is None:
+            self.submit()
+        if self.finished:
+            yield self.now()
+        has_ended = False
+        while not has_ended:
+            has_ended = all(job.done() for job in self.jobs or ())
+            yield from self._taken()
+            if not has_ended:
+                time.sleep(POLL_S)
+        self.notes += self.staging.notes().get("notes", [])
+
+    def publish(self) -> Entry:
+        """An error has the reason of the first task that failed."""
+        try:
+            with _or_shown(self.staging):
+                return super().publish()
+        except (RunError, StoreError, OSError) as error:
+            reason = next(filter(None, map(problem_of, self.jobs or ())), str(error))
+            how = f"See {self.logs}; `python -m engine run --resume {self.staging.id}`"
+            raise RunError(f"{self.staging.id} is unfinished: {reason}", how) from error
+        return Store(self.staging.files).entry(self.staging.id)
+
+    def _taken(self) -> Iterator[PartProgress]:
+        """Groups that were written since."""
+        names = self.staging.files.sizes(self.staging.folder)
+        if sum(name.startswith("group-") for name in names) > len(self.finished):
+            known = {group.name for group in self.finished}
+            for group in self.staging.groups():
+                if group.name not in known:
+                    self._finish(group)
+                    self._written_here += len(group.members)
+                    yield self.now()
+
+
+def begun(
+    files: Files, cluster: Cluster | None, asked: Sequence[Molecule], plans: Sequence[RunPlan]
+) -> Iterator[Run | TaskRun]:
+    """Each when the one before is in the store, or submitted. Plans of one model stand side by side: it is loaded
+    once. Its outline is enough where tasks compute."""
+    chosen: ModelChoice | None = None
+    for plan in plans:
+        if plan.model != chosen:
+            chosen = plan.model
+            load = (chosen.entry(), chosen.dtype, chosen.attention)
+            loaded = load_outline(*load) if cluster else load_model(load[0], chosen.device, *load[1:])
+        if cluster is None:
+            staging = begin(files, loaded, asked, plan)
+            yield Run(staging, loaded, asked, RunPlan.read(staging.sheet["plan"]))
+        else:
+            on_gpu = cluster.gpus_a_task(chosen.device) > 0
+            staging = begin(files, loaded, asked, plan, parts=cluster.tasks or 1, on_gpu=on_gpu)
+            yield TaskRun(staging, asked, RunPlan.read(staging.sheet["plan"]), cluster)
+
+
+def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
+    """``device``: another than it began on."""
+    staging, plan = resume(files, run_id)
+    if staging.is_being_written:
+        raise RunError(f"{staging.id} is being written by another process", "Wait for it, or stop it")
+    if device != "auto":
+        plan = replace(plan, model=replace(plan.model, device=device))
+    if cluster is not None:
+        return TaskRun(staging, molecules_of(staging), plan, cluster)
+    staging.lock()
+    loaded = load_model(plan.model.entry(), plan.model.device, plan.model.dtype, plan.model.attention)
+    return Run(staging, loaded, molecules_of(staging), plan)
+
+
+@contextlib.contextmanager
+def _or_shown(staging: Staging) -> Iterator[None]:
+    """An error does not count where the run is in the store: another process was faster."""
+    try:
+        yield
+    except (RunError, StoreError, OSError):
+        if not staging.is_shown:
             raise
-        if not is_shown:
-            problem = next(iter(self.problems()), "no task gave a reason")
-            how = f"See {self.logs}; `python -m engine run --resume {self.run_id}`"
-            raise RunError(f"{self.run_id} is unfinished: {problem}", how)
-
-    def _written(self) -> int:
-        return sum(name.startswith("group-") for name in self.files.sizes(f"{ASIDE}/{self.run_id}"))
 
 
-def reason_of(trace: str) -> str:
-    """Of an error that came with its traceback as text: our own line, else the first one."""
+def problem_of(job: Any) -> str:
+    """Of an error that came with its traceback as text: our own line, else the first one. Empty where there is none."""
+    if hasattr(job, "paths") and not job.paths.result_pickle.exists():
+        return f"task {job.job_id} ended without a message ({job.state.lower()})"
+    if (error := job.exception()) is None:
+        return ""
+    trace = str(error) or type(error).__name__
     lines = [line for line in trace.splitlines() if line.strip()]
     return one_line([*lines[:1], *_RAISED.findall(trace)][-1])
 
@@ -212,47 +277,40 @@ def minutes_of(text: str | None) -> int | None:
     raise RunError(f"{shown(text)} is not a time", "Give minutes, such as 90, or 01:30:00")
 
 
-def check(cluster: Cluster) -> None:
-    """An error where this cluster cannot be reached; called before a run is created."""
-    _submitit()
-    missing = [name for name in ("sbatch", "srun") if cluster.is_slurm and not shutil.which(name)]
-    if missing:
-        raise RunError(
-            f"{missing[0]} is not installed here, so there is no Slurm", "Submit from a login node, or --submit local"
-        )
-
-
-def submit(state: RunState, cluster: Cluster, logs: Path | None = None) -> Submitted:
-    """Submits the groups that are left. The tasks keep running when this process ends."""
-    staging, device, left = state.staging, state.plan.model.device, state.left()
-    if logs is None:  # on the disk of the store, which is shared where tasks run on other machines
-        near = staging.files
-        logs = (near.root if isinstance(near, LocalFiles) else cache_folder()) / LOGS / staging.id
-    threads = cluster.threads
-    if cluster.kind == "local" and not threads:
-        threads = max(1, usable_cores() // cluster.tasks)
-    tasks = [
-        ClusterTask(cluster.kind, staging.files.where, staging.id, rank, groups, device, threads)
-        for rank, groups in enumerate(shares(left, cluster.tasks, set(range(len(state.groups))) - set(left)))
-    ]
-    try:
-        jobs = _jobs(tasks, cluster, device, logs) if tasks else []
-    except (RuntimeError, OSError) as error:
-        reason = one_line(str(error)).rstrip(".") or type(error).__name__
-        raise RunError(f"{cluster.kind} refused the tasks: {reason}", f"Resume with --resume {staging.id}") from error
-    return Submitted(staging.id, cluster, tasks, jobs, logs, staging.files)
-
-
 def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> list[tuple[int, ...]]:
     """Every n-th group for each task. The first also gets the finished ones, to check some of their samples."""
     parts = [tuple(left[rank::tasks]) for rank in range(min(tasks, len(left)))]
     return [(*sorted(finished), *parts[0]), *parts[1:]] if parts else []
 
 
+@contextlib.contextmanager
+def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
+    """The cluster, with what was left open, for as long as the block lasts; an error where it cannot be reached."""
+    if cluster.kind == "ray":
+        with _ray(cluster, device) as found:
+            yield found
+        return
+    _submitit()
+    if not cluster.is_slurm and (cluster.partition or cluster.more):
+        raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
+    for name in ("sbatch", "srun"):
+        if cluster.is_slurm and not shutil.which(name):
+            what = f"{name} is not installed here, so there is no Slurm"
+            raise RunError(what, "Submit from a login node, or --submit local")
+    yield cluster
+
+
 def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: Path) -> list[Any]:
-    submitit = _submitit()
     if cluster.kind == "debug":
-        return []
+        with ThreadPoolExecutor(1) as pool:
+            return [pool.submit(task) for task in tasks]
+    if cluster.kind == "ray":
+        import ray
+
+        how: Any = {"num_cpus": cluster.threads, "num_gpus": cluster.gpus, "max_retries": TRIES - 1}
+        remote: Any = ray.remote(**how, retry_exceptions=list(RETRIED))(ClusterTask.__call__)
+        return [remote.remote(task).future() for task in tasks]
+    submitit = _submitit()
     if cluster.kind == "local":
         return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
     executor = submitit.SlurmExecutor(folder)
@@ -274,6 +332,46 @@ def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, exe
                 yield executor.submit(task)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _ray(cluster: Cluster, device: str) -> Iterator[Cluster]:
+    """Connects to the named cluster, or to a new one of this machine."""
+    address = cluster.address or os.environ.get("RAY_ADDRESS", "")
+    # Ray reads these at import: no usage reports, and nothing written to this process's standard error.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    if not address:  # a cluster of one machine then listens on loopback only, as on a Mac
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise RunError("--engine ray needs Ray, which is not installed", "Install it: pip install ray") from error
+    was_there = ray.is_initialized()
+    try:
+        with muted_output(2):  # Ray's native part prints the environment there
+            host, _, port = address.rpartition("://")[2].rpartition(":")
+            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
+                socket.create_connection((host, int(port)), CONNECT_S).close()
+            own: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
+            if not was_there:
+                ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, RuntimeError, ValueError) as error:
+        where = shown(address) if address else "this machine"
+        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
+    try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+        gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
+        threads = cluster.threads or 1
+        if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
+            what = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
+            raise RunError(what, "Give fewer with --threads and --gpus-per-task")
+        tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
+        yield replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
+    finally:
+        if not was_there:
+            ray.shutdown()
 
 
 @contextlib.contextmanager

@@ -65,7 +65,7 @@ class TaskSnapshot:
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs that are in the store now, each once."""
-        return tuple(dict.fromkeys(part.run_id for part in self.parts if part.is_in_store and part.run_id))
+        return tuple(dict.fromkeys(p.run_id for p in self.parts if p.state in ("done", "there") and p.run_id))
 
     @property
     def share(self) -> float:

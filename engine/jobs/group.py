@@ -7,7 +7,7 @@ them. These extra passes are not in the run's counters. A batch run and a lane o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +28,7 @@ from engine.decode.steps import Counters, Event, Step, Stop
 from engine.errors import DriftscopeError, EnrichedError
 from engine.jobs.plan import RunPlan
 from engine.records import Molecule, MoleculeVerdict
+from engine.store.references import ReferenceSet
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
 from engine.store.schema import STEPS, TRIES
 from engine.text.check import answer_of
@@ -52,14 +53,14 @@ class GroupWork:
     run_id: str
     plan: RunPlan
     judges: JudgePool | None = None  # of processes beside the model
-    references: Mapping[str, Chem.Mol] | None = None  # with conformers, in place of those by ETKDG
+    references: ReferenceSet | None = None  # in place of conformers by ETKDG
     reference_s: float = REFERENCE_S
     cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
     _verdicts: dict[int, MoleculeVerdict] = field(default_factory=dict)  # by sample
-    _made: dict[str, Chem.Mol] = field(default_factory=dict)  # references by ETKDG, by SMILES
+    _made: dict[str, Chem.Mol | None] = field(default_factory=dict)  # references, by SMILES
     _began: float = field(default_factory=time.perf_counter)
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
@@ -134,17 +135,20 @@ class GroupWork:
         self._verdicts |= {task.key: verdict for task, verdict in judges.verdicts(wait=wait, most_s=WAIT_S)}
 
     def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
-        """To the nearest reference; None where there is no conformer or no reference."""
-        known = self._made if self.references is None else self.references
-        try:
-            if self.references is None and molecule.smiles not in known:
-                made = reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
-                self._made[molecule.smiles] = made
-            if (references := known.get(molecule.smiles)) is None:
-                return None
-            return float(least_rmsd(decode(self._stated(sample)).mol, references))
-        except DriftscopeError:  # it does not embed, or a block of the text has no coordinates
-            return None
+        """To the nearest reference; None where there is none, or a block of the text has no coordinates."""
+        if molecule.smiles not in self._made:
+            self._made[molecule.smiles] = self._reference(molecule)
+        if (references := self._made[molecule.smiles]) is not None:
+            with suppress(DriftscopeError):
+                return float(least_rmsd(decode(self._stated(sample)).mol, references))
+        return None
+
+    def _reference(self, molecule: Molecule) -> Chem.Mol | None:
+        if self.references is not None:
+            return self.references.conformers(molecule.smiles)
+        with suppress(DriftscopeError):  # it does not embed
+            return reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
+        return None
 
     def _keeps(self, sample: Sample) -> bool:
         return sample.sample_id < self.plan.keep_steps

@@ -291,8 +291,8 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
     staging, work = begin(files, loaded, molecules, replace(lane.plan, group=len(molecules))), None
     settings = lane.plan.judge_settings
     try:
-        judges = None if settings is None else _judges(settings)
-        run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]), judges=judges)
+        run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
+        run.judges = None if settings is None else _judges(settings)
         run.note_device()
         work = run.work(0)
         work.reference_s, work.cancelled = REFERENCE_S, job.cancelled

@@ -6,7 +6,7 @@ import math
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import RunError
-from engine.lp_records import FORMER, GuardSettings, split_cleanup, stored_lp
+from engine.lp_records import GuardSettings
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
-from engine.records import BinFormat, read_number_format
+from engine.records import read_number_format
 
 BATCHES_A_GROUP = 4
 GPU_GROUPS = 8
@@ -24,7 +24,6 @@ GPU_GROUPS = 8
 GROUPS_A_PART = 4
 """Groups per process, where several share a run, so that none waits long for another."""
 MOST_NAME = 60
-FORMER_LOOK_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,6 @@ class RunPlan:
             )
         if self.plan.time_limit_s is not None:
             raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
-        if isinstance(self.plan.form, BinFormat) and split_cleanup(self.plan.lp)[0] not in ("exact", "none"):
-            problem = "a run with --bins is for the LPs exact and none; the others write decimals"
-            raise RunError(problem, "Leave --bins or --lp out")
 
     @property
     def judge_settings(self) -> JudgeSettings | None:
@@ -95,32 +91,19 @@ class RunPlan:
             size = min(size, max(batch, math.ceil(molecules / (parts * GROUPS_A_PART))), math.ceil(molecules / parts))
         return replace(self, group=max(1, size))
 
-    def sheet(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def read(cls, sheet: Mapping[str, Any]) -> RunPlan:
+        """Of what ``asdict`` made of a plan, and JSON of that."""
         try:
             plan = dict(sheet["plan"])
-            form = plan.pop("form")
-            if "last_positions" in plan:
-                plan = _former(plan)
-            sampling = Sampling(**plan.pop("sampling"))
-            guard = dict(plan.pop("guard", {}))
-            guard.pop("weigh", None)  # of runs that could be weighed
-            guard |= {"checks": tuple(guard["checks"])} if "checks" in guard else {}
-            whole = Plan(
-                **plan,
-                sampling=sampling,
-                guard=GuardSettings(**guard),
-                form=None if form is None else read_number_format(form),
-            )
-            rest = {key: value for key, value in sheet.items() if key not in ("plan", "model")}
-            return cls(ModelChoice(**sheet["model"]), whole, **rest)
+            plan["form"] = None if plan["form"] is None else read_number_format(plan["form"])
+            plan["sampling"] = Sampling(**plan["sampling"])
+            guard = {key: value for key, value in plan["guard"].items() if key != "weigh"}  # of runs of before
+            plan["guard"] = GuardSettings(**guard | {"checks": tuple(guard["checks"])})
+            return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
-            raise RunError(
-                f"the run's plan cannot be read ({error})", "It is of another version: start a new run"
-            ) from error
+            what = f"the run's plan cannot be read ({error})"
+            raise RunError(what, "It is of another version: start a new run") from error
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Places of the molecules in groups, longest first: rows of similar length share a batch."""
@@ -142,13 +125,3 @@ def new_run_id(model: str, lp: str) -> str:
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
     return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"
-
-
-def _former(plan: dict[str, Any]) -> dict[str, Any]:
-    """A plan from before the position LPs were the group's own: it goes on by its own rules, without BOS."""
-    if plan.pop("last_positions") != FORMER_LOOK_AHEAD:
-        raise ValueError("it has its own --last-positions, an option that is gone")
-    lp = plan["lp"]
-    record = stored_lp(lp, is_former=True)
-    name = f"{FORMER}{lp}" if record.name.startswith(FORMER) else lp
-    return {**plan, "lp": name, "descriptors": "plain", "bos": False}

@@ -10,7 +10,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +19,6 @@ from engine.user_files import parsed_json
 
 PartState = Literal["running", "done", "there", "failed"]
 """``there``: the file was imported before."""
-
-
 Say = Callable[..., None]
 
 
@@ -50,14 +48,23 @@ def telling(path: Path | None, *, is_shown: bool) -> Iterator[Say]:
         yield say
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunProgress:
-    """How far a run is. ``work`` is the share of the expected tokens, since samples differ in length."""
+@dataclass(frozen=True, slots=True)
+class PartProgress:
+    """How far a part is. ``work`` is a run's share of the expected tokens, since samples differ in length."""
 
+    part: int = 0
+    parts: int = 1
+    state: PartState = "running"
     run_id: str = ""
+    model_alias: str = ""
+    model_step: str = ""
+    lp: str = ""
+    file: str = ""
+    made: str = ""  # ids of the logs or traces that it added, separated by spaces
+    error: str = ""
     samples: int = 0
     done: int = 0
-    passed: int = 0
+    passes: int = 0
     decodes: int = 0
     clean: int = 0
     bad_blocks: int = 0
@@ -66,38 +73,6 @@ class RunProgress:
     written: int = 0  # samples of this process
     seconds: float = 0.0  # of this process
     work: float = 0.0
-
-    @property
-    def samples_a_second(self) -> float:
-        return self.written / self.seconds if self.seconds > 0 else 0.0
-
-    def left_s(self, began: float) -> float | None:
-        """By the pace of this process, which had ``began`` with that share of the work done; None where it has none."""
-        here = self.work - began
-        return self.seconds * (1 - self.work) / here if here > 0 and self.seconds > 0 else None
-
-    def words(self, began: float) -> str:
-        left_s = self.left_s(began)
-        left = f", {left_s:,.0f} s left" if left_s is not None and self.work < 1 else ""
-        counts = (("passed", self.passed), ("decode", self.decodes), ("clean", self.clean))
-        rates = ", ".join(f"{count / max(self.done, 1):.1%} {name}" for name, count in counts)
-        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
-
-
-@dataclass(frozen=True, slots=True)
-class PartProgress(RunProgress):
-    """The last report of a part."""
-
-    part: int
-    parts: int
-    state: PartState = "running"
-    file: str = ""
-    made: str = ""  # ids of the logs or traces that it added, separated by spaces
-    model_alias: str = ""
-    model_step: str = ""
-    lp: str = ""
-    task: str = ""  # what is done with the run, where it is not being written
-    error: str = ""
     began: float = 0.0  # the share that was done before, of a resumed run
 
     @property
@@ -105,21 +80,33 @@ class PartProgress(RunProgress):
         return self.state != "running"
 
     @property
-    def is_in_store(self) -> bool:
-        return self.state in ("done", "there")
-
-    @property
     def made_ids(self) -> tuple[str, ...]:
-        return tuple(self.made.split())
+        """Of what is in the store now."""
+        return tuple(self.made.split()) if self.state in ("done", "there") else ()
 
     @property
     def name(self) -> str:
         model = ":".join(filter(None, (self.model_alias, self.model_step)))
-        return self.file or " · ".join(filter(None, (model, self.lp, self.task))) or self.run_id
+        return self.file or " · ".join(filter(None, (model, self.lp))) or self.run_id
+
+    @property
+    def samples_a_second(self) -> float:
+        return self.written / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        return self.left_s(self.began)
+        """By the pace of this process; None before it has one."""
+        here = self.work - self.began
+        return self.seconds * (1 - self.work) / here if here > 0 and self.seconds > 0 else None
+
+    def words(self) -> str:
+        left = f", {self.seconds_left:,.0f} s left" if self.seconds_left is not None and self.work < 1 else ""
+        counts = (("passed", self.passes), ("decode", self.decodes), ("clean", self.clean))
+        rates = ", ".join(f"{count / max(self.done, 1):.1%} {name}" for name, count in counts)
+        return f"{self.done}/{self.samples} samples, {self.samples_a_second:,.1f} samples/s{left}, {rates}"
+
+
+_NAMES = {field.name for field in fields(PartProgress)}
 
 
 class ProgressFile:
@@ -130,31 +117,14 @@ class ProgressFile:
         self._parts: dict[int, PartProgress] = {}
 
     def parts(self) -> tuple[PartProgress, ...]:
-        """In their order; parts without a report are missing."""
-        for line in self._new_lines():
-            try:
-                report = parsed_json(line)
-            except ValueError:
-                continue
-            self._parts[report["part"]] = self._updated(report)
+        """The last report of each, in their order; parts without one are missing."""
+        with contextlib.suppress(OSError), self._path.open("rb") as file:
+            file.seek(self._read)
+            whole, end, _ = file.read().rpartition(b"\n")  # a line that is being written is read the next time
+            self._read += len(whole) + len(end)
+            for line in whole.splitlines():
+                with contextlib.suppress(ValueError):
+                    report = {name: value for name, value in parsed_json(line).items() if name in _NAMES}
+                    number = report.get("part", 0)
+                    self._parts[number] = replace(self._parts.get(number, PartProgress()), **report)
         return tuple(self._parts[number] for number in sorted(self._parts))
-
-    def _new_lines(self) -> list[bytes]:
-        """Whole lines only: a line that is being written is read the next time."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                whole, end, _ = file.read().rpartition(b"\n")
-        except OSError:
-            return []
-        self._read += len(whole) + len(end)
-        return whole.splitlines()
-
-    def _updated(self, report: Mapping[str, Any]) -> PartProgress:
-        known = {field.name: report[field.name] for field in fields(PartProgress) if field.name in report}
-        part = self._parts.get(report["part"])
-        if part is None:
-            part = PartProgress(report["part"], report["parts"], began=known.get("work", 0.0))
-        if "work" not in known and known.get("samples"):
-            known["work"] = known.get("done", 0) / known["samples"]
-        return replace(part, **known)

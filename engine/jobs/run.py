@@ -13,7 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -29,12 +29,10 @@ from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.steps import StepObserver, Stop, Tap
-from engine.errors import RunError, StoreError
+from engine.errors import RunError
 from engine.jobs.group import CancelledError, GroupWork
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
-from engine.jobs.progress import RunProgress
-from engine.jobs.references import FILE as REFERENCES_FILE
-from engine.jobs.references import given_references, packed_references
+from engine.jobs.progress import PartProgress
 from engine.lp_records import FORMER, full_name, stored_lp
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
@@ -44,10 +42,11 @@ from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.groups import Group, totals
 from engine.store.provenance import git_commit, versions
-from engine.store.references import ReferenceSet
-from engine.store.sample_rows import SINCE_2, run_columns
+from engine.store.references import ReferenceSet, reference_set
+from engine.store.sample_rows import run_columns
 from engine.store.schema import RUN, SAMPLES
 from engine.store.staging import Staging, sweep
+from engine.store.store import Store
 from engine.text.blocks import SOUND
 
 MOLECULES_FILE = "molecules.parquet"
@@ -67,39 +66,29 @@ def begin(
     molecules: Sequence[Molecule],
     plan: RunPlan,
     *,
-    references: ReferenceSet | None = None,
     parts: int = 1,
     on_gpu: bool | None = None,
 ) -> Staging:
     """Creates a run in the store's staging folder: its plan and its molecules, without samples.
 
-    RMSD, where the plan asks for it, is to ``references``. The model's outline is enough where ``parts`` other
-    processes write the run, ``on_gpu`` or not.
+    The model's outline is enough where ``parts`` other processes write the run, ``on_gpu`` or not.
     """
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
     smiles = smiles_of(molecules)
-    places: dict[str, int] = {}
-    for place, text in enumerate(smiles):  # one may be asked for many times
-        places.setdefault(text, place)
-    each = list(places.values())
-    near = [place for place in each if len(smiles[place]) + PROMPT_AROUND >= loaded.positions]
+    each = list(dict.fromkeys(smiles))  # one may be asked for many times
+    near = [text for text in each if len(text) + PROMPT_AROUND >= loaded.positions]
     trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
-    some = [molecules[place] for place in (*each[:FITTED_MOLECULES], *near)]
-    first = Generation(loaded, some, trial)  # an error where the plan does not fit
+    first = Generation(loaded, list(map(parse_written, (*each[:FITTED_MOLECULES], *near))), trial)  # an error if unfit
     plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)
-    samples = len(molecules) * plan.plan.generations
     buffer = io.BytesIO()
     pq.write_table(pa.table({"smiles": smiles}), buffer)
-    beside = {MOLECULES_FILE: buffer.getvalue()}
-    if references is not None and plan.rmsd:
-        plan = replace(plan, rmsd_references=references.name)
-        beside[REFERENCES_FILE] = packed_references(references, [molecules[place] for place in each])
-    return Staging.create(files, RUN, run_id, row, beside, plan=plan.sheet(), samples=samples)
+    samples, beside = len(molecules) * plan.plan.generations, {MOLECULES_FILE: buffer.getvalue()}
+    return Staging.create(files, RUN, run_id, row, beside, plan=asdict(plan), samples=samples)
 
 
 def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
@@ -117,28 +106,26 @@ def molecules_of(staging: Staging) -> Sequence[Molecule]:
 
 
 class RunState:
-    """A run that is being written: its groups, which of them are left, its progress, its publication.
+    """A run that is being written: its groups, which of them are left, how far it is, its publication.
 
-    It needs no model, so it also serves a process that submits the run and waits.
+    It needs no model, so it also serves a process that waits for others.
     """
 
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan) -> None:
         self.staging, self.molecules, self.plan = staging, molecules, plan
+        self.samples = len(molecules) * plan.plan.generations
         heavy_atoms = heavy_atoms_of(molecules)
         self.groups = plan.groups(heavy_atoms)
         self.notes: list[str] = []
+        self.finished: list[Group] = []  # the groups that are known to be written
         self._limits = list(map(default_limit, heavy_atoms))
         self._expected = plan.plan.generations * sum(self._limits)
-        self._began = time.perf_counter()
-        self._written_here = 0
-        self.finished: list[Group] = []  # the groups that are known to be written
-        self._sums: Counter[str] = Counter()  # of these
+        self._sums: Counter[str] = Counter()  # of the finished groups
+        self._began, self._written_here = time.perf_counter(), 0
         for group in staging.groups():
             self._finish(group)
-
-    def progress(self) -> Iterator[RunProgress]:
-        """The progress so far; subclasses write the run meanwhile."""
-        yield self.now()
+        self.part, self.parts = 0, 1  # of those that a command writes
+        self._began_work = self._share(self._sums)
 
     def left(self) -> list[int]:
         """The groups that are not written yet."""
@@ -147,73 +134,15 @@ class RunState:
 
     def publish(self) -> Entry:
         """Moves the run into the store; every group has to be written."""
-        self.finished = self.staging.groups()
+        self.finished, row, told = self.staging.groups(), self.staging.sheet["row"], self.staging.notes()
         if left := self.left():
-            raise RunError(
-                f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups", "Resume it with --resume"
-            )
-        sums = totals(self.finished)
-        if not all(SINCE_2[0] in group.sums for group in self.finished):  # begun by a version that did not count these
-            sums = {name: value for name, value in sums.items() if name not in SINCE_2}
-        return self.staging.publish({**run_columns(sums), **self._noted_columns()})
-
-    def publish_if_whole(self) -> bool:
-        """Publishes the run if no group is left; whether it is in the store now. Several processes may try at once."""
-        try:
-            self.finished = self.staging.groups()
-            if not self.left():
-                self.publish()
-        except (RunError, StoreError, OSError):
-            if not self.staging.is_shown:  # else another process was faster, and removed the staged files
-                raise
-        return self.staging.is_shown
-
-    def now(self, more: Mapping[str, float] = {}) -> RunProgress:
-        """``more``: sums of the finished samples of the current group."""
-        sums = {name: self._sums[name] + more.get(name, 0) for name in (*COUNTED, "expected")}
-        return RunProgress(
-            run_id=self.staging.id,
-            samples=len(self.molecules) * self.plan.plan.generations,
-            done=int(sums["samples"]),
-            passed=int(sums["passes"]),
-            **{name: int(sums[name]) for name in COUNTED[2:]},
-            written=self._written_here,
-            seconds=time.perf_counter() - self._began,
-            work=sums["expected"] / self._expected,
-        )
-
-    def places_of(self, *groups: Group) -> set[int]:
-        """The places of the molecules in these groups."""
-        return {member // self.plan.plan.generations for group in groups for member in group.members}
-
-    def _finish(self, group: Group) -> None:
-        self.finished.append(group)
-        self._sums.update(self._of_group(group))
-
-    def _of_group(self, group: Group) -> dict[str, float]:
-        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
-        return {**{name: group.sums.get(name, 0) for name in COUNTED}, "expected": expected}
-
-    def _of_sample(self, sample: Sample) -> dict[str, float]:
-        return {
-            "samples": 1,
-            "passes": sample.check.passed,
-            "decodes": sample.check.decodes,
-            "clean": sample.check.clean,
-            "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in sample.blocks),
-            "blocks": len(sample.blocks),
-            "tokens": sample.tokens,
-            "expected": self._limits[sample.sample_id // self.plan.plan.generations],
-        }
-
-    def _noted_columns(self) -> dict[str, Any]:
-        """Columns of the run from the writers' notes."""
-        row, written = self.staging.sheet["row"], self.staging.notes()
-        notes = " ".join([*filter(None, [row.get("notes")]), *written.get("notes", [])])
-        resumed, threads = written.get("resumed", []), written.get("threads", [])
+            what = f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups"
+            raise RunError(what, "Resume it with --resume")
+        notes = " ".join([*filter(None, [row.get("notes")]), *told.get("notes", [])])
+        resumed, threads = told.get("resumed", []), told.get("threads", [])
         settings = self.plan.judge_settings
-        return {
-            "device": ", ".join(written.get("devices", [])) or row.get("device"),
+        columns = {
+            "device": ", ".join(told.get("devices", [])) or row.get("device"),
             "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
             "notes": notes or None,
             "judged_with": None if settings is None else judged_with(settings.geometry),
@@ -221,42 +150,63 @@ class RunState:
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
+        return self.staging.publish({**run_columns(totals(self.finished)), **columns})
+
+    def now(self, more: Mapping[str, int] = {}) -> PartProgress:
+        """``more``: sums of the finished samples of the current group."""
+        sums = self._sums + Counter(more)
+        return PartProgress(
+            self.part,
+            self.parts,
+            run_id=self.staging.id,
+            **{name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")},
+            samples=self.samples,
+            done=sums["samples"],
+            **{name: sums[name] for name in COUNTED[1:]},
+            written=self._written_here,
+            seconds=time.perf_counter() - self._began,
+            work=self._share(sums),
+            began=self._began_work,
+        )
+
+    def _share(self, sums: Mapping[str, int]) -> float:
+        return sums["expected"] / self._expected
+
+    def places_of(self, *groups: Group) -> set[int]:
+        """The places of the molecules in these groups."""
+        return {member // self.plan.plan.generations for group in groups for member in group.members}
+
+    def _finish(self, group: Group) -> None:
+        self.finished.append(group)
+        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
+        self._sums.update({**{name: int(group.sums.get(name, 0)) for name in COUNTED}, "expected": expected})
 
 
 class Run(RunState):
     """A process's part of a run, with the model, under one rank. Iterate over ``progress``; then ``publish`` it."""
 
     def __init__(
-        self,
-        staging: Staging,
-        loaded: LoadedModel,
-        molecules: Sequence[Molecule],
-        plan: RunPlan,
-        *,
-        rank: int = 0,
-        judges: JudgePool | None = None,
+        self, staging: Staging, loaded: LoadedModel, molecules: Sequence[Molecule], plan: RunPlan, *, rank: int = 0
     ) -> None:
-        """``judges`` are the caller's, who closes them; without, the plan says whether there are some."""
         super().__init__(staging, molecules, plan)
-        self.loaded, self.rank, self.judges = loaded, rank, judges
+        self.loaded, self.rank = loaded, rank
+        self.judges: JudgePool | None = None
         self.tap: Tap | None = None  # sees what is written, not what is only checked
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
 
     def progress(
         self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
-    ) -> Generator[RunProgress, None, None]:
+    ) -> Generator[PartProgress, None, None]:
         """Writes the groups that are left (of those given), and yields the progress after every sample.
 
         It counts as resumed where some (of those given) were written before.
         """
         self.staging.lock(self.rank)
-        settings = self.plan.judge_settings
-        own = None if settings is None or self.judges is not None else JudgePool(settings, workers=BESIDE)
-        self.judges = own or self.judges
-        try:
-            if self._generation is None:
-                self.note_device()
+        with ExitStack() as stack:
+            if (settings := self.plan.judge_settings) is not None:
+                self.judges = stack.enter_context(JudgePool(settings, workers=BESIDE))
+            self.note_device()
             left = self.left()
             wanted = set(range(len(self.groups)) if groups is None else groups)
             if written := wanted - set(left):
@@ -267,11 +217,8 @@ class Run(RunState):
                     return
                 if number in wanted:
                     yield from self._write(number, cancelled)
-        finally:
-            if own is not None:
-                own.close()
 
-    def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[RunProgress]:
+    def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[PartProgress]:
         work, sums = self.work(number), Counter[str]()
         with suppress(CancelledError):
             for event in work.events(cancelled):
@@ -280,6 +227,18 @@ class Run(RunState):
                     sums.update(self._of_sample(work.generation.samples[-1]))
                     yield self.now(sums)
             self.add(work, number)
+
+    def _of_sample(self, sample: Sample) -> dict[str, int]:
+        return {
+            "samples": 1,
+            "passes": sample.check.passed,
+            "decodes": sample.check.decodes,
+            "clean": sample.check.clean,
+            "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in sample.blocks),
+            "blocks": len(sample.blocks),
+            "tokens": sample.tokens,
+            "expected": self._limits[sample.sample_id // self.plan.plan.generations],
+        }
 
     def work(self, number: int) -> GroupWork:
         """Iterate over the group's events, then `add` it."""
@@ -312,8 +271,12 @@ class Run(RunState):
             self._note(f"{differ} of {len(again)} finished samples differed when the run was resumed.")
 
     @functools.cached_property
-    def _references(self) -> dict[str, Any] | None:
-        return given_references(self.staging) if self.plan.rmsd_references else None
+    def _references(self) -> ReferenceSet | None:
+        """The set that the plan names, in the run's own store or in the demo store beside it."""
+        if not self.plan.rmsd_references:
+            return None
+        own, usual = Store(self.staging.files), Store.open()
+        return reference_set(usual if usual.home.where == own.home.where else own, self.plan.rmsd_references)
 
     def _generate(self, places: Sequence[int]) -> Generation:
         molecules = [self.molecules[place] for place in places]

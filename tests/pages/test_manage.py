@@ -205,7 +205,7 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None
 def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> None:
     first = PartProgress(0, 2, "done", run_id="a", model_alias="demo", model_step="final", lp="none", work=1.0)
     now = PartProgress(
-        1, 2, "running", run_id="b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passed=9,
+        1, 2, "running", run_id="b", model_alias="demo", model_step="final", lp="exact", samples=40, done=10, passes=9,
         decodes=8, clean=7, bad_blocks=2, blocks=80, tokens=1, written=10, seconds=5.0, work=0.25,
     )  # fmt: skip
     board.tell("running", first, now)

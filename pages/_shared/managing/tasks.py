@@ -132,7 +132,7 @@ def progress_words(seen: TaskSnapshot) -> str:
     if at.seconds_left is not None:
         words.append(f"{duration(round(at.seconds_left))} left{' of this run' if at.parts > 1 else ''}")
     if at.done and at.tokens:
-        shares = (("passed", at.passed), ("decode", at.decodes), ("clean", at.clean))
+        shares = (("passed", at.passes), ("decode", at.decodes), ("clean", at.clean))
         words += [f"{percent(count / at.done)} {name}" for name, count in shares]
         words.append(f"{at.bad_blocks:,} of {at.blocks:,} blocks bad")
     return " · ".join(words)
@@ -143,7 +143,7 @@ def progress_words(seen: TaskSnapshot) -> str:
 
 def brought(store: Store, seen: TaskSnapshot) -> Brought:
     """Runs that it wrote; traces and logs that it read or recorded, or that were there already."""
-    made = {id_ for part in seen.parts if part.is_in_store for id_ in part.made_ids}
+    made = {id_ for part in seen.parts for id_ in part.made_ids}
     return {
         noun: [e for e in store.found(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
         for noun, kind in KINDS.items()

@@ -80,7 +80,7 @@ def test_bins_are_written_read_and_exported(tmp_path: Path) -> None:
     assert run("generate", "CC=O", *ASKED, *bins, "--sdf", str(path)).code == 0
     (mol,) = read_molecules(path)
     assert np.allclose(mol.GetConformer().GetPositions(), stated, atol=1e-4)
-    assert "the LP guarded reads decimals, no bins" in run("generate", "C", *ASKED, *bins, "--lp", "guarded").error
+    assert "the LP guarded is for decimals" in run("generate", "C", *ASKED, *bins, "--lp", "guarded").error
 
 
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

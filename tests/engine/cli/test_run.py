@@ -18,7 +18,7 @@ from engine.figures.words import counted
 from engine.jobs.run import Run
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
-from engine.store.schema import RUNS
+from engine.store.schema import REFERENCES, RUNS
 from engine.store.store import Store
 from tests.cli import Terminal, run, run_json
 from tests.engine.jobs.small_runs import interrupted_after_one_group
@@ -194,7 +194,7 @@ def test_a_program_that_watches_reads_lines(tmp_path: Path) -> None:
     ]
     assert (lines[0]["parts"], lines[0]["lp"], lines[0]["done"], lines[0]["samples"]) == (2, "exact", 0, 2)
     last = lines[-1]
-    assert (last["done"], last["passed"], last["work"]) == (2, rows[1]["passes"], 1.0)
+    assert (last["done"], last["passes"], last["work"]) == (2, rows[1]["passes"], 1.0)
     assert (last["decodes"], last["clean"]) == (rows[1]["decodes"], rows[1]["clean"])
     run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
     assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
@@ -222,6 +222,11 @@ def test_rmsd_is_to_the_named_references() -> None:
         assert ensemble is not None and ensemble.GetNumConformers() == 3
         expected = least_rmsd(decode(sample["text"]).mol, ensemble)
         assert sample["rmsd_ang"] == pytest.approx(expected, abs=1e-5)
+    with interrupted_after_one_group():
+        assert run("run", "CCO", "CCCO", *words, "--group", "1").code == 130
+    (left,) = run_json("runs", "--unfinished")
+    store.remove(references.name, REFERENCES)
+    assert "no set of references 'three'" in run("run", "--resume", left["run_id"]).err
     (row,) = run_json("run", "CCO", "--rmsd", "2", "--lp", "exact", *ASKED)
     assert rmsd_references(Store.open().entry(row["run_id"])) == "2 conformers by ETKDG"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,7 @@ from tokenizers import processors
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
-from engine.errors import ModelError, RegistryError, RunError
-from engine.jobs.plan import ModelChoice, RunPlan
-from engine.lp.constraint import build_constraint
-from engine.lp_records import stored_lp
+from engine.errors import ModelError, RegistryError
 from engine.models.loading import load_model
 from engine.models.registry import ModelEntry, load_registry, read_registry
 from engine.text.tokenizers import load_tokenizer
@@ -86,16 +82,3 @@ def test_descriptors_are_the_lps_else_the_checkpoints(monkeypatch, lp, chosen, l
         assert sample.check.same_graph
 
 
-def test_an_older_plan_keeps_its_rules() -> None:
-    sheet = RunPlan(ModelChoice("demo-qwen"), Plan("none")).sheet()
-    sheet["plan"] |= {"lp": "position-allowlist+cleanup", "last_positions": 2}
-    del sheet["plan"]["descriptors"], sheet["plan"]["bos"]
-    plan = RunPlan.read(json.loads(json.dumps(sheet))).plan
-    assert (plan.lp, plan.descriptors_of("with-hydrogens"), plan.bos) == (
-        "former:position-allowlist+cleanup", "plain", False,
-    )  # fmt: skip
-    live = build_constraint(stored_lp("position-allowlist").name, load_tokenizer("qwen3"), 151_936).automaton.live
-    assert len(live) == 66
-    sheet["plan"]["last_positions"] = 4
-    with pytest.raises(RunError, match="--last-positions"):
-        RunPlan.read(sheet)

@@ -44,7 +44,7 @@ def test_a_clock_set_back_by_an_hour_at_each_look_changes_no_figure(
     assert next(hours) > 4
     for seconds in ([one.seconds for one in first], [one.seconds for one in second]):
         assert seconds[0] >= 0 and seconds == sorted(seconds)
-    assert all((left := one.left_s(0.0)) is None or left >= 0 for one in (*first, *second))
+    assert all((left := one.seconds_left) is None or left >= 0 for one in (*first, *second))
     assert (second[0].done, second[-1].done) == (2, 4)
     assert content(entry) == expected
     assert min(entry.row[name] for name in ("wall_s", "template_s", "decode_s")) >= 0

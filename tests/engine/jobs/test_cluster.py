@@ -16,9 +16,9 @@ import pytest
 
 from engine.errors import ModelError, RunError
 from engine.jobs import cluster as module
-from engine.jobs.cluster import KINDS, Cluster, ClusterTask, Submitted, check, shares, submit
+from engine.jobs.cluster import Cluster, ClusterTask, TaskRun, connected, problem_of, shares
 from engine.jobs.plan import ModelChoice
-from engine.jobs.run import Run, RunState, begin, molecules_of, resume
+from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles
@@ -30,6 +30,7 @@ from tests.small_models import small_folder
 from tests.support import of_soak, sized
 
 MOLECULES = 6  # in groups of two
+DEBUG = Cluster("debug", tasks=2)
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +44,26 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES)))
 
 
-def account(place: Path, folder: Path, model: ModelChoice | None = None) -> RunState:
+def account(place: Path, folder: Path, cluster: Cluster, model: ModelChoice | None = None) -> TaskRun:
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
     outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
     plan = replace(plan_of(folder), model=model or choice(folder))
-    return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False))
+    return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False), cluster)
 
 
-def opened(staging: Staging) -> RunState:
+def opened(staging: Staging, cluster: Cluster = DEBUG) -> TaskRun:
     again, plan = resume(staging.files, staging.id)
-    return RunState(again, molecules_of(again), plan)
+    return TaskRun(again, molecules_of(again), plan, cluster)
 
 
-def task(one: RunState, rank: int, *groups: int) -> ClusterTask:
+def task(one: TaskRun, rank: int, *groups: int) -> ClusterTask:
     return ClusterTask("debug", one.staging.files.where, one.staging.id, rank, groups, "cpu")
 
 
-def waited(submitted: Submitted) -> list[int]:
-    return list(submitted.wait())
+def problems(run: TaskRun) -> list[str]:
+    """Of its tasks, when all have ended."""
+    list(run.progress())
+    return list(filter(None, map(problem_of, run.jobs or ())))
 
 
 def entry_in(place: Path) -> Entry:
@@ -72,27 +75,41 @@ def entry_in(place: Path) -> Entry:
 
 
 def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder)
-    submitted = submit(one, Cluster("debug", tasks=2))
-    assert len(submitted.tasks) == 2
-    waited(submitted)
-    assert submitted.problems() == []
-    entry = entry_in(tmp_path)
-    assert content(entry) == whole
+    one = account(tmp_path, folder, DEBUG)
+    assert problems(one) == [] and one.jobs is not None and len(one.jobs) == 2
+    entry = one.publish()  # a task did it
+    assert content(entry) == whole and entry.row == entry_in(tmp_path).row
     assert (entry.row["device"], entry.row["dtype"], entry.row["resumed"]) == ("cpu", "float32", 0)
     assert entry.row["threads"]
-    assert one.publish_if_whole()  # it is shown: nothing is left to do, and that is no error
+
+
+def test_who_waits_sees_each_group(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        """A group at each look."""
+
+        left = iter([0, 1, 2])
+
+        def done(self) -> bool:
+            group = next(self.left, None)
+            if group is not None:
+                task(one, 0, group)()
+            return group is None
+
+    monkeypatch.setattr(module, "POLL_S", 0)
+    one = account(tmp_path, folder, DEBUG)
+    one.jobs = [Slow()]
+    assert [now.done for now in one.progress()] == [2, 4]  # with the third it is in the store
+    assert one.publish().row["samples"] == MOLECULES
 
 
 @of_soak
 def test_tasks_in_processes_of_their_own(folder: Path, whole: Any, tmp_path: Path) -> None:
-    submitted = submit(account(tmp_path, folder), Cluster("local", tasks=sized(1, 2)))
-    assert submitted.cancel == f"kill {' '.join(submitted.ids)}"
-    waited(submitted)
-    assert submitted.problems() == []
+    one = account(tmp_path, folder, Cluster("local", tasks=sized(1, 2)))
+    assert problems(one) == []
+    assert one.cancel == f"kill {' '.join(one.ids)}"
     assert content(entry_in(tmp_path)) == whole
-    assert submitted.logs.parent == tmp_path / "submitted"
-    for job in submitted.jobs:
+    assert one.logs.parent == tmp_path / "submitted"
+    for job in one.jobs or ():
         assert "Error" not in job.paths.stderr.read_text()
 
 
@@ -101,37 +118,35 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
     folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "POLL_S", 0.01)
-    one = account(tmp_path, folder)
-    submitted = submit(one, Cluster("local"))
-    (job,) = submitted.jobs
+    one = account(tmp_path, folder, Cluster("local"))
+    one.submit()
+    (job,) = one.jobs or ()
     os.kill(int(job.job_id), signal.SIGINT)  # as Ctrl-C does to all that came from a terminal: the task goes on
-    next(filter(None, submitted.wait()))
+    next(one.progress())
     os.kill(int(job.job_id), signal.SIGTERM)  # what `cancel` names
-    waited(submitted)
-    assert submitted.problems() == [f"task {job.job_id} ended without a message (finished)"]
+    assert problems(one) == [f"task {job.job_id} ended without a message (finished)"]
+    with pytest.raises(RunError, match=f"is unfinished: task {job.job_id} ended without"):
+        one.publish()
     again = opened(one.staging)
     assert len(again.left()) in (1, 2)
-    with pytest.raises(RunError, match=r"lacks \d of \d groups"):
-        again.publish()
     last = Run(again.staging, loaded(folder), again.molecules, again.plan)
     assert content(finished(last)) == whole
 
 
 def test_a_share_is_what_other_tasks_do_not_write(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder)
-    assert task(one, 1, 1)() is False
+    one = account(tmp_path, folder, DEBUG)
+    task(one, 1, 1)()
     assert opened(one.staging).left() == [0, 2]
-    assert task(one, 0, 0, 2)() is True
+    task(one, 0, 0, 2)()
     assert content(entry_in(tmp_path)) == whole
 
 
 def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
     folder: Path, whole: Any, tmp_path: Path
 ) -> None:
-    one = account(tmp_path, folder)
+    one = account(tmp_path, folder, DEBUG)
     task(one, 1, 1)()
-    submitted = submit(opened(one.staging), Cluster("debug", tasks=2))
-    waited(submitted)
+    assert problems(opened(one.staging)) == []
     entry = entry_in(tmp_path)
     assert content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
@@ -140,27 +155,27 @@ def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
 def test_a_task_that_comes_when_all_is_done_ends_at_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = account(tmp_path, folder)
+    one = account(tmp_path, folder, DEBUG)
     task(one, 0, 0, 1, 2)()
     monkeypatch.setattr(module, "load_model", None)
-    assert task(one, 1, 1)() is True
+    task(one, 1, 1)()
 
 
 def test_a_task_whose_run_was_thrown_away_says_so(folder: Path, tmp_path: Path) -> None:
-    one = account(tmp_path, folder)
+    one = account(tmp_path, folder, DEBUG)
     one.staging.abandon()
     with pytest.raises(RunError, match="no unfinished run_id"):
         task(one, 0, 0)()
 
 
 def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder)
+    one = account(tmp_path, folder, DEBUG)
     late = Run(Staging.open(one.staging.files, RUN, one.staging.id), loaded(folder), one.molecules, one.plan, rank=7)
     task(one, 0, 0, 1)()
     list(late.progress(groups=[1]))  # it began before, and was thought dead
     late.staging.release()
     assert len(list((tmp_path / "staging" / one.staging.id).glob("group-*-00001.json"))) == 2
-    assert task(one, 1, 2)() is True
+    task(one, 1, 2)()
     entry = entry_in(tmp_path)
     assert content(entry) == whole
     assert entry.row["samples"] == MOLECULES
@@ -170,7 +185,7 @@ def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_
 def test_many_who_show_a_run_at_once_show_it_once(
     folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
 ) -> None:
-    one = account(tmp_path, folder)
+    one = account(tmp_path, folder, DEBUG)
     run = Run(one.staging, loaded(folder), one.molecules, one.plan)
     list(run.progress())
     one.staging.release()
@@ -178,12 +193,12 @@ def test_many_who_show_a_run_at_once_show_it_once(
         monkeypatch.setattr("fcntl.flock", no_locks)
     accounts, together = [opened(one.staging) for _ in range(8)], Barrier(8)
 
-    def show(own: RunState) -> bool:
+    def show(own: TaskRun) -> str:
         together.wait()
-        return own.publish_if_whole()
+        return own.publish().id
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(show, accounts)) == [True] * 8
+        assert set(pool.map(show, accounts)) == {one.staging.id}
     assert content(entry_in(tmp_path)) == whole
 
 
@@ -198,7 +213,7 @@ def test_a_run_is_begun_from_an_outline_like_from_the_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_model = started(tmp_path / "a", folder, MOLECULES).staging.sheet
-    one = account(tmp_path / "b", folder).staging.sheet
+    one = account(tmp_path / "b", folder, DEBUG).staging.sheet
     rows = [dict(sheet["row"]) for sheet in (with_model, one)]
     assert rows[0].pop("device") == "cpu"
     assert rows[1].pop("device") is None
@@ -265,7 +280,7 @@ def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
 def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, Any]) -> None:
     asked = cluster.for_slurm(device)
     assert said.items() <= asked.items()
-    assert asked["array_parallelism"] == cluster.tasks
+    assert asked["array_parallelism"] == (cluster.tasks or 1)
     assert ("gres" in asked) == ("gres" in said)
 
 
@@ -279,52 +294,37 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_slurm_gets_an_array_with_the_gpu_that_was_named(folder: Path, tmp_path: Path, slurm: Path) -> None:
     cluster = Cluster("h100", tasks=3, partition="long", minutes=90, more={"account": "chem lab"})
-    check(cluster)
-    submitted = submit(account(tmp_path / "store", folder, ModelChoice(folder=str(folder))), cluster)
-    assert submitted.ids == ["4711_0", "4711_1", "4711_2"]
-    assert submitted.cancel == "scancel 4711"
+    one = account(tmp_path / "store", folder, cluster, ModelChoice(folder=str(folder)))
+    with connected(cluster):
+        one.submit()
+    assert one.ids == ["4711_0", "4711_1", "4711_2"]
+    assert one.cancel == "scancel 4711"
     lines = slurm.read_text().splitlines()
     for line in ("gres=gpu:h100:1", "partition=long", "time=90", "array=0-2%3", "account='chem lab'"):
         assert f"#SBATCH --{line}" in lines
     assert any(sys.executable in line and "submitit.core._submit" in line for line in lines)
-    assert len(list(submitted.logs.glob("*_submitted.pkl"))) == 3
+    assert len(list(one.logs.glob("*_submitted.pkl"))) == 3
 
 
 def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Path, capfd: Any) -> None:
     (slurm.parent / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
     with pytest.raises(RunError, match=r"slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
-        submit(account(tmp_path / "store", folder), Cluster("slurm"))
+        account(tmp_path / "store", folder, Cluster("slurm")).submit()
     assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("wrong", "told"),
-    [
-        ({"kind": "local", "partition": "x"}, "--submit local has no partition"),
-        ({"kind": "slurm", "more": {"a b": "c"}}, "sbatch has no option 'a b=c'"),
-        ({"kind": "slurm", "partition": "x\n#SBATCH --uid=0"}, "sbatch has no option"),
-    ],
-)
-def test_a_cluster_that_cannot_be(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(RunError, match=told):
-        Cluster(**wrong)
 
 
 def test_without_submitit_or_slurm_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for kind in KINDS[2:]:
-        with pytest.raises(RunError, match="sbatch is not installed here"):
-            check(Cluster(kind))
-    check(Cluster("local"))
+    with pytest.raises(RunError, match="sbatch is not installed here"), connected(Cluster("h100")):
+        pass
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(RunError, match=r"which is not installed\. Install it: pip install submitit"):
-        check(Cluster("local"))
+    with pytest.raises(RunError, match=r"Install it: pip install submitit"), connected(Cluster("local")):
+        pass
 
 
 def test_what_went_wrong_in_a_task_is_one_line(folder: Path, tmp_path: Path) -> None:
-    submitted = submit(account(tmp_path, folder, choice(tmp_path / "gone")), Cluster("debug", tasks=2))
-    waited(submitted)
-    (first, second) = submitted.problems()
-    assert first.startswith("task 0: ")
-    assert "there is no such folder" in first and "\n" not in first
-    assert second.partition(": ")[2] == first.partition(": ")[2]
+    one = account(tmp_path, folder, DEBUG, choice(tmp_path / "gone"))
+    (first, second) = problems(one)
+    assert "there is no such folder" in first and "\n" not in first and first == second
+    with pytest.raises(RunError, match=r"is unfinished: .*there is no such folder.* run --resume"):
+        one.publish()

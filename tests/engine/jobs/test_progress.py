@@ -22,7 +22,8 @@ def line(**said: object) -> str:
 def test_the_last_word_of_each_part_counts(tmp_path: Path) -> None:
     said = ProgressFile(tmp_path / "progress")
     assert said.parts() == ()
-    first = line(part=0, parts=2, run_id="a", lp="none", samples=4, done=1, work=0.25, seconds=2.0, written=1)
+    told = {"samples": 4, "done": 1, "work": 0.25, "began": 0.25, "seconds": 2.0, "written": 1}
+    first = line(part=0, parts=2, run_id="a", lp="none", **told)
     append(tmp_path / "progress", first[:20])
     assert said.parts() == ()
     append(tmp_path / "progress", first[20:])
@@ -43,9 +44,3 @@ def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
         b'\xff\xfe\n\n{"part": 0, "par\n{"part": 0, "parts": 1, "file": "x.json", "samples": 10, "else": 1}\n'
     )
     assert ProgressFile(tmp_path / "progress").parts() == (PartProgress(0, 1, file="x.json", samples=10),)
-
-
-def test_a_file_is_as_far_as_its_samples(tmp_path: Path) -> None:
-    append(tmp_path / "progress", line(part=0, parts=1, file="x.json", samples=10, done=4))
-    (part,) = ProgressFile(tmp_path / "progress").parts()
-    assert (part.work, part.name) == (0.4, "x.json")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from engine.errors import RunError
-from engine.jobs.plan import ModelChoice, RunPlan
-from engine.jobs.ray_run import Actors, Pool, RayRun, connected
+from engine.jobs.cluster import Cluster, TaskRun, connected
+from engine.jobs.plan import ModelChoice
 from engine.jobs.run import begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
@@ -48,26 +48,22 @@ def cluster() -> Iterator[str]:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # all on the loopback
         patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
-        from ray.cluster_utils import Cluster
+        from ray.cluster_utils import Cluster as Machines
 
         machine: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 * 2**20}
-        one = Cluster(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
+        one = Machines(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
         one.add_node(**machine, node_ip_address="127.0.0.1")
         patch.setenv("RAY_ADDRESS", one.address)
         yield one.address
         one.shutdown()
 
 
-def begun(place: Path, folder: Path, model: ModelChoice | None = None) -> tuple[Any, RunPlan]:
+def ray_run(place: Path, folder: Path, pool: Cluster, model: ModelChoice | None = None) -> TaskRun:
     outline = load_outline(choice(folder).entry())
     plan = replace(plan_of(folder, **ASKED), model=model or choice(folder))
     staging = begin(LocalFiles(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
-    return resume(staging.files, staging.id)
-
-
-def ray_run(place: Path, folder: Path, pool: Pool, model: ModelChoice | None = None) -> RayRun:
-    staging, plan = begun(place, folder, model)
-    return RayRun(staging, molecules_of(staging), plan, pool)
+    staging, plan = resume(staging.files, staging.id)
+    return TaskRun(staging, molecules_of(staging), plan, pool)
 
 
 def entry_in(place: Path) -> Entry:
@@ -79,7 +75,7 @@ def at_work() -> int:
     """A process that carries out a task now; 0 where there is none."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if b"ray::_written" in path.read_bytes():
+            if b"ray::ClusterTask" in path.read_bytes():
                 return int(path.parent.name)
     return 0
 
@@ -91,8 +87,8 @@ def at_work() -> int:
 def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     cluster: str, folder: Path, whole: Any, tmp_path: Path
 ) -> None:
-    with connected(Actors(address=cluster)) as pool:
-        assert pool == Pool(count=2, gpus=0, threads=1)  # one for each machine
+    with connected(Cluster("ray", address=cluster)) as pool:
+        assert (pool.tasks, pool.gpus, pool.threads) == (2, 0, 1)  # one for each machine
         assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
         run = ray_run(tmp_path, folder, pool)
         done, killed = [], 0
@@ -102,8 +98,8 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
             if not killed and (killed := at_work()):
                 os.kill(killed, signal.SIGKILL)
     assert killed and done == list(range(1, MOLECULES + 1))
-    ranks = {group.name.partition("-")[0] for group in run.staging.groups()}
-    assert ranks == {"0001", "0002"}  # who came in the place of the dead one has its rank
+    ranks = {group.name.partition("-")[0] for group in run.finished}
+    assert ranks == {"0000", "0001"}  # who came in the place of the dead one has its rank
     entry = run.publish()
     assert content(entry) == whole
     assert (entry.row["device"], entry.row["samples"], entry.row["diverged_samples"]) == ("cpu", MOLECULES, 0)
@@ -125,10 +121,11 @@ def test_a_run_is_taken_up_by_the_command_line(
 
 @of_soak
 def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, tmp_path: Path) -> None:
-    with connected(Actors(address=cluster)) as pool:
+    with connected(Cluster("ray", address=cluster)) as pool:
         run = ray_run(tmp_path, folder, pool, choice(tmp_path / "gone"))
-        with pytest.raises(RunError, match=r"^the tasks failed: gone:path should be in .*gone") as raised:
-            list(run.progress())
+        list(run.progress())
+        with pytest.raises(RunError, match=r"is unfinished: gone:path should be in .*gone") as raised:
+            run.publish()
     assert "\n" not in str(raised.value)
 
 
@@ -136,12 +133,12 @@ def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, 
 def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
     with (
         pytest.raises(RunError, match="no machine of the cluster has 2 cores and 0 GPUs"),
-        connected(Actors(threads=2, address=cluster)),
+        connected(Cluster("ray", threads=2, address=cluster)),
     ):
         pass
     with (
         pytest.raises(RunError, match="no machine of the cluster has 1 cores and 1 GPUs"),
-        connected(Actors(gpus=1, address=cluster)),
+        connected(Cluster("ray", gpus=1, address=cluster)),
     ):
         pass
 
@@ -151,7 +148,7 @@ def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(RunError, match=r"Install it: pip install ray"), connected(Actors(address="x:1")):
+    with pytest.raises(RunError, match=r"Install it: pip install ray"), connected(Cluster("ray", address="x:1")):
         pass
 
 
@@ -159,5 +156,5 @@ def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_where_nobody_answers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     told = rf"Ray does not start or answer at '{address}' \(.*refused\)\. See --address"
-    with pytest.raises(RunError, match=told), connected(Actors()):
+    with pytest.raises(RunError, match=told), connected(Cluster("ray")):
         pass

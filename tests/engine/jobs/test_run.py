@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -20,12 +19,9 @@ from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.lp_records import GuardSettings
 from engine.records import VERDICT_COLUMNS
-from engine.store import staging
 from engine.store.files import LocalFiles
-from engine.store.groups import write_part
-from engine.store.sample_rows import SINCE_2
-from engine.store.schema import RUN, RUNS, SAMPLES
-from engine.store.staging import MOST_HELD_BYTES, Staging, unfinished_ids
+from engine.store.schema import RUN, RUNS
+from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started
 from tests.engine.store.stored_runs import store_at
@@ -133,12 +129,12 @@ def test_groups_are_of_like_length_and_hold_every_molecule_once(folder: Path) ->
 
 def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
     plan = plan_of(folder, keep_steps=3, label="ü", judge=True, plan={"lp": "truncating", "placeholder": "0.0,0.0,0.0"})
-    assert RunPlan.read(json.loads(json.dumps(plan.sheet()))) == plan
+    assert RunPlan.read(json.loads(json.dumps(asdict(plan)))) == plan
 
 
 @pytest.mark.parametrize("damage", [{"plan": None}, {"model": {}}, {"plan": {}}, {"group": "x"}, {"more": 1}])
 def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: Path) -> None:
-    sheet = json.loads(json.dumps(plan_of(folder).sheet())) | damage
+    sheet = json.loads(json.dumps(asdict(plan_of(folder)))) | damage
     if damage == {"model": {}}:
         sheet["model"] = {"unknown": 1}
     with pytest.raises(RunError, match="cannot be read"):
@@ -208,30 +204,6 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
     assert content(finished(again)) == whole
 
 
-@pytest.mark.parametrize("held", [0, MOST_HELD_BYTES], ids=["through files", "in memory"])
-def test_a_run_that_an_older_version_began_is_finished_without_what_that_did_not_count(
-    held: int, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = started(tmp_path, folder, 4)
-    for _ in run.progress(lambda: bool(run.finished)):
-        pass
-    run.staging.release()
-    (sheet,) = (tmp_path / "staging" / run.staging.id).glob("group-*.json")
-    group = json.loads(sheet.read_text())
-    old = [name for name in SAMPLES.names if name not in ("decodes", "thrown_by", "log_weight")]
-    file = sheet.parent / group["tables"]["samples"]["file"]
-    rows = pq.read_table(file, partitioning=None).select(old)
-    part = write_part(run.staging.files, f"staging/{run.staging.id}", file.name, rows)
-    group["tables"]["samples"] = part.sheet()
-    group["sums"] = {name: value for name, value in group["sums"].items() if name not in SINCE_2}
-    sheet.write_text(json.dumps(group))
-    monkeypatch.setattr(staging, "MOST_HELD_BYTES", held)
-    entry = finished(opened(run.staging, run.loaded))
-    assert (entry.row["samples"], entry.row.get("decodes"), entry.row.get("misread_blocks")) == (4, None, None)
-    known = {row["sample_id"]: row["decodes"] for row in content(entry)["samples"]}
-    assert sorted(known) == [0, 1, 2, 3] and sum(value is None for value in known.values()) == 2
-
-
 def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4)
     with pytest.raises(RunError, match=r"lacks 2 of 2 groups. Resume it with --resume"):
@@ -282,20 +254,19 @@ def test_each_sample_and_each_group_is_counted_once(
 ) -> None:
     """To go through all of them at each sample costs 3 ms of CPU per sample when 50,000 are done."""
     looked: list[str] = []
-    for name in ("_of_sample", "_of_group"):
+    for name in ("_of_sample", "_finish"):
         real = getattr(Run, name)
 
-        def noted(run: Run, item: Any, real: Any = real, name: str = name) -> dict[str, float]:
+        def noted(run: Run, item: Any, real: Any = real, name: str = name) -> Any:
             looked.append(name)
-            figures: dict[str, float] = real(run, item)
-            return figures
+            return real(run, item)
 
         monkeypatch.setattr(Run, name, noted)
     run = started(tmp_path, folder, 5, group=2)
     told = list(run.progress())
     assert [progress.done for progress in told] == [1, 2, 3, 4, 5]
     last, rows = run.now(), content(run.publish())
-    assert (looked.count("_of_sample"), looked.count("_of_group")) == (5, 3)
+    assert (looked.count("_of_sample"), looked.count("_finish")) == (5, 3)
     assert (told[-1].done, told[-1].work) == (last.done, last.work) == (5, 1)
     assert (told[-1].tokens, told[-1].blocks) == (last.tokens, last.blocks)
     assert (last.tokens, last.blocks) == (sum(row["tokens"] for row in rows["samples"]), len(rows["blocks"]))
@@ -303,7 +274,7 @@ def test_each_sample_and_each_group_is_counted_once(
 
 def test_the_time_left_of_a_resumed_run_is_by_what_is_written_since(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4, group=2)
-    texts = [replace(run.now(), work=work, seconds=10.0).words(began=0.5) for work in (0.5, 0.75)]
+    texts = [replace(run.now(), work=work, seconds=10.0, began=0.5).words() for work in (0.5, 0.75)]
     assert [" s left" in text for text in texts] == [False, True] and ", 10 s left" in texts[1]
 
 
@@ -343,9 +314,12 @@ def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_pat
 
 def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 2)
-    (tmp_path / "staging" / run.staging.id / "molecules.parquet").unlink()
-    with pytest.raises(RunError, match=r"molecules of .* are lost\. Start a new run"):
-        molecules_of(run.staging)
+    path = tmp_path / "staging" / run.staging.id / "molecules.parquet"
+    path.write_bytes(path.read_bytes()[:-9])
+    for _ in ("torn", "missing"):
+        with pytest.raises(RunError, match=r"molecules of .* are lost\. Start a new run"):
+            molecules_of(run.staging)
+        path.unlink(missing_ok=True)
 
 
 def test_ids_are_readable_and_differ() -> None:

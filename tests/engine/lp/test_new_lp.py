@@ -62,7 +62,8 @@ def test_a_stored_run_has_the_record_of_its_lp(tmp_path: Path) -> None:
 
 def test_no_name_of_an_lp_decides_in_these_places() -> None:
     """Two literals there only look like one: a sign of drift, and a word of a sentence."""
-    files = [ROOT / "engine/decode/generation.py", ROOT / "engine/jobs/scoring.py"]
+    single = ("decode/generation.py", "decode/plan.py", "jobs/scoring.py", "jobs/plan.py")
+    files = [ROOT / "engine" / file for file in single]
     files += [file for folder in ("cli", "questions") for file in sorted((ROOT / "engine" / folder).glob("*.py"))]
     literals = {
         (file.stem, node.value)

@@ -15,8 +15,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from engine.errors import DriftscopeError, RunError, StoreError
-from engine.jobs.cluster import Cluster, submit
-from engine.jobs.run import Run, RunState, begin, molecules_of, resume
+from engine.jobs.cluster import Cluster, TaskRun
+from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.store.entries import Entry
 from engine.store.files import LocalFiles, RemoteFiles
 from engine.store.schema import RUN
@@ -290,11 +290,9 @@ def test_a_run_is_written_stopped_and_taken_up_there(place: str, folder: Path, t
 def test_tasks_write_a_run_there(place: str, folder: Path, tmp_path: Path) -> None:
     model = small_runs.loaded(folder)
     staging = begin(files_at(place), model, small_runs.molecules(4), small_runs.plan_of(folder), parts=2)
-    account = RunState(staging, molecules_of(staging), small_runs.plan_of(folder))
-    submitted = submit(account, Cluster("debug", tasks=2), tmp_path)
-    assert list(submitted.wait())
-    assert submitted.problems() == []
-    assert Store(files_at(place)).entry(staging.id).row["samples"] == 4
+    tasks = TaskRun(staging, molecules_of(staging), small_runs.plan_of(folder), Cluster("debug", tasks=2))
+    tasks.submit(tmp_path)
+    assert tasks.publish().row["samples"] == 4
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------
