@@ -37,8 +37,6 @@ FRAGMENT_GAP_ANG = 3.0
 LEAST_DISTANCE_ANG, LEAST_CONTACT_ANG = 0.3, 1.0
 RELAX_STEPS, RELAX_SLICE = 500, 50
 
-_IDLE: list[Sandbox] = []  # each serves one thread at a time
-
 
 def reference_conformers(
     molecule: Molecule, count: int = 1, *, seed: int = 0, mmff: bool = False, max_seconds: float = 30.0
@@ -48,12 +46,13 @@ def reference_conformers(
     With ``mmff`` each one is relaxed with MMFF94, with UFF where MMFF94 has no parameters, and left as it is where
     neither has any or atoms would clash.
     """
-    if count < 1 or seed < 0 or not 0 < max_seconds < 1e6 or not molecule.atoms:
-        raise ValueError(f"count {count}, seed {seed}, max_seconds {max_seconds}, atoms {molecule.atoms}")
     conformers = Chem.Mol(molecule.mol)
     conformers.RemoveAllConformers()
     content = conformers.ToBinary(int(Chem.PropertyPickleOptions.AllProps))
-    is_late, xyz = (embed if is_inside() else _embed_in_child)(content, count, seed, mmff, max_seconds)
+    try:
+        is_late, xyz = (embed if is_inside() else EMBEDDER.ask)(content, count, seed, mmff, max_seconds)
+    except SandboxError as error:
+        raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
     for places in np.frombuffer(xyz).reshape(-1, molecule.atoms, 3):
         add_conformer(conformers, places)
     if not xyz:
@@ -65,18 +64,11 @@ def reference_conformers(
     return conformers
 
 
-def _embed_in_child(*asked: Any) -> Answer:
-    child = _IDLE.pop() if _IDLE else Sandbox(_embedder)
-    try:
-        answer = child.ask(*asked)
-    except SandboxError as error:
-        raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
-    _IDLE.append(child)  # one that Ctrl-C interrupts is never taken again
-    return answer
-
-
 def _embedder() -> Callable[..., Answer]:
     return embed
+
+
+EMBEDDER = Sandbox(_embedder)
 
 
 def embed(content: bytes, count: int, seed: int, mmff: bool, max_seconds: float) -> Answer:
@@ -98,21 +90,16 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
     rings = full.GetRingInfo()
     # Aromatic rings may close to a ball. For other molecules, rings that cannot be flat are a mistake.
     may_be_cage = any(atom.GetIsAromatic() and rings.NumAtomRings(atom.GetIdx()) > 2 for atom in full.GetAtoms())
-    ways = list(WAYS if may_be_cage else WAYS[:2])
-    made = 0
+    ways, made = list(WAYS if may_be_cage else WAYS[:2]), 0
     # RDKit takes 31 bits, draws its own seed for -1 and gives every conformer the same with 0.
     seeds = [int(word) % (2**31 - 2) + 1 for word in np.random.SeedSequence(seed).generate_state(count)]
     for tried, own_seed in enumerate(seeds):
         if time.monotonic() >= deadline or (tried == HOPELESS_SEEDS and not made):
             return
-        embedded = None
-        while embedded is None and len(ways) > 1:  # a hopeless way must leave time for the next one
-            own_deadline = min(deadline, time.monotonic() + max_seconds / len(WAYS))
-            embedded = _embed(full, own_seed, ways[0], own_deadline)
-            if embedded is None:
-                del ways[0]  # what failed for one seed is not tried for the next
-        if embedded is None:
-            embedded = _embed(full, own_seed, ways[0], deadline)
+        own_deadline = deadline if len(ways) == 1 else min(deadline, time.monotonic() + max_seconds / len(WAYS))
+        while (embedded := _embed(full, own_seed, ways[0], own_deadline)) is None and len(ways) > 1:
+            del ways[0]  # what failed for one seed is not tried for the next; a hopeless way leaves time for the next
+            own_deadline = deadline if len(ways) == 1 else min(deadline, time.monotonic() + max_seconds / len(WAYS))
         if embedded is not None:
             made += 1
             yield embedded
@@ -120,12 +107,11 @@ def _embeddings(full: Chem.Mol, count: int, seed: int, deadline: float, max_seco
 
 def _embed(full: Chem.Mol, seed: int, way: dict[str, Any], deadline: float) -> Chem.Mol | None:
     """A copy with one conformer, or None when this seed finds none before the deadline."""
-    left_s = deadline - time.monotonic()
-    if left_s <= 0:
+    if (left_s := deadline - time.monotonic()) <= 0:
         return None
+    parameters = rdDistGeom.ETKDGv3()
     # RDKit's timeout is in whole seconds, per fragment; 0 would mean no limit.
     timeout = max(1, int(left_s / len(Chem.GetMolFrags(full))))
-    parameters = rdDistGeom.ETKDGv3()
     for name, value in {"randomSeed": seed, "numThreads": 1, "timeout": timeout, **way}.items():
         setattr(parameters, name, value)
     embedded = Chem.Mol(full)

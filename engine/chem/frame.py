@@ -2,8 +2,8 @@
 
 The centre is the plain mean of all points; the axes are the eigenvectors of the covariance, the widest spread first.
 Along the first two the sum of cubed coordinates is positive; where it vanishes, the first point off the axis' zero
-plane lies on its positive side. The third makes the frame right-handed, so chirality is never mirrored. Where spreads
-are equal (symmetric tops, collinear points), the first points that stand out of the axes found so far fix them.
+plane lies on its positive side. The third makes the frame right-handed, so chirality is never mirrored. Where two
+spreads are equal to the last digit, nothing says which way their axes point.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rdkit import Chem
 from engine.errors import ConformerError
 
 SAME = 1e-6
-"""Relative to the widest spread (or the farthest point): smaller differences count as none."""
+"""Relative to the farthest point: smaller differences count as none."""
 MOST_ANG = 10_000.0
 """From the origin: the columns of SDF end there."""
 
@@ -39,11 +39,9 @@ def principal_axes(xyz: ArrayLike) -> Array:
     if reach <= 1e-13 * float(np.abs(points).max()):
         return np.eye(3)
     unit = centred / reach
-    spread, vectors = np.linalg.eigh(unit.T @ unit)  # ascending
-    axes = np.zeros((3, 3))
+    axes = np.linalg.eigh(unit.T @ unit)[1].T[::-1].copy()  # the widest first
     for index in (0, 1):
-        same = np.abs(spread - spread[2 - index]) <= SAME * spread[2]
-        axes[index] = _signed(unit, _next_axis(unit, vectors.T[::-1][same[::-1]], axes[:index]))
+        axes[index] = _signed(unit, axes[index])
     axes[2] = np.cross(axes[0], axes[1])
     return axes
 
@@ -54,22 +52,6 @@ def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     for conformer in conformers_of(placed):
         conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
     return placed
-
-
-def _next_axis(unit: Array, plane: Array, axes: Array) -> Array:
-    """The axis after those found: an eigenvector where its spread is unique, else chosen by the first point.
-    ``plane``: the eigenvectors [equal spreads, 3]."""
-    rest = plane - plane @ axes.T @ axes
-    axis = rest[int(np.argmax(np.linalg.norm(rest, axis=1)))]  # no point extends along the plane: any axis of it
-    if len(plane) > 1:
-        free = unit @ plane.T @ plane
-        free = free - free @ axes.T @ axes  # the points' parts that the axes so far do not cover
-        standing_out = np.flatnonzero(np.linalg.norm(free, axis=1) > SAME)
-        if len(standing_out):
-            axis = free[standing_out[0]]
-    axis = axis / np.linalg.norm(axis)
-    axis = axis - axes.T @ (axes @ axis)
-    return np.asarray(axis / np.linalg.norm(axis), dtype=np.float64)
 
 
 def _signed(unit: Array, axis: Array) -> Array:

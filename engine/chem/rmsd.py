@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from engine.chem.conformers import reference_conformers
 from engine.chem.frame import Array, add_conformer, conformer_of, conformers_of
 from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import flat_smiles
 from engine.errors import ConformerError, GraphMismatchError, shown
+from engine.records import Molecule
 
 MAX_MATCHES = 10_000
 ENSEMBLE_MAX_MATCHES = 1_000
+CLUSTERED_SECONDS = 120.0
 _BLOCK = 8_192  # pairs and their matches aligned at once: they stay in the processor's cache
 _NEAR = 1e-4  # of the squares of both
 _MOST_STEPS, _SMALL_STEP, _LEAST_SLOPE = 20, 1e-9, 1e-3
@@ -43,6 +46,38 @@ def rmsd_matrix(
     if not stacks:
         raise ConformerError("there is no conformer", "Give at least one")
     return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), matches), is_complete
+
+
+def clustered_conformers(molecule: Molecule, count: int) -> Chem.Mol:
+    """A copy with ``count`` conformers, or fewer if fewer were found: the baseline that any model of conformers is held
+    against (arXiv 2302.07061), medoids of several times as many by ETKDGv3, of which nothing is relaxed. Their seed is
+    not that of references by ETKDG, so that no conformer is on both sides."""
+    pool = reference_conformers(molecule, max(min(5 * count, 200), 2 * count), seed=1, max_seconds=CLUSTERED_SECONDS)
+    ids = np.array([conformer.GetId() for conformer in pool.GetConformers()])
+    if len(ids) > count:
+        distances, _ = rmsd_matrix(pool, pool, max_matches=100)
+        for conformer in np.delete(ids, medoids(distances, count)).tolist():
+            pool.RemoveConformer(conformer)
+    return pool
+
+
+def medoids(distances: Array, count: int) -> list[int]:
+    """The places of the ``count`` points that are the middle of their clusters; distances are [points, points].
+
+    Greedy to begin with, each taking away most of the distance that is left; then the clusters and their middles in
+    turn, until neither changes.
+    """
+    chosen = [int(distances.sum(axis=0).argmin())]
+    while len(chosen) < count:
+        gain = np.maximum(distances[:, chosen].min(axis=1)[:, None] - distances, 0.0).sum(axis=0)
+        gain[chosen] = -1.0
+        chosen.append(int(gain.argmax()))
+    for _ in range(50):
+        cluster = distances[:, chosen].argmin(axis=1)
+        cluster[chosen] = np.arange(count)  # points in one place: each stays in its own
+        clusters = [np.flatnonzero(cluster == number) for number in range(count)]
+        chosen = [int(members[distances[np.ix_(members, members)].sum(axis=0).argmin()]) for members in clusters]
+    return sorted(chosen)
 
 
 def nearest(probe: Chem.Mol, ensemble: Chem.Mol) -> tuple[int, float]:

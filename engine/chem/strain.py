@@ -7,24 +7,22 @@ lowest. Parts without a bond between them do not see each other in a force field
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem.rdMolAlign import AlignMol
 
 from engine.chem.conformers import force_field
-from engine.chem.frame import Array, conformer_of
+from engine.chem.frame import conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
 
 StrainMethod = Literal["force-field", "gfn2-xtb"]
 XTB = "GFN2-xTB"
 MOST_STEPS, STEPS_AT_A_TIME = 10_000, 500
-MOST_XTB_STEPS, XTB_GRADIENT, XTB_REACH = 500, 1e-3, 0.3  # hartree/bohr, and bohr that an atom moves per step
+MOST_XTB_STEPS, XTB_GRADIENT = 500, 1e-3  # hartree/bohr
 KCAL_PER_HARTREE, BOHR_PER_ANG = 627.5094740631, 1.8897261246
 
 
@@ -75,23 +73,32 @@ def _by_force_field(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]
 
 
 def _by_xtb(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]:
+    import torch
+
     numbers = np.array([atom.GetAtomicNum() for atom in full.GetAtoms()])
     unpaired = sum(atom.GetNumRadicalElectrons() for atom in full.GetAtoms())
     positions = full.GetConformer().GetPositions() * BOHR_PER_ANG
     calculator = xtb_calculator()(XTB, numbers, positions, float(Chem.GetFormalCharge(full)), unpaired)
     calculator.set("verbosity", 0)
 
-    def energy(positions: Array) -> tuple[float, Array]:
-        """Positions in bohr to hartree and hartree/bohr."""
-        calculator.update(positions)
-        result = calculator.singlepoint()
-        return float(result.get("energy")), np.asarray(result.get("gradient"))
-
     free = np.ones(len(positions), dtype=bool)
     free[fixed] = False
-    value, placed, is_settled = _downhill(energy, positions, free)
-    full.GetConformer().SetPositions(placed / BOHR_PER_ANG)
-    return value * KCAL_PER_HARTREE, XTB, is_settled
+    moving = torch.tensor(positions[free])
+
+    def energy() -> torch.Tensor:
+        """In hartree, and the gradient in hartree/bohr."""
+        positions[free] = moving.numpy()
+        calculator.update(positions)
+        result = calculator.singlepoint()
+        moving.grad = torch.tensor(np.asarray(result.get("gradient"))[free])
+        return torch.tensor(float(result.get("energy")))
+
+    if free.any():
+        steps = {"max_iter": MOST_XTB_STEPS, "tolerance_grad": XTB_GRADIENT, "tolerance_change": 0.0}
+        torch.optim.LBFGS([moving], **steps, line_search_fn="strong_wolfe").step(energy)
+    value = float(energy()) * KCAL_PER_HARTREE
+    full.GetConformer().SetPositions(positions / BOHR_PER_ANG)
+    return value, XTB, not free.any() or float(moving.grad.abs().max()) < XTB_GRADIENT
 
 
 def xtb_calculator() -> Any:
@@ -102,35 +109,3 @@ def xtb_calculator() -> Any:
         what = "tblite is not installed, which computes GFN2-xTB"
         raise AssetError(what, "pip install -r requirements-xtb.txt") from error
     return Calculator
-
-
-def _downhill(
-    energy: Callable[[Array], tuple[float, Array]], positions: Array, free: NDArray[np.bool_]
-) -> tuple[float, Array, bool]:
-    """BFGS over the free atoms: energy, positions, and whether the gradient vanished."""
-    here = positions.copy()
-    size = 3 * int(free.sum())
-    value, gradient = energy(here)
-    slope, inverse = gradient[free].ravel(), np.eye(size)
-    for _ in range(MOST_XTB_STEPS):
-        if not size or np.abs(slope).max() < XTB_GRADIENT:
-            return value, here, True
-        step = -inverse @ slope
-        step *= min(1.0, XTB_REACH / np.abs(step).max())
-        for _ in range(10):
-            there = here.copy()
-            there[free] += step.reshape(-1, 3)
-            new_value, gradient = energy(there)
-            if new_value <= value + 1e-4 * (step @ slope):
-                break
-            step *= 0.5
-        else:
-            inverse = np.eye(size)
-            if new_value >= value:
-                return value, here, False
-        change = gradient[free].ravel() - slope
-        if (curve := step @ change) > 1e-10:
-            left = np.eye(size) - np.outer(step, change) / curve
-            inverse = left @ inverse @ left.T + np.outer(step, step) / curve
-        here, value, slope = there, new_value, slope + change
-    return value, here, False

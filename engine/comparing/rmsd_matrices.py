@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.array_files import Arrays, Meta, read_arrays, write_arrays
-from engine.chem.clustering import clustered_conformers
 from engine.chem.conformers import reference_conformers
-from engine.chem.rmsd import MAX_MATCHES, rmsd_matrix
+from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
 from engine.file_jobs import FileJob, FinishedJob

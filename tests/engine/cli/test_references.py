@@ -50,8 +50,10 @@ def test_what_is_left_out_is_said_once_per_reason(tmp_path: Path, place: str) ->
     pq.write_table(pa.table({"smiles": ["CC", "CCO", "CCO"], "xyz": [[0.0] * 3 + [1.5] * 3] * 3}), path)
     done = run("references", "add", str(path), "--label", "a", "--store", place)
     assert done.code == 0
-    why = "'CCO': its xyz are no x, y, z of each atom of its SMILES"
-    assert done.err == f"left out: row 2 of a.parquet and 1 more: {why}\n"
+    assert (
+        done.err
+        == "left out: row 2 of a.parquet and 1 more: 'CCO': its xyz are no x, y, z of each atom of its SMILES\n"
+    )
 
 
 def test_the_groups_references_and_a_folder_of_geom(tmp_path: Path, place: str) -> None:
