@@ -27,7 +27,7 @@ from engine.store.entries import Entry, rmsd_references, without_samples
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN
 from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
-from engine.user_files import expand, path_of, read_text
+from engine.user_files import expand, read_text
 
 app = cli.new_app()
 references_app = cli.new_app("references", "reference conformers: list, add, make, remove")
@@ -84,9 +84,7 @@ def read_molecules(
     else:
         with cli.status(is_quiet=io.is_json) as say:
             seen = lambda done: say(f"{done:,} molecules read")  # noqa: E731
-            molecules, skipped = read_molecule_file(
-                path_of(file), column=column, limit=limit, parse=parse, progress=seen
-            )
+            molecules, skipped = read_molecule_file(Path(file), column=column, limit=limit, parse=parse, progress=seen)
     errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
     cli.note_left_out(errors, len(skipped))
     return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
@@ -321,7 +319,7 @@ def export(
         raise DriftscopeError(f"a run goes to one file, in one form of {', '.join(FORMS)}", "Give RUN and FILE")
     store = io.opened()
     entry = store.entry(names[0])
-    path = path_of([*names, f"{entry.id}.{FORMS[chosen]}"][1])
+    path = Path([*names, f"{entry.id}.{FORMS[chosen]}"][1])
     if path.exists() and not (force and path.is_file()):
         raise DriftscopeError(f"{path} already exists", "Give another name, or --force where it is a file")
     row = entry.columns() | {"file": str(path)}
@@ -360,7 +358,7 @@ def add_references(
 
     with cli.status(is_quiet=io.is_json) as say:
         seen = lambda done: say(f"{done:,} conformers read")  # noqa: E731
-        return _show_references(io, read_aside(seen, references.add_references, io.opened(), path_of(file), label))
+        return _show_references(io, read_aside(seen, references.add_references, io.opened(), Path(file), label))
 
 
 @cli.command(references_app, "make")
@@ -423,7 +421,7 @@ def add_traces(
     about = {"run_id": run_of, "label": label, "tokens": tokens, "samples": samples, "forward_passes": passes}
     add = partial(add_trace, with_events=events, keep_file=keep)
     ids = lambda path, seen: [read_aside(seen, add, store, path, about)]  # noqa: E731
-    return read_files(io, progress, TRACE, [path_of(file) for file in files], ids)
+    return read_files(io, progress, TRACE, [Path(file) for file in files], ids)
 
 
 @cli.command(logs_app, "add")

@@ -16,13 +16,12 @@ from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
-from engine.folders import exporting
+from engine.folders import writing
 from engine.lp_records import DEFAULT_LP, LPS, NO_LP, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
-from engine.user_files import path_of
 
 if TYPE_CHECKING:
     from engine.decode.log_recorder import LogFile
@@ -62,7 +61,7 @@ class Model:
         cli.only_with("--model-path", self.folder, tokenizer_name=self.tokenizer)
         cli.one_of("--model or --model-path", model, self.folder, hint="`models` lists the registered ones")
         cli.only_with("--model", model, step=self.step)
-        folder = "" if self.folder is None else str(path_of(self.folder).absolute())
+        folder = "" if self.folder is None else str(Path(self.folder).absolute())
         choice = ModelChoice(**cli.given(ModelChoice, self) | {"alias": model or "", "folder": folder})
         entry = choice.entry()
         return entry, choice if folder else replace(choice, alias=entry.alias, step=entry.step)
@@ -124,7 +123,7 @@ class Profiling:
         """Before hours of work."""
         of_trace = {"profile_output": self.profile_output, "profile_sums": self.profile_sums, "profile_run": run}
         cli.only_with("--profile", self.profile, **of_trace)
-        if self.profile_output and not (folder := path_of(self.profile_output).absolute().parent).is_dir():
+        if self.profile_output and not (folder := Path(self.profile_output).absolute().parent).is_dir():
             raise DriftscopeError(f"there is no folder {shown(folder, 200)} for the trace", "Create it")
         if run:
             io.opened().entry(run)
@@ -140,7 +139,7 @@ class Profiling:
         return traced(
             io.opened(), dict(zip(("label", "source", "run_id"), about, strict=True)), align, cli.note,
             steps=self.profile_steps, skip=self.profile_skip, runs_ahead=backend == "hf",
-            keep_file=not self.profile_sums, output=path_of(self.profile_output) if self.profile_output else None,
+            keep_file=not self.profile_sums, output=Path(self.profile_output) if self.profile_output else None,
         )  # fmt: skip
 
 
@@ -171,7 +170,7 @@ class Logging:
 
         is_kept = bool(self.logit_log) or not self.add_log
         with tempfile.TemporaryDirectory(prefix="driftscope-log-") as folder:
-            path = path_of(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
+            path = Path(self.logit_log or LOG_FILE) if is_kept else Path(folder) / LOG_FILE
             with LogFile(path, self.log_logits) as log:
                 yield log
             cli.note(f"{path if is_kept else 'the log'}: {log.sentence()}")
@@ -232,7 +231,7 @@ def generate(
     from engine.models.loading import load_model
     from engine.profile.steps import aligned_samples
 
-    path = None if sdf is None else path_of(sdf)
+    path = Path(sdf) if sdf else None
     set_threads(of_model.threads)
     loaded = load_model(entry, choice.device, choice.dtype, choice.attention)
     stopped, about = False, (f"{entry.name}, {plan.lp}", "generate --profile", profile_run)
@@ -253,7 +252,7 @@ def generate(
             stopped = True
     if path is not None:
         mols = conformers_of(generation, reader)
-        with exporting(path) as sdf_file:
+        with writing(path) as sdf_file:
             sdf_file.write(to_sdf(mols).encode())
         unread = len(generation.samples) - len(mols)
         failed = f", {unread} samples cannot be read, by the {reader} reader" if unread else ""
@@ -436,7 +435,7 @@ def run(
     if report:
         from engine.store.reports.exporting import export_report
 
-        export_report(entries[0], path_of(report))
+        export_report(entries[0], Path(report))
     return show_entries(io, RUN, entries)
 
 

@@ -28,7 +28,7 @@ from engine.jobs.progress import Say as Say
 from engine.jobs.progress import telling
 from engine.processes import stop_at_end_of_input
 from engine.records import RULES_HELP
-from engine.user_files import path_of, read_text
+from engine.user_files import read_text
 
 if TYPE_CHECKING:
     from engine.store.store import Store
@@ -264,7 +264,7 @@ class Progress:
         if self.until_eof:
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
             threading.Thread(target=stop_at_end_of_input, daemon=True).start()
-        path = None if self.progress is None else path_of(self.progress)
+        path = None if self.progress is None else Path(self.progress)
         return telling(path, is_shown=sys.stderr.isatty() and not is_quiet)
 
 

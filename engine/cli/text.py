@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
-from engine.folders import exporting
+from engine.folders import writing
 from engine.lp_records import NO_LP, lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
-from engine.user_files import path_of
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")
@@ -159,7 +159,7 @@ def encode_file(
     from engine.chem.structure_files import read_molecules
 
     form = form_of(bins, least_decimals)
-    encoded = [encode(mol, form) for mol in read_molecules(path_of(file))]
+    encoded = [encode(mol, form) for mol in read_molecules(Path(file))]
     if not out.is_json:
         cli.write("\n".join(record.text for record in encoded))
         return 0
@@ -186,7 +186,7 @@ def decode_text(
     mol = decoded.mol
     for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, to_xyz(mol) if xyz else "")):
         if path:
-            with exporting(path_of(path)) as file:
+            with writing(Path(path)) as file:
                 file.write(content.encode())
     stereo, atoms = judge_stereo(mol, mol), zip(mol.GetAtoms(), decoded.numbers, strict=True)
     return out.show({

@@ -36,7 +36,7 @@ from engine.file_jobs import FileJob, FinishedJob
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
 from engine.text.check import decode_with
-from engine.user_files import parsed_json, unique_keys
+from engine.user_files import parsed_json
 
 log = logging.getLogger(__name__)
 FOLDER, FILE = "matrices", "rmsd.arrays"
@@ -156,7 +156,7 @@ def read_matrices(text: str) -> dict[str, Matrix]:
     a gap. A molecule without a single sample has empty rows, or none."""
     form = 'Give {"molecule": [[rmsd, ...] per reference, ...], ...}, with null for a gap'
     try:
-        document = parsed_json(text, object_pairs_hook=unique_keys)
+        document = parsed_json(text)
     except ValueError as error:
         raise FileFormatError(f"the matrices are no JSON ({error})", form) from error
     if not isinstance(document, dict) or not document:

@@ -22,7 +22,7 @@ from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
-from engine.folders import exporting
+from engine.folders import writing
 from engine.inspection.memo import computed_once
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, model_name
@@ -141,7 +141,7 @@ def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, 
     by_smiles: dict[str, list[Chem.Mol]] = {}
     for (_, mol), sample in zip(mols, properties, strict=True):
         by_smiles.setdefault(sample["smiles"], []).append(mol)
-    with exporting(path) as file:
+    with writing(path) as file:
         file.write(pickle.dumps(by_smiles, PICKLE_PROTOCOL) if is_pickle else to_sdf(mols, properties).encode())
     return len(mols)
 

@@ -21,7 +21,7 @@ from engine.records import MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.rewriting import rewrite_run
-from engine.store.sample_rows import is_measured, run_columns, verdict_row, verdict_sums
+from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
@@ -86,8 +86,7 @@ def judge_run(
     with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
         for task, verdict in found:
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
-            sound = {name: one for name, one in kept.items() if not isinstance(one, float) or is_measured(one)}
-            verdicts[task.key] = replace(verdict, **sound)
+            verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
     for place, row in enumerate(rows):
         row |= verdict_row(row["clean"], verdicts[place])

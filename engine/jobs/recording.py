@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.decode.steps import StepObserver
-from engine.folders import exporting
+from engine.folders import writing
 from engine.profile.capture import Capture
 from engine.profile.ingest import add_trace
 from engine.profile.steps import aligned_in_run, repeats, step_rows
@@ -57,5 +57,5 @@ def traced(
         note(f"trace {entry.id}: {known['forward_passes']:,} forward passes, {known['tokens']:,} tokens")
         if output:
             opened = Path.open if output.suffix == ".gz" else gzip.open
-            with opened(path, "rb") as packed, exporting(output) as file:
+            with opened(path, "rb") as packed, writing(output) as file:
                 shutil.copyfileobj(packed, file)

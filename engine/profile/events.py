@@ -21,7 +21,7 @@ import msgspec
 from isal import igzip, isal_zlib
 
 from engine.errors import FileFormatError, shown
-from engine.user_files import ReadLimit, gz_problem, parsed_json
+from engine.user_files import parsed_json
 
 GZIP: Any = igzip.IGzipFile
 _WRONG: Any = (isal_zlib.error, gzip.BadGzipFile)
@@ -110,18 +110,17 @@ class TraceFile:
         is_packed = self._file.read(2) == b"\x1f\x8b"
         self._file.seek(0)
         reader: Any = GZIP(fileobj=self._file, mode="rb") if is_packed else self._file
-        limit, name = ReadLimit(self.path), shown(self.path, 200)
+        name = shown(self.path, 200)
         try:
             with ThreadPoolExecutor(1, "inflate") as pool:
                 ahead = pool.submit(reader.read, PIECE_BYTES)
                 while piece := ahead.result():
-                    limit.add(len(piece))
                     ahead = pool.submit(reader.read, PIECE_BYTES)
                     yield piece
         except EOFError as error:
             raise FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:
-            raise FileFormatError(f"{name} is damaged: {gz_problem(error)}", "Copy it again") from error
+            raise FileFormatError(f"{name} is damaged: {error}", "Copy it again") from error
         except OSError as error:
             raise FileFormatError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
 

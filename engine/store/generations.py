@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -60,19 +60,26 @@ def import_generations(
         return store.entry(run_id)
     row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
     with begun_anew(store.home, RUN, run_id, row | ({"label": label} if label else {})) as staging:
-        each: Counter[str] = Counter()
+        each: Counter[str] = Counter()  # samples of a molecule
         unread: list[str] = []
-        read = _read(run_id, path, each, unread)
-        has_any = False
+        with_conformer = 0
+        read = enumerate(pickled_conformers([path], ["molecules"]))
         while some := list(islice(read, GROUP)):
-            conformers = [conformer for _, conformer in some if conformer]
-            has_any |= bool(conformers)
-            tables = {SAMPLES.name: [sample for sample, _ in some], CONFORMERS.name: conformers}
-            staging.add({table.name: table.rows(tables[table.name]) for table in (SAMPLES, CONFORMERS)})
+            samples, conformers = list[Row](), list[Row]()
+            for number, item in some:
+                if isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
+                    unread.append(item.reason)
+                sample, conformer = _rows(item)
+                ids = {"run_id": run_id, "sample_id": number}
+                samples.append({**ids, "generation": each[sample["smiles"]], **sample})
+                conformers += [{**ids, **conformer}] if conformer else []
+                each[sample["smiles"]] += 1
+            with_conformer += len(conformers)
+            staging.add({SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)})
             progress(each.total())
         if not each:
             raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
-        if unread and not has_any:
+        if unread and not with_conformer:
             what = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
             raise FileFormatError(f"{what}. The first: {unread[0]}", "Write the file again")
         counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
@@ -81,17 +88,6 @@ def import_generations(
             counts["notes"] = f"{NOTE} {left_out}."
             warn(f"{shown(path.name)}: {left_out}")
         return staging.publish(counts)
-
-
-def _read(run_id: str, path: Path, each: Counter[str], unread: list[str]) -> Iterator[tuple[Row, Row | None]]:
-    """Rows of ``samples`` and ``conformers``; ``each`` counts a molecule's, ``unread`` has why some have none."""
-    for number, item in enumerate(pickled_conformers([path], ["molecules"])):
-        sample, conformer = _rows(item)
-        ids = {"run_id": run_id, "sample_id": number}
-        if isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
-            unread.append(item.reason)
-        yield {**ids, "generation": each[sample["smiles"]], **sample}, conformer and {**ids, **conformer}
-        each[sample["smiles"]] += 1
 
 
 def _rows(item: HeavyConformer | OmittedConformer) -> tuple[Row, Row | None]:

@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -23,11 +24,9 @@ from typing import Any
 import pyarrow as pa
 from rdkit import Chem
 
-from engine.chem.frame import Array
 from engine.chem.heavy_conformers import (
     HeavyConformer,
     OmittedConformer,
-    check_coordinates,
     molecule_with,
     settled_smiles,
     under_its_key,
@@ -36,19 +35,14 @@ from engine.chem.reference_files import read_references
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
-from engine.store.files import ASIDE
 from engine.store.schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
 from engine.store.staging import begun_anew
 from engine.store.store import UNREADABLE, Store
 
 GROUP = 5_000
 """Conformers that are written together."""
-MOST_OMISSIONS, MOST_KEY = 100_000, 500
-"""Omissions that are kept one by one, and the characters of their SMILES: all are counted."""
-_DIGEST_BYTES = 16
-_PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
-_MOST_NAME = 100
-_READ = {"smiles": pa.string(), "xyz": pa.list_(pa.float64())}
+MOST_KEY = 500
+"""Characters of an omission's SMILES that are kept."""
 
 
 class ReferenceSet:
@@ -57,9 +51,7 @@ class ReferenceSet:
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
         self.name = entry.id
-        self.label = str(entry.row.get("label") or entry.id)
         self.molecule_count: int = entry.row["molecules"]
-        self.content: str = entry.row["content"]
 
     def molecules(self) -> list[str]:
         """Canonical SMILES, in the order in which they came."""
@@ -68,18 +60,13 @@ class ReferenceSet:
     def conformers(self, smiles: str) -> Chem.Mol | None:
         """The molecule without hydrogens, atoms in the order of its canonical SMILES, with all its conformers; None
         where the set has none of it. Any SMILES of the molecule will do."""
-        places = self._places.get(smiles)
-        if places is None:
-            try:
+        if smiles not in self._places:
+            with suppress(DriftscopeError):
                 smiles = settled_smiles(smiles)
-            except DriftscopeError:
-                return None
-            places = self._places.get(smiles)
-        try:
-            return None if places is None else molecule_with(smiles, [self._xyz(place) for place in places])
-        except (DriftscopeError, ValueError) as error:
-            what = f"the conformers of {shown(smiles)} in {self.name} are damaged: {error}"
-            raise StoreError(what, "Add the set again") from error
+        if (places := self._places.get(smiles)) is None:
+            return None
+        numbers = [self._rows["xyz"][place].values.to_numpy(zero_copy_only=False) for place in places]
+        return molecule_with(smiles, [xyz.reshape(-1, 3) for xyz in numbers])
 
     def asked(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
         """Each once, or so many times its conformers here; and the SMILES of those that the set has not."""
@@ -93,17 +80,11 @@ class ReferenceSet:
             raise StoreError(f"{self.name} has none of these molecules", "Without SMILES all are taken")
         return asked, unknown
 
-    def _xyz(self, place: int) -> Array:
-        xyz: Array = self._rows["xyz"][place].values.to_numpy(zero_copy_only=False).reshape(-1, 3)
-        check_coordinates(xyz)
-        return xyz
-
     @cached_property
     def _rows(self) -> pa.Table:
         try:
-            rows = self.entry.read(REFERENCE_CONFORMERS.name, list(_READ))
-            return rows.combine_chunks().select(list(_READ)).cast(pa.schema(_READ))
-        except (*UNREADABLE, KeyError, ValueError) as error:
+            return self.entry.read(REFERENCE_CONFORMERS.name, ["smiles", "xyz"]).combine_chunks()
+        except (*UNREADABLE, KeyError) as error:
             raise StoreError(f"the conformers of {self.name} are damaged: {error}", "Run `verify`") from error
 
     @cached_property
@@ -114,10 +95,9 @@ class ReferenceSet:
         return places
 
 
-def reference_set(store: Store | str | Path, name: str) -> ReferenceSet:
-    """The set of that name or label in a store, or in the store at that place."""
-    found = store if isinstance(store, Store) else Store.open(store)
-    return ReferenceSet(found.entry(name, REFERENCES))
+def reference_set(store: Store, name: str) -> ReferenceSet:
+    """The set of that name or label."""
+    return ReferenceSet(store.entry(name, REFERENCES))
 
 
 def write_references(
@@ -131,11 +111,10 @@ def write_references(
     progress: Callable[[int], object] = lambda done: None,
 ) -> Entry:
     """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read."""
-    name = _PLAIN.sub("-", label.strip())[:_MOST_NAME].strip("-._")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.strip())[:100].strip("-._")
     if not NAME.fullmatch(name):
         raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
-    aside = store.home.sizes(f"{ASIDE}/{name}")
-    if store.has(name, REFERENCES) or (aside and REFERENCES.sheet not in aside):  # another kind's is not ours to take
+    if store.has(name, REFERENCES):
         raise StoreError(f"there is an entry {name} already", "Give another --label, or remove it first")
     row = {"origin": origin, "form": form, "source": source, "label": label}
     row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
@@ -158,16 +137,14 @@ def write_references(
             if isinstance(placed, OmittedConformer):
                 first = first or f": {placed.source}: {placed.reason}"
                 counts["left_out"] += 1
-                if counts["left_out"] <= MOST_OMISSIONS:
-                    said = {"source": placed.source, "key": placed.key[:MOST_KEY] or None, "reason": placed.reason}
-                    omitted.append({"reference_set": name, **said})
+                key = placed.key[:MOST_KEY] or None
+                omitted.append({"reference_set": name, "source": placed.source, "key": key, "reason": placed.reason})
             elif isinstance(given, HeavyConformer):
                 smiles, xyz = placed
                 number, digests = seen.setdefault(smiles, (len(seen), set()))
-                digest = hashlib.blake2b(xyz.tobytes(), digest_size=_DIGEST_BYTES).digest()
-                is_new = digest not in digests
-                counts["conformers" if is_new else "repeated"] += 1
-                if is_new:
+                digest = hashlib.blake2b(xyz.tobytes(), digest_size=16).digest()
+                counts["repeated" if digest in digests else "conformers"] += 1
+                if digest not in digests:
                     place = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
                     kept.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
                     digests.add(digest)

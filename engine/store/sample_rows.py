@@ -28,12 +28,13 @@ _MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "s
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
 SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
 """Figures of a group of samples that schema version 2 brought."""
-MOST_MEASURED = 1e15
-"""Of an RMSD or a strain: more than any molecule has."""
 _NAMED = ("sample_id", "generation", "smiles", "atoms", "text", "token_ids", "forced", "stop_reason")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
-CHANCE_COLUMNS = ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
-DIAGNOSIS_COLUMNS = ("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat", *CHANCE_COLUMNS)
+TOKEN_COLUMNS = ("pos", "token_id", "piece", "forced", "template_id", "block")
+DIAGNOSIS_COLUMNS = (
+    *("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat"),
+    *("ln_p", "ln_p_tempered", "ln_mass", "ln_q"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +95,8 @@ def step_rows(
     for token in aligned:
         if token.pos is None or token.token_id is None:
             continue
-        row: dict[str, Any] = {
-            "sample_id": sample_id,
-            "pos": token.pos,
-            "token_id": token.token_id,
-            "piece": token.piece,
-            "role": token.role or token.text_role,
-            "forced": token.forced,
-            "template_id": token.template_id,
-            "block": token.block,
-        }
+        row: dict[str, Any] = {"sample_id": sample_id, **{name: getattr(token, name) for name in TOKEN_COLUMNS}}
+        row["role"] = token.role or token.text_role
         if token.pos < len(diagnoses):
             diagnosis = diagnoses[token.pos]
             tops = [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k]
@@ -113,23 +106,14 @@ def step_rows(
 
 def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -> pa.Table:
     """Each try that was thrown away: its sample, its number there, itself, and its text."""
-    return TRIES.rows(
-        [
-            {
-                "run_id": run_id,
-                "sample_id": sample,
-                "number": number,
-                "pos": thrown.back.pos,
-                "block": thrown.back.block,
-                "check": thrown.back.reason.check,
-                "atoms": thrown.back.reason.atoms,
-                "text": text,
-                "token_ids": [step.token_id for step in thrown.steps],
-                "forced": [step.forced for step in thrown.steps],
-            }
-            for sample, number, thrown, text in tries
-        ]
-    )
+    rows = []
+    for sample, number, thrown, text in tries:
+        back, steps = thrown.back, thrown.steps
+        rows.append({"run_id": run_id, "sample_id": sample, "number": number, "pos": back.pos, "block": back.block,
+                     "check": back.reason.check, "atoms": back.reason.atoms, "text": text,
+                     "token_ids": [step.token_id for step in steps],
+                     "forced": [step.forced for step in steps]})  # fmt: skip
+    return TRIES.rows(rows)
 
 
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
@@ -150,7 +134,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
-    if rmsds := measured(sample.rmsd_ang for sample in samples):
+    if rmsds := _known(sample.rmsd_ang for sample in samples):
         sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
     if guarded := [sample.guarding for sample in samples if sample.guarding is not None]:
@@ -165,7 +149,7 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
 
 def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
     """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
-    known = [ang for ang in _misread_ang(samples) if math.isfinite(ang)]
+    known = _known(_misread_ang(samples))
     return {"misread_most_ang": max(known)} if known else {}
 
 
@@ -192,7 +176,7 @@ def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[
         "geometry_right": sum(verdict.geometry_right is True for verdict in verdicts),
         "usable": sum(clean is not None and verdict.is_usable(clean) for clean, verdict in pairs),
     }
-    if strains := measured(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right):
+    if strains := _known(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right):
         sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
     return sums
 
@@ -206,13 +190,8 @@ def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
     return columns
 
 
-def measured(values: Iterable[float | None]) -> list[float]:
-    """Those that can be added up. A store's may be anything, and ten of 1e308 are no number."""
-    return [value for value in values if value is not None and is_measured(value)]
-
-
-def is_measured(value: float) -> bool:
-    return abs(value) <= MOST_MEASURED  # no number is not
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
 def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str, Any]:

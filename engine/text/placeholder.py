@@ -17,6 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from engine.records import FIXED4, Molecule, NumberFormat
 from engine.text.check import answer_of
 from engine.text.template import block_spans, needed_tokens
 from engine.text.tokenizers import TextTokenizer
-from engine.user_files import path_of, read_text
+from engine.user_files import read_text
 
 _NUMBER = re.compile(r"(-?)(\d+)(?:\.(\d+))?", re.ASCII)
 _TRIPLE = re.compile(rf"{_NUMBER.pattern},{_NUMBER.pattern},{_NUMBER.pattern}", re.ASCII)
@@ -57,8 +58,8 @@ def reference_text(smiles: str, form: NumberFormat) -> str:
 def texts_of_file(path: str, form: NumberFormat) -> list[str]:
     """Of an SDF file's conformers, else of a file with a molecule's enriched text in each line (``-``: of standard
     input)."""
-    if path != "-" and form_by_name(path_of(path)) == "sdf":
-        return [encode(mol, form).text for mol in read_molecules(path_of(path))]
+    if path != "-" and form_by_name(Path(path)) == "sdf":
+        return [encode(mol, form).text for mol in read_molecules(Path(path))]
     texts: list[str] = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():

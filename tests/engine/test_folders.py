@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.folders import exporting
+from engine.folders import writing
 
 
 def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -30,11 +30,11 @@ def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path)
 
 def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    with exporting(tmp_path / "link") as file:
+    with writing(tmp_path / "link") as file:
         file.write(b"whole")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"whole"
     reader, writer = os.pipe()
-    with exporting(Path(f"/dev/fd/{writer}")) as file:
+    with writing(Path(f"/dev/fd/{writer}")) as file:
         file.write(b"piped")
     assert os.read(reader, 5) == b"piped"
     os.close(reader)
@@ -42,6 +42,6 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
 
 
 def test_what_raises_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="mine"), exporting(tmp_path / "mine"):
+    with pytest.raises(OSError, match="mine"), writing(tmp_path / "mine"):
         raise OSError(28, "No space left on device")
     assert list(tmp_path.iterdir()) == []

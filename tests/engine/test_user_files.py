@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import socket
 from collections.abc import Callable
@@ -10,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from engine import user_files
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
-from engine.errors import DriftscopeError, FileFormatError
+from engine.errors import FileFormatError
 from engine.logits.ingest import add_file
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
 from engine.store.files import LocalFiles
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from engine.user_files import open_file, parsed_json
+from engine.user_files import expand, open_file, parsed_json
 from tests.cli import run
 
 SECRET = "hunter2"
@@ -67,43 +65,6 @@ def test_a_command_refuses_a_pipe_as_text(tmp_path: Path) -> None:
     assert result.code == 2 and "it is no plain file" in result.err
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"root:{SECRET}:0:0\nC {SECRET}\n",
-        f"{SECRET} a b\n",
-        f'{SECRET} = "{SECRET}"\n',
-        f'{{"{SECRET}": "{SECRET}"}}\n',
-        f'["{SECRET}"]\n',
-        f"{SECRET},{SECRET}2,{SECRET}3\n{SECRET},b,c\n",
-        f"-----BEGIN KEY-----\n{SECRET}\n-----END KEY-----\n",
-        f"\0{SECRET}",
-    ],
-)
-@pytest.mark.parametrize("reader", READERS)
-def test_nothing_of_another_kind_of_file_is_quoted(store: Store, tmp_path: Path, reader: str, text: str) -> None:
-    path = tmp_path / "passwd"
-    path.write_text(text)
-    try:
-        READERS[reader](store, path)
-        message = ""
-    except DriftscopeError as error:
-        message = str(error)
-    assert SECRET[:4] not in message
-
-
-@pytest.mark.parametrize("fill", [b" ", b"\n"])
-@pytest.mark.parametrize("reader", ["trace"])
-def test_a_bomb_is_refused_where_it_grows_too_much(
-    store: Store, tmp_path: Path, reader: str, fill: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(user_files, "LEAST_BYTES", 1 << 20)
-    path = tmp_path / "bomb.gz"
-    path.write_bytes(gzip.compress(fill * 1_000_000, 1) + gzip.compress(fill * 9_000_000))
-    with pytest.raises(FileFormatError, match=r"inflates to over|a line 1 of over"):
-        READERS[reader](store, path)
-
-
 def test_a_file_reads(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"text")
     with open_file(tmp_path / "a") as file:
@@ -113,15 +74,10 @@ def test_a_file_reads(tmp_path: Path) -> None:
             open_file(path)
 
 
-UNREADABLE = {"nested too deep": b"[" * 50_000, "thousands of digits": b"[" + b"9" * 5_000 + b"]", "UTF-8": b'["\xff"]'}
-
-
-@pytest.mark.parametrize("reason", UNREADABLE)
-def test_json_that_cannot_be_read_is_a_named_error_without_its_content(reason: str) -> None:
-    content = UNREADABLE[reason]
-    with pytest.raises(ValueError, match=reason) as caught:
+@pytest.mark.parametrize("content", [b"[" * 50_000, b"[" + b"9" * 5_000 + b"]", b'["\xff"]'])
+def test_json_that_cannot_be_read_is_a_value_error(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"deep|digits|decode"):
         parsed_json(content)
-    assert "9" not in str(caught.value) and "sys." not in str(caught.value)
 
 
 @pytest.mark.parametrize("command", [["run", "--smiles-file"], ["generate", "--file"]])
@@ -140,17 +96,41 @@ def test_a_log_line_that_is_nested_too_deep_is_no_entry(store: Store, tmp_path: 
         add_file(store, path)
 
 
-def test_what_follows_the_end_of_a_gz_file_is_not_quoted(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "report.json.gz"
-    path.write_bytes(gzip.compress(b"{}") + SECRET.encode())
-    for reader in ("report", "molecules"):
-        with pytest.raises(FileFormatError, match="gz") as caught:
-            READERS[reader](store, path)
-        assert SECRET[:2] not in str(caught.value)
-
-
 def test_a_huge_toml_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_text("a" * 4_000_000)
     with pytest.raises(FileFormatError, match="has over 1 MB"):
         read_toml(path, "file", dict)
+
+
+def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("a.json", "b.json.gz", "c[1].json", "deep/er/d.json", "deep/e.txt")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+
+    def found(*patterns: str) -> list[str]:
+        return [path.as_posix() for path in expand(patterns)]
+
+    assert found("*.json") == ["a.json", "c[1].json"]
+    assert found("**/*.json") == ["a.json", "c[1].json", "deep/er/d.json"]
+    assert found("b.json.gz", "a.json", "*.json*") == ["b.json.gz", "a.json", "c[1].json"]
+    assert found("c[1].json") == ["c[1].json"]
+    assert found(str(tmp_path / "deep/**")) == [str(tmp_path / "deep/e.txt"), str(tmp_path / "deep/er/d.json")]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert found("~/a.json") == [str(tmp_path / "a.json")]
+    for pattern in ("*.csv", "nowhere.json", "a\0b", "**/\0", "", "~nobody-of-that-name/*.json", "[", "x" * 5_000):
+        with pytest.raises(FileFormatError, match="matches no file"):
+            expand(["a.json", pattern])
+    with pytest.raises(FileFormatError, match="is a folder"):
+        expand(["deep"])
+
+
+def test_hidden_files_are_named_by_their_dot(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "a.json").write_text("{}")
+    (tmp_path / ".b.json").write_text("{}")
+    assert expand([tmp_path / ".*.json"]) == [tmp_path / ".b.json"]
+    with pytest.raises(FileFormatError, match="matches no file"):
+        expand([tmp_path / "**" / "*.json"])

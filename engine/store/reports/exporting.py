@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
 from engine.errors import FileFormatError, StoreError, shown
-from engine.folders import exporting
+from engine.folders import writing
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, read_object, without_samples
@@ -47,7 +47,7 @@ def export_report(entry: Entry, path: Path) -> None:
     """Write the run's report file, gz by its suffix; it is there whole or not at all."""
     content = report_bytes(entry)
     try:
-        with exporting(path) as file:
+        with writing(path) as file:
             file.write(gzip.compress(content, mtime=0) if path.name.lower().endswith(".gz") else content)
     except OSError as error:
         what = f"{shown(path, 200)} cannot be written: {error.strerror or error}"

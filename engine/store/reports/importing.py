@@ -32,7 +32,7 @@ from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew
 from engine.store.store import Store
-from engine.user_files import gz_problem, open_file, parsed_json, unique_keys
+from engine.user_files import open_file, parsed_json
 
 MOST_BYTES = 512 * 1024**2
 """Of a file's JSON, which is held in memory whole."""
@@ -156,7 +156,7 @@ def _content(path: Path) -> bytes:
         try:
             content = source.read(MOST_BYTES + 1)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            what = f"{shown(path.name)} is no whole gz file: {gz_problem(error)}"
+            what = f"{shown(path.name)} is no whole gz file: {error}"
             raise FileFormatError(what, "Compress it again") from error
     if len(content) > MOST_BYTES:
         what = f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON"
@@ -172,13 +172,13 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
     try:  # Python writes NaN and Infinity, which JSON does not have
         text = content.decode("utf-8-sig")
-        document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None, object_pairs_hook=unique_keys)
+        document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None)
     except UnicodeDecodeError as error:
         raise FileFormatError(f"it is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8") from error
     except json.JSONDecodeError as error:
         where = f"line {error.lineno:,}, column {error.colno:,}"
         raise FileFormatError(f"it is no JSON at {where}: {error.msg}", "Correct it there") from error
-    except ValueError as error:  # a number of thousands of digits, a key that stands twice
+    except ValueError as error:  # such as a number of thousands of digits
         raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
     if not isinstance(document, dict):
         raise FileFormatError("it is no object with passes and failures", "It is no report file")

@@ -180,7 +180,6 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "decimals": (["CC=O", "--model", "small", "--decimals", "4-1"], "there is no such number format"),
     "no decimals": (["CC=O", "--model", "small", "--decimals", "0"], "got 0, 0"),
     "device": (["CC=O", "--model", "small", "--device", "tpu9"], "there is no device 'tpu9'"),
-    "sdf": (["CC=O", "--model", "small", "--sdf", ""], "is not a path"),
     "large": (["C" * 5_100, "--model", "small"], "the limit is"),
 }
 

@@ -116,8 +116,6 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
     [
         (("encode", "no/such.sdf"), "No such file or directory"),
         (("encode", "/"), "is a directory"),
-        (("encode", ""), "'' is not a path"),
-        (("encode", "a\0.sdf"), "is not a path"),
         (("encode", "molecule.txt"), "is not of a known kind"),
         (("encode", "x.sdf", "--least-decimals", "5"), "'5' is not one of '0'"),
         (("decode", ""), "there is nothing in it"),
@@ -132,7 +130,6 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
         (("decode", "[C]<" + "9" * 400 + ".0,1.0,1.0>"), "which is no number"),
         (("decode", f"[C]{B}", "--sdf", "no/such/folder/x.sdf"), "No such file or directory 'no/such/folder/x.sdf'"),
         (("decode", f"[C]{B}", "--xyz", "/"), "Is a directory '/'"),
-        (("decode", f"[C]{B}", "--xyz", "\0"), "is not a path"),
         (("decode", f"[C]{B}", "--sdf", "/dev/full"), "No space left on device"),
     ],
 )

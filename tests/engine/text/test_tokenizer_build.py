@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +119,14 @@ def test_a_cache_that_cannot_be_written_is_an_error_at_once(built: list[str], tm
 def test_a_full_disk_is_named_and_leaves_nothing(
     built: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = tempfile.mkdtemp
+    make = Path.mkdir
 
-    def full(*given: Any, **named: Any) -> str:
-        folder = make(*given, **named)
-        (Path(folder) / "tokenizer.json").symlink_to("/dev/full")
-        return folder
+    def full(folder: Path, *given: Any, **named: Any) -> None:
+        make(folder, *given, **named)
+        if folder.name.startswith(".") and not list(folder.iterdir()):
+            (folder / "tokenizer.json").symlink_to("/dev/full")
 
-    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    monkeypatch.setattr(Path, "mkdir", full)
     with pytest.raises(AssetError, match=r"cannot be written \(No space left on device\)"):
         tokenizer_build.built_in("llama3")
     assert list((tmp_path / "cache" / "tokenizers").iterdir()) == []
