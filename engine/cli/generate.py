@@ -412,7 +412,7 @@ def run(
     ):
         if not elsewhere:
             set_threads(of_model.threads)
-        tasks, logs = [], path_of(cluster.logs).absolute() if cluster.logs else None
+        tasks, logs = [], Path(cluster.logs).absolute() if cluster.logs else None
         for one in states() if cluster.submit else ():  # all are submitted before any is waited for
             one.submit(logs)
             tasks.append(one)
