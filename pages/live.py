@@ -10,6 +10,7 @@ from pages._live import session
 from pages._live.board import choose_sample, preview, shown_sample, size_words
 from pages._live.grid import show_grid
 from pages._live.inputs import lane_inputs, lanes_of, model_input, molecule_inputs
+from pages._live.opening import show_opening
 from pages._live.results import show_results, show_running
 from pages._shared.components.bring_into_view import bring_into_view
 from pages._shared.errors import shown_errors
@@ -31,11 +32,6 @@ STORED = (
     "<a href='profiles' target='_self'>where the time goes</a> (Profiles)</p>"
 )
 INPUTS = "live_inputs_open"
-NOTHING_YET = (
-    "**Generate** writes the molecule in each lane, token by token. A finished lane shows its verdict first: whether "
-    "the text is clean, whether stereo and geometry are right in 3D, and what failed. Below are its conformer with a "
-    "reference, and its figures as ratios to the first lane's."
-)
 
 
 def frame() -> DeltaGenerator:
@@ -103,5 +99,5 @@ with shown_errors():
         choose_sample(molecules)
         (show_running if is_running else show_results)(shown_sample())
     elif not has_problems:
-        st.info(NOTHING_YET, icon=":material/bolt:")
+        show_opening()
 put_shown(page="live")

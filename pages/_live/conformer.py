@@ -14,7 +14,6 @@ from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
 from pages._live.lanes import pick_atom
-from pages._live.session import Running
 from pages._shared.choices import one_of
 from pages._shared.components.viewer3d import model_of, viewer3d
 from pages._shared.errors import error_markdown, escape_markdown
@@ -33,8 +32,8 @@ def choose_reference() -> None:
     one_of("Reference conformer", PLACES, "reference", help=about)
 
 
-def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
-    """Faults are marked, and ``atom`` is lit."""
+def conformer(lane: str, seen: Inspected, atom: int | None) -> None:
+    """Faults are marked, and ``atom`` is lit. ``lane`` names the view."""
     if seen.conformer is None:
         st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
         return
@@ -47,8 +46,8 @@ def conformer(lane: Running, seen: Inspected, atom: int | None) -> None:
         )
     viewer3d(
         models,
-        key=f"shape_{lane.number}_{place}",  # each with a camera of its own
-        label=f"Conformer of lane {lane.number} in three dimensions",
+        key=f"shape_{lane}_{place}",  # each with a camera of its own
+        label=f"Conformer of lane {lane} in three dimensions",
         names=[f"atom {known}, {descriptor}" for known, descriptor in enumerate(seen.molecule.descriptors)],
         atoms=seen.conformer_atoms,
         selected=atom,

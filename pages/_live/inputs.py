@@ -28,7 +28,8 @@ from pages._shared.generation_inputs import FIRST_MODEL, read_smiles
 MOST_LANES = 4
 NO_LANE = "—"
 FIRST_LANES = ("none", "group-v2.1", "exact", NO_LANE)
-FIRST_MOLECULE = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
+FIRST_MOLECULE = "CNC[C@H](O)c1ccc(O)c(O)c1"
+"""Adrenaline, which both embedded models write well."""
 REFERENCES = 10
 """Reference conformers that a sample is compared with."""
 MOST_TRIES = 100

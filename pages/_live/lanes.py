@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TypeVar
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, percent
 from engine.inspection.sample import Inspected
-from engine.inspection.tries import redrawn_words
+from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
 from engine.jobs.lane_figures import seconds_left
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
 from pages._live.session import Running
-from pages._shared.components.atom_view import atom_view, view_rows
+from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
 from pages._shared.errors import escape_markdown
 from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_words
 
+Shown = TypeVar("Shown")
 ROWS_PX = 420
 _ATOM = "live_atom"
 COUNTS_HELP = (
@@ -39,10 +39,14 @@ GUARD_HELP = (
 )
 
 
-def lane_columns(lanes: list[Running]) -> list[DeltaGenerator]:
-    """A single lane gets half of the width: a wider strip would be hard to follow."""
-    with st.container(key="lanes"):  # for the style sheet: on narrow screens lanes take two rows
-        return st.columns(max(len(lanes), 2))
+def level(lanes: Sequence[Shown], *parts: Callable[[Shown], object]) -> None:
+    """Each part of all lanes at the same height. A single lane gets half of the width."""
+    for number, part in enumerate(parts):
+        with st.container(key=f"lanes-{number}"):  # for the style sheet: on narrow screens lanes take two rows
+            columns = st.columns(max(len(lanes), 2))
+        for column, lane in zip(columns, lanes, strict=False):
+            with column.container(gap="xsmall"):
+                part(lane)
 
 
 def progress(lanes: list[Running]) -> None:
@@ -142,24 +146,32 @@ def of_tokens(watch: LaneWatch) -> str:
 def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
     """The lane's text atom by atom, as it is written; once it is stored, with what is known of it, the worst first."""
     aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
-    if aligned is None or text is None:
-        return
-    redrawn = {block: redrawn_words(checks) for block, checks in text.failed_by_block.items()}
-    elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
-    if seen is None:
-        steps: Mapping[int, Any] = {}
+    if seen is not None:
+        stored_atoms(seen, key=_key(lane), label=f"Lane {lane.number}")
+    elif aligned is not None and text is not None:
+        elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
+        redrawn = {block: redrawn_words(checks) for block, checks in text.failed_by_block.items()}
         rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
-    else:
-        steps, wrong = seen.steps, wrong_words(seen.sample)
-        rows = atom_rows(aligned, elements, seen.blocks, steps, seen.estimates, wrong, redrawn)
+        _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)
+
+
+def stored_atoms(seen: Inspected, *, key: str, label: str) -> None:
+    tried = checks_by_block((thrown.blocks, thrown.check) for thrown in seen.tries)
+    redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
+    wrong, elements = wrong_words(seen.sample), seen.molecule.elements
+    rows = atom_rows(seen.alignment, elements, seen.blocks, seen.steps, seen.estimates, wrong, redrawn)
+    _rows(view_rows(seen.alignment, worst_first(rows), seen.steps), key, label)
+
+
+def _rows(rows: list[ViewRow], key: str, label: str, *, follow: bool = False) -> None:
     atom_view(
-        view_rows(aligned, worst_first(rows) if seen is not None else rows, steps),
-        key=_key(lane),
-        label=f"Lane {lane.number}",
+        rows,
+        key=key,
+        label=label,
         atom=picked_atom(),
         on_pick=lambda atom, _: pick_atom(atom),
         max_height=ROWS_PX,
-        follow=is_open,
+        follow=follow,
     )
 
 

@@ -19,7 +19,7 @@ from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
-from pages._live.lanes import atoms, counters, heading, lane_columns, picked_atom, progress
+from pages._live.lanes import atoms, counters, heading, level, picked_atom, progress
 from pages._live.session import Running
 from pages._shared.components.atom_view import visible
 from pages._shared.errors import escape_markdown
@@ -84,10 +84,13 @@ def show_results(shown: int) -> None:
                 all_files(lanes, entries)
         if words := mark_words(shown):
             st.caption(words)
-    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
-        with column, st.container(border=True, gap="xsmall"):
-            heading(lane)
-            _outcome(lane, entries, seen.get(lane.number), shown)
+    level(
+        lanes,
+        lambda lane: _verdict(lane, seen.get(lane.number)),
+        lambda lane: _shape(lane, seen.get(lane.number)),
+        lambda lane: atoms(lane, shown, seen.get(lane.number)),
+        lambda lane: _outcome(lane, entries, seen.get(lane.number), shown),
+    )
     if any(lane.run_id for lane in lanes):
         _divergences(lanes, shown)
         _table(lanes, entries)
@@ -105,18 +108,26 @@ WHY = (
 # --- one lane -----------------------------------------------------------------------------------------------------
 
 
-def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int) -> None:
-    """The shown sample: the check, the conformer, the text."""
+def _verdict(lane: Running, seen: Inspected | None) -> None:
+    heading(lane)
     if seen is not None:
         show_verdict(seen)
-        conformer(lane, seen, picked_atom())
     elif lane.run_id is not None:
         st.caption("This run was removed. Generate it again.")
+
+
+def _shape(lane: Running, seen: Inspected | None) -> None:
+    if seen is not None:
+        conformer(f"{lane.number}", seen, picked_atom())
+
+
+def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int) -> None:
+    """What is wrong, the figures, the tries, the files."""
+    if seen is not None:
+        show_failures(seen)
     text = lane.watch.texts.get(shown)
     if text is not None and text.answer is not None and text.answer.guarding is not None:
         still_wrong([(place.check, place.atoms) for place in text.answer.guarding.unmended])
-    if lane.watch.tokens or lane.seen.state != "failed":
-        atoms(lane, shown, seen)
     if seen is not None:
         conformer_words(seen)
     counters(lane, shown)
@@ -129,14 +140,17 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
 
 
 def show_verdict(seen: Inspected) -> None:
-    """Text, stereo, geometry, RMSD and strain, each with its mark; then what is wrong in words."""
-    sample = seen.sample
+    """Text, stereo, geometry, RMSD and strain, each with its mark."""
     with st.container(horizontal=True, gap="xxsmall"):
-        text_badge(sample)
-        molecule_badges(sample)
+        text_badge(seen.sample)
+        molecule_badges(seen.sample)
+
+
+def show_failures(seen: Inspected) -> None:
+    """What is wrong in words. Why a text has no conformer stands where the conformer would be."""
+    sample = seen.sample
     if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
         st.markdown(escape_markdown(verdict(sample, seen.blocks)))
-    # Why a text has no conformer stands where the conformer would be.
     failed_checks([failed for failed in sample["failed"] or () if failed["check"] != LOADED], MOST_FAILED)
 
 
@@ -229,12 +243,11 @@ def _draw(shown: int, tick: float) -> None:
         drawing(shown)
     with right:
         progress(lanes)
-    for column, lane in zip(lane_columns(lanes), lanes, strict=False):
-        with column, st.container(border=True, gap="xsmall"):
-            heading(lane)
-            if (seen := inspected_in(store, lane.run_id, shown)) is not None:
-                show_verdict(seen)  # while other lanes are still written
-            counters(lane, shown)
-            atoms(lane, shown)
+    level(
+        lanes,
+        lambda lane: _verdict(lane, inspected_in(store, lane.run_id, shown)),  # while other lanes are still written
+        lambda lane: counters(lane, shown),
+        lambda lane: atoms(lane, shown),
+    )
     if not is_running or not tick / 2 <= tick_s() <= tick * 2:
         st.rerun()  # the whole page, with results or at another pace

@@ -89,7 +89,7 @@ def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, A
     marks = {
         "f": row.forced,
         "j": row.mark == "junk",
-        "c": row.mark in ("cut", "beyond"),
+        "c": row.mark == "cut",
         "b": bool(top) and not top[0][2] and not row.forced,
         "s": not row.forced and any((mark in row.piece) != (mark in row.template_piece) for mark in ".,"),
         "r": p_raw is not None and p_raw < 0.01,

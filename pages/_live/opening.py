@@ -1,0 +1,42 @@
+"""What the live page shows before anything is generated: a stored molecule in three lanes, drawn as new ones are."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from engine.errors import DriftscopeError
+from engine.inspection.runs import runs_with_samples
+from engine.inspection.sample import Inspected
+from engine.paths import DATA
+from engine.store.files import LocalFiles
+from engine.store.store import Store
+from pages._live.conformer import conformer
+from pages._live.lanes import level, picked_atom, stored_atoms
+from pages._live.results import show_failures, show_verdict
+from pages._shared.errors import escape_markdown
+from pages._shared.inspected import inspected
+
+WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and with the exact one. **Generate** makes yours."
+
+
+def show_opening() -> None:
+    """Nothing where the store that ships cannot be read: the inputs above are enough."""
+    store = Store(LocalFiles(DATA / "opening")).snapshot()
+    try:
+        lanes = [inspected(store, run, 0) for run in reversed(runs_with_samples(store))]
+    except DriftscopeError:
+        return
+    if lanes:
+        st.markdown(WORDS.format(escape_markdown(lanes[0].run.model)))
+        level(
+            lanes,
+            _verdict,
+            lambda one: conformer(one.run.lp, one, picked_atom()),
+            lambda one: stored_atoms(one, key=f"opening_{one.run.lp}", label=f"Lane {one.run.lp}"),
+            show_failures,
+        )
+
+
+def _verdict(one: Inspected) -> None:
+    st.markdown(f"**{escape_markdown(one.run.lp_words)}** :gray[:small[{one.sample['tokens']} tokens]]")
+    show_verdict(one)
