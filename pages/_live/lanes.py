@@ -12,9 +12,9 @@ from streamlit.delta_generator import DeltaGenerator
 from engine.errors import one_line
 from engine.figures.queue_words import waiting_words
 from engine.figures.words import capitalised, counted, percent
-from engine.inspection.tries import redrawn_words
+from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.jobs.lane_figures import seconds_left
+from engine.questions.live_lanes import seconds_left
 from engine.text.align import Alignment
 from engine.text.generated import mode_of
 from pages._live import session
@@ -103,8 +103,7 @@ def state_words(lane: Running) -> str:
     if seen.state == "done":
         return f"Done in {lane.watch.seconds:.2f} s"
     if seen.state == "running":
-        note, left = one_line(seen.note) or "starting", lane.watch.seconds_left
-        return escape_markdown(note.capitalize()) + (f" · {left:.0f} s left" if left is not None else " …")
+        return f"{escape_markdown((one_line(seen.note) or 'starting').capitalize())} …"
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
 
 
@@ -114,14 +113,15 @@ def counters(lane: Running, shown: int) -> None:
     if not watch.tokens:
         return
     tally = watch.tally(shown)
+    blocks = tally["blocks"]
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
             f"**{watch.tokens_a_second:,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
-            f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {counted(tally.blocks, 'block')} · "
-            f"{'' if is_position else 'hypothetical '}drift {signed(tally.drift)}"
-            + (f" (known in {tally.known} of them)" if tally.known < tally.blocks else "")
+            f":violet[junk **{tally['junk']}**] · :red[cut **{tally['cut']}**] of {counted(blocks, 'block')} · "
+            f"{'' if is_position else 'hypothetical '}drift {signed(tally['drift'])}"
+            + (f" (known in {tally['known']} of them)" if tally["known"] < blocks else "")
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
@@ -145,8 +145,9 @@ def of_tokens(watch: LaneWatch) -> str:
 
 def chips_in(lane: Running, shown: int, wrong: Collection[int] = (), p_raw: Likely = NO_TINT) -> list[Chip]:
     """Numbers of ``wrong`` atoms are marked; ``p_raw``, by position, tints the chips."""
-    aligned, text = lane.watch.alignment(shown), lane.watch.texts.get(shown)
-    return [] if aligned is None or text is None else chips_of(aligned, wrong, text.failed_by_block, p_raw)[0]
+    aligned = lane.watch.alignment(shown)
+    redrawn = checks_by_block((one.blocks, one.check) for one in lane.watch.thrown(shown))
+    return [] if aligned is None else chips_of(aligned, wrong, redrawn, p_raw)[0]
 
 
 def strip(lane: Running, shown: int, chips: Sequence[Chip]) -> None:
