@@ -224,21 +224,21 @@ def lane_work(watch: LaneWatch, files: Files) -> Work[None]:
 
 
 def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
-    from engine.jobs.group import CancelledError
     from engine.jobs.run import Run, begin
 
     choice, settings = watch.plan.model, watch.plan.judge_settings
     job.say(f"loading {choice.alias or choice.folder}")
     loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
     molecules = [parse_smiles(molecule.smiles) for molecule in watch.molecules]
+    judges = None if settings is None else _judges(settings)
     job.say("compiling the constraint")
-    staging, work = begin(files, loaded, molecules, replace(watch.plan, group=len(molecules))), None
+    staging = begin(files, loaded, molecules, replace(watch.plan, group=len(molecules)))
     try:
         run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
-        run.judges = None if settings is None else _judges(settings)
+        run.judges = judges
         run.note_device()
         work = run.work(0)
-        work.reference_s, work.cancelled = REFERENCE_S, job.cancelled
+        work.reference_s, work.go_on = REFERENCE_S, job.go_on
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
         firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
@@ -256,13 +256,11 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         for sample in work.judged:  # scored: where an LP closed a block by force, it is known what the model wanted
             watch.texts[sample.sample_id].answer = sample
         watch.notes, watch.run_id = tuple(run.notes), entry.id
-    except CancelledError:
-        return
     finally:
         if watch.run_id is None:
             staging.abandon()
-            if work is not None:
-                work.drop()
+            if judges is not None:  # what is left to be judged delays no other lane
+                judges.drop(watch.texts)
 
 
 @functools.lru_cache(maxsize=1)

@@ -65,7 +65,7 @@ def score_work(question: Question) -> Work[Steps]:
         generation = _generation_of(question, job)
         job.say("scoring the sample")
         sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
-        rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.cancelled)
+        rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
         return {row["pos"]: row for row in rows}
 
     return work
