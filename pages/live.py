@@ -3,7 +3,7 @@
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from engine.jobs.lane import Lane
+from engine.jobs.plan import RunPlan
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
@@ -65,7 +65,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
         with st.popover("Sampling, length, device", icon=":material/tune:"):
             sampling, limit, device = sampling_input()
     put_shown(molecules=[molecule.smiles for molecule in molecules], lps=[lp for lp, *_ in chosen])
-    lanes: tuple[Lane, ...] = ()
+    lanes: list[RunPlan] = []
     if entry is not None:
         session.warm(entry, device)
     if molecules and entry is not None and chosen:

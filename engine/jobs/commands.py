@@ -23,23 +23,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from engine.errors import DriftscopeError, StoreError, one_line
-from engine.figures.queue_words import ENDED, QueueState
+from engine.figures.queue_words import ENDED
 from engine.jobs.progress import PartProgress, ProgressFile
-from engine.jobs.service import Job, Service, one_of_process
+from engine.jobs.service import Job, JobSnapshot, Service, one_of_process
 from engine.paths import ROOT
 
 GRACE_S = 20.0
 """Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
-EXIT_S = 5.0
-"""Seconds that the end of this process waits for a command."""
-LOOK_S = 0.1
-"""Seconds between two looks at a command."""
+EXIT_S, LOOK_S = 5.0, 0.1
+"""How long the end of this process waits for a command, and how often a command is looked at."""
 MOST_TASKS = 50
-"""Tasks that are kept in the list."""
+"""Ended tasks that are kept in the list."""
 MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
 GROUPS = ("logits", "trace")
 """Commands with subcommands."""
@@ -50,17 +48,9 @@ Input = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSnapshot:
-    state: QueueState
-    ahead: int  # tasks before it, the running one too
+class TaskSnapshot(JobSnapshot):
     parts: tuple[PartProgress, ...]
-    seconds: float  # since its process was started
     log: tuple[str, ...]  # the last lines of its standard error
-    error: str
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in ENDED
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -95,16 +85,7 @@ class Task:
     def snapshot(self) -> TaskSnapshot:
         seen = self.job.poll()
         with self._lock:
-            parts = self._progress.parts()
-        return TaskSnapshot(seen.state, seen.ahead, parts, seen.elapsed_s, self._log(), seen.error)
-
-    @property
-    def state(self) -> QueueState:
-        return self.job.state
-
-    def stop(self) -> None:
-        """Stops after the current step; what is saved stays."""
-        self.job.stop()
+            return TaskSnapshot(*astuple(seen), self._progress.parts(), self._log())
 
     def run(self, job: Job[None]) -> None:
         """The command from its start to its end."""
@@ -112,21 +93,18 @@ class Task:
             self.process = process = self._started()
         except (OSError, ValueError) as error:
             raise DriftscopeError(f"it cannot be started: {error}") from error
-        waiting = [(0.0, signal.SIGINT), (GRACE_S, signal.SIGTERM), (2 * GRACE_S, signal.SIGKILL)]
-        stopped_s: float | None = None
+        signals, next_s = iter((signal.SIGINT, signal.SIGTERM)), 0.0
         while process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_S)
-            if stopped_s is None and job.cancelled():
-                stopped_s = time.monotonic()
-            if stopped_s is not None and waiting and time.monotonic() - stopped_s >= waiting[0][0]:
-                self.signal(waiting.pop(0)[1])
+            if job.cancelled() and time.monotonic() >= next_s:
+                self.signal(next(signals, signal.SIGKILL))
+                next_s = time.monotonic() + GRACE_S
         assert process.stdin is not None
         process.stdin.close()
         if process.returncode != 0:
             raise DriftscopeError(_failure(process.returncode, self._log()))
-        for path in self.inputs:
-            shutil.rmtree(path.parent, ignore_errors=True)
+        shutil.rmtree(self.folder / "inputs", ignore_errors=True)
 
     def signal(self, number: int) -> None:
         """To the command and to its child processes, unless it has ended."""
@@ -173,19 +151,19 @@ class TaskQueue:
         """
         try:
             folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
+            task = Task(next(self._numbers), title, words, folder, about)
+            for number, (name, content) in enumerate(inputs):  # each in a folder of its own: two may have one name
+                path = folder / "inputs" / f"{number:04d}" / file_name(name)
+                path.parent.mkdir(parents=True)
+                path.write_bytes(content)
+                task.inputs.append(path)
         except OSError as error:
-            raise StoreError(f"no temporary folder: {error.strerror or error}", "Check TMPDIR and its disk") from error
-        task = Task(next(self._numbers), title, words, folder, about)
-        try:
-            task.inputs = _written(inputs, folder)
-            task.job = self._service.submit("", task.run)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        ended = [task for task in self._tasks if task.state in ENDED]
-        for old in ended[: max(0, len(ended) - MOST_TASKS + 1)]:
-            self.forget(old)
+            what = f"{error.filename or 'a file'} cannot be written: {error.strerror or error}"
+            raise StoreError(what, "Check TMPDIR and its disk") from error
+        task.job = self._service.submit("", task.run)
         self._tasks.append(task)
+        for old in [task for task in self._tasks if task.job.state in ENDED][:-MOST_TASKS]:
+            self.forget(old)
         return task
 
     def tasks(self) -> list[tuple[Task, TaskSnapshot]]:
@@ -194,11 +172,11 @@ class TaskQueue:
 
     def is_at(self, about: str) -> bool:
         """Whether a task about this waits or runs."""
-        return any(task.about == about and task.state not in ENDED for task in self._tasks)
+        return any(task.about == about and task.job.state not in ENDED for task in self._tasks)
 
     def forget(self, task: Task) -> None:
         """Removes an ended task from the list; its runs stay."""
-        if task in self._tasks and task.state in ENDED:
+        if task in self._tasks and task.job.state in ENDED:
             self._tasks.remove(task)
             shutil.rmtree(task.folder, ignore_errors=True)
 
@@ -220,20 +198,6 @@ def file_name(given: str) -> str:
     """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
     kept = re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-")
     return kept or "file"
-
-
-def _written(inputs: Iterable[Input], folder: Path) -> list[Path]:
-    """Each in a folder of its own, since two may have one name."""
-    paths = []
-    for number, (name, content) in enumerate(inputs):
-        path = folder / f"{number:04d}" / file_name(name)
-        try:
-            path.parent.mkdir()
-            path.write_bytes(content)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}", "Free some disk space") from error
-        paths.append(path)
-    return paths
 
 
 def _failure(code: int, log: Sequence[str]) -> str:

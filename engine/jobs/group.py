@@ -24,9 +24,10 @@ from engine.decode.diagnosis import close_ids
 from engine.decode.generation import Generation
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
-from engine.decode.steps import Counters, Event, Step, Stop
+from engine.decode.steps import Event, Step, Stop
 from engine.errors import DriftscopeError, EnrichedError
 from engine.jobs.plan import RunPlan
+from engine.jobs.service import CancelledError
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.references import ReferenceSet
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
@@ -41,10 +42,6 @@ WAIT_S = 0.2
 COUNTED = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 
 
-class CancelledError(Exception):
-    """The group was cancelled, and is not stored."""
-
-
 @dataclass(slots=True)
 class GroupWork:
     """The generation of one group, and what is kept of it."""
@@ -55,7 +52,7 @@ class GroupWork:
     judges: JudgePool | None = None  # of processes beside the model
     references: ReferenceSet | None = None  # in place of conformers by ETKDG
     reference_s: float = REFERENCE_S
-    cancelled: Callable[[], bool] = lambda: False  # asked while samples are scored
+    go_on: Callable[[], object] = lambda: None  # while samples are scored; raises where the group is cancelled
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
@@ -80,11 +77,12 @@ class GroupWork:
                     self._take_verdicts(self.judges, wait=False)
             yield event
         if was_cancelled:
-            raise CancelledError
+            raise CancelledError("it was stopped")
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
         """Tables, sums and peaks; CancelledError where it is cancelled meanwhile."""
         generation = self.generation
+        tokenizer = generation.loaded.tokenizer
         wall_s = generation.template_s + time.perf_counter() - self._began
         scores = self._scores()
         masses = {number: scored.masses for number, scored in scores.items()}
@@ -93,28 +91,26 @@ class GroupWork:
             for sample in generation.in_order()
         ]
         while self.judges is not None and self.judges.under_way:
-            self._go_on()
+            self.go_on()
             self._take_verdicts(self.judges, wait=True)
         stored: list[StoredSample] = []
         steps: list[dict[str, Any]] = []
         thrown: list[tuple[Any, ...]] = []
         for sample in self.judged:
-            self._go_on()
+            self.go_on()
             number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
-            rmsd_ang = self._rmsd_ang(molecule, sample) if self.plan.rmsd and sample.check.same_graph else None
-            seconds, verdict = self._seconds.get(number), self._verdicts.get(number)
-            stored.append(
-                StoredSample.of(sample, molecule.heavy_atoms, decode_s=seconds, rmsd_ang=rmsd_ang, verdict=verdict)
-            )
+            told = {"decode_s": self._seconds.get(number), "verdict": self._verdicts.get(number)}
+            if self.plan.rmsd and sample.check.same_graph:
+                told["rmsd_ang"] = self._rmsd_ang(molecule, sample)
+            stored.append(StoredSample.of(sample, molecule.heavy_atoms, **told))
             self.on_judged(len(stored))
-            if not self._keeps(sample):
+            if number >= self.plan.keep_steps:
                 continue
             if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
                 aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
                 steps += step_rows(number, aligned.rows, diagnoses)
             for place, one in enumerate(() if sample.guarding is None else sample.guarding.thrown):
-                text = generation.loaded.tokenizer.decode([step.token_id for step in one.steps])
-                thrown.append((number, place, one, text))
+                thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
         tables = tables_of(self.run_id, stored)
         if steps:
             tables[STEPS.name] = steps_table(self.run_id, steps)
@@ -125,11 +121,6 @@ class GroupWork:
         sums |= {"template_s": generation.template_s, "wall_s": wall_s}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
-
-    def drop(self) -> None:
-        """Of a group that was given up: what it has to be judged delays no other."""
-        if self.judges is not None:
-            self.judges.drop(self._seconds)
 
     def _take_verdicts(self, judges: JudgePool, *, wait: bool) -> None:
         self._verdicts |= {task.key: verdict for task, verdict in judges.verdicts(wait=wait, most_s=WAIT_S)}
@@ -150,9 +141,6 @@ class GroupWork:
             return reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
         return None
 
-    def _keeps(self, sample: Sample) -> bool:
-        return sample.sample_id < self.plan.keep_steps
-
     def _stated(self, sample: Sample) -> str:
         """Its text in decimals."""
         with suppress(EnrichedError):
@@ -164,28 +152,19 @@ class GroupWork:
         model wanted there."""
         generation, loaded = self.generation, self.generation.loaded
         by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics
-        ids = {sample.sample_id: sample.token_ids for sample in generation.samples}
         closing, scores = close_ids(loaded.tokenizer, loaded.device), dict[int, Scored]()
         for keeps in (True, False):
-            some = [
-                sample.sample_id
-                for sample in generation.in_order()
-                if sample.token_ids and self._keeps(sample) is keeps and (by_force or (keeps and not sample.diagnoses))
-            ]
+            of_steps = [one for one in generation.in_order() if (one.sample_id < self.plan.keep_steps) is keeps]
+            some = [one for one in of_steps if one.token_ids and (by_force or (keeps and not one.diagnoses))]
             scored = score(
                 Body(loaded.model, loaded.positions),
                 generation.constraint,
-                [generation.stored(number, ids[number]) for number in some],
+                [generation.stored(one.sample_id, one.token_ids) for one in some],
                 loaded.tokenizer.vocab_size,
                 candidates=generation.plan.candidates if keeps else None,
                 close_ids=closing,
                 sampling=generation.plan.sampling,
-                counters=Counters(),
-                between=self._go_on,
+                between=self.go_on,
             )
-            scores |= zip(some, scored, strict=True)
+            scores |= zip([one.sample_id for one in some], scored, strict=True)
         return scores
-
-    def _go_on(self) -> None:
-        if self.cancelled():
-            raise CancelledError

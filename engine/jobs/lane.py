@@ -3,7 +3,6 @@
 A page makes a ``LaneWatch``, hands ``lane_work`` to the service, and looks at the watch as often as it is drawn. An
 unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict. Samples that have
 ended are judged and scored as in every run, and the lane is a run in the given files.
-What this module does not know: pages, other lanes.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
-from operator import add
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from engine.chem.enriched import skeleton_of
@@ -24,11 +22,11 @@ from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back, Event, Step
 from engine.errors import ConstraintError
 from engine.inspection.realign import with_kinds
-from engine.inspection.tries import ThrownText, blocks_thrown, checks_by_block
+from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record, split_cleanup
-from engine.records import Block, Molecule
+from engine.records import Molecule
 from engine.store.files import Files
 from engine.store.temporary_runs import trim
 from engine.text.align import Alignment
@@ -48,44 +46,6 @@ MOST_SCORED_TOKENS = 6_000
 TOKENS_A_BLOCK = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """The request. ``plan.model`` and the molecules are the same for all lanes of a page."""
-
-    smiles: tuple[str, ...]  # as a molecule's own `smiles` has it
-    plan: RunPlan
-
-    def __post_init__(self) -> None:
-        answers = len(self.smiles) * self.plan.plan.generations
-        if not 0 < len(self.smiles) <= MOST_MOLECULES or answers > MOST_ANSWERS:
-            raise ConstraintError(
-                f"{len(self.smiles)} molecules with {self.plan.plan.generations} samples each exceed the live page",
-                f"Give 1 to {MOST_MOLECULES} molecules and at most {MOST_ANSWERS} samples, or use `run`",
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Blocks so far. ``drift`` adds up that of the ``known`` ones: positive positions left over, negative missing."""
-
-    blocks: int = 0
-    junk: int = 0
-    cut: int = 0
-    drift: int = 0
-    known: int = 0
-
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(*map(add, astuple(self), astuple(other)))
-
-    @classmethod
-    def of(cls, blocks: Iterable[Block]) -> Tally:
-        tally = cls()
-        for block in blocks:
-            is_cut, is_junk = bool(CUT_KINDS.intersection(block.kinds)), bool(block.junk_text)
-            tally += cls(1, int(is_junk), int(is_cut), block.drift or 0, int(block.drift is not None))
-        return tally
-
-
 @dataclass(slots=True)
 class LaneText:
     """One sample as far as it is written."""
@@ -95,18 +55,19 @@ class LaneText:
     answer: Sample | None = None  # once it has ended
     thrown: list[tuple[Back, tuple[int, ...]]] = field(default_factory=list)  # by a guard, and why
 
-    @property
-    def failed_by_block(self) -> dict[int, list[str]]:
-        """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
-        return checks_by_block((blocks_of(back), back.reason.check) for back, _ in self.thrown)
-
 
 class LaneWatch:
     """The state of one lane: its worker writes it, and pages read it at any time."""
 
-    def __init__(self, lane: Lane, molecules: Sequence[Molecule]) -> None:
-        self.lane, self.molecules = lane, list(molecules)
-        self.samples = len(lane.smiles) * lane.plan.plan.generations
+    def __init__(self, plan: RunPlan, molecules: Sequence[Molecule]) -> None:
+        """The molecules and the model are the same for all lanes of a page."""
+        self.plan, self.molecules = plan, list(molecules)
+        self.samples = len(self.molecules) * plan.plan.generations
+        if not 0 < len(self.molecules) <= MOST_MOLECULES or self.samples > MOST_ANSWERS:
+            raise ConstraintError(
+                f"{len(self.molecules)} molecules with {plan.plan.generations} samples each exceed the live page",
+                f"Give 1 to {MOST_MOLECULES} molecules and at most {MOST_ANSWERS} samples, or use `run`",
+            )
         self.texts = {sample: LaneText() for sample in range(self.samples)}
         self.reader: Reader | None = None  # from here on until the end: once the model is loaded
         self.device = ""
@@ -118,11 +79,6 @@ class LaneWatch:
         self.notes: tuple[str, ...] = ()
         self._aligned: dict[int, tuple[tuple[int, int, int], Alignment]] = {}  # by sample; how far it had come then
         self._lock = threading.Lock()
-
-    # For the worker.
-
-    def open(self, reader: Reader, molecules: Sequence[Molecule], device: str) -> None:
-        self.molecules, self.device, self.reader = list(molecules), device, reader
 
     def take(self, generation: Generation, event: Event, seconds: float) -> None:
         text, counters = self.texts[event.sample], generation.counters
@@ -140,21 +96,13 @@ class LaneWatch:
         self.tokens, self.forced_tokens = counters.tokens, counters.forced_tokens
         self.forward_passes, self.seconds = counters.forward_passes, counters.decode_s or seconds
 
-    def finish(self, samples: Iterable[Sample], run_id: str, notes: Iterable[str]) -> None:
-        """``samples``: scored, so that where an LP closed a block by force it is known what the model wanted."""
-        for sample in samples:
-            self.texts[sample.sample_id].answer = sample
-        self.notes, self.run_id = tuple(notes), run_id
-
-    # Texts.
-
     @property
     def answered(self) -> list[Sample]:
         """In the order of the samples."""
         return [text.answer for text in self.texts.values() if text.answer is not None]
 
     def molecule_of(self, sample: int) -> Molecule:
-        return self.molecules[sample // self.lane.plan.plan.generations]
+        return self.molecules[sample // self.plan.plan.generations]
 
     def alignment(self, sample: int) -> Alignment | None:
         """The sample so far, aligned with its template; None before its first token."""
@@ -182,21 +130,29 @@ class LaneWatch:
         if self.reader is None:
             return []
         decode = self.reader.tokenizer.decode
-        tries = self.texts[sample].thrown
-        return [ThrownText(blocks_of(back), back.reason.check, decode(ids)) for back, ids in tries]
+        return [
+            ThrownText(blocks_thrown(back.block, back.reason.atoms), back.reason.check, decode(ids))
+            for back, ids in self.texts[sample].thrown
+        ]
 
-    # Counts.
-
-    def tally(self, shown: int) -> Tally:
-        """Over all ended samples, and the shown one as far as it goes."""
-        tally = sum((Tally.of(sample.blocks) for sample in self.answered), Tally())
+    def tally(self, shown: int) -> Counter[str]:
+        """Over all ended samples, and the shown one as far as it goes: ``blocks``, of these ``junk`` and ``cut`` ones,
+        and the ``drift`` of the ``known`` ones, positive where positions were left over."""
+        blocks = [block for sample in self.answered for block in sample.blocks]
         if self.texts[shown].answer is None and (aligned := self.alignment(shown)) is not None:
-            tally += Tally.of(aligned.blocks)
-        return tally
+            blocks += aligned.blocks
+        drifts = [block.drift for block in blocks if block.drift is not None]
+        return Counter(
+            blocks=len(blocks),
+            junk=sum(bool(block.junk_text) for block in blocks),
+            cut=sum(not CUT_KINDS.isdisjoint(block.kinds) for block in blocks),
+            drift=sum(drifts),
+            known=len(drifts),
+        )
 
     @property
     def is_guarded(self) -> bool:
-        return lp_record(split_cleanup(self.lane.plan.plan.lp)[0]).is_guarded
+        return lp_record(split_cleanup(self.plan.plan.lp)[0]).is_guarded
 
     def atom_being_written(self, sample: int) -> int | None:
         """The atom whose block the last token belongs to; None when the sample has ended."""
@@ -213,34 +169,22 @@ class LaneWatch:
     @property
     def share_written(self) -> float:
         """The share of the expected tokens, by the templates' lengths; 1 at the end."""
-        if self.run_id is not None or len(self.answered) == self.samples:
+        if len(self.answered) == self.samples:
             return 1.0
         if self.reader is None:  # the tokenizer is not known yet
             return 0.0
-        expected = [tokens for tokens in self._template_tokens for _ in range(self.lane.plan.plan.generations)]
         done = 0
-        for text, tokens in zip(self.texts.values(), expected, strict=True):
+        for sample, text in self.texts.items():
+            tokens = self._template_tokens[sample // self.plan.plan.generations]
             done += tokens if text.answer is not None else min(tokens, len(text.ids))
-        return min(0.99, done / sum(expected))
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Of writing, at the current pace; None before there is one, and when all is written."""
-        share = self.share_written
-        return self.seconds * (1 - share) / share if 0.02 < share < 1 else None
+        return min(0.99, done / (sum(self._template_tokens) * self.plan.plan.generations))
 
     @functools.cached_property
     def _template_tokens(self) -> list[int]:
         """By molecule: the tokens of its template, about as many as a sample has."""
         assert self.reader is not None
         tokenizer, placeholder = self.reader.tokenizer, self.reader.placeholder or DEFAULT_PLACEHOLDER
-        templates = (build_template(skeleton_of(mol), tokenizer, placeholder, tags=True) for mol in self.molecules)
-        return [template.tokens + 1 for template in templates]
-
-
-def blocks_of(back: Back) -> range:
-    """The blocks that went, whole ones: to the one that failed, from the first that was drawn anew."""
-    return blocks_thrown(back.block, back.reason.atoms)
+        return [build_template(skeleton_of(mol), tokenizer, placeholder, tags=True).tokens for mol in self.molecules]
 
 
 def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
@@ -280,25 +224,26 @@ def lane_work(watch: LaneWatch, files: Files) -> Work[None]:
 
 
 def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
-    from engine.jobs.group import CancelledError
     from engine.jobs.run import Run, begin
 
-    lane, choice = watch.lane, watch.lane.plan.model
+    choice, settings = watch.plan.model, watch.plan.judge_settings
     job.say(f"loading {choice.alias or choice.folder}")
     loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
-    molecules = [parse_smiles(smiles) for smiles in lane.smiles]
+    molecules = [parse_smiles(molecule.smiles) for molecule in watch.molecules]
+    judges = None if settings is None else _judges(settings)
     job.say("compiling the constraint")
-    staging, work = begin(files, loaded, molecules, replace(lane.plan, group=len(molecules))), None
-    settings = lane.plan.judge_settings
+    staging = begin(files, loaded, molecules, replace(watch.plan, group=len(molecules)))
     try:
         run = Run(staging, loaded, molecules, RunPlan.read(staging.sheet["plan"]))
-        run.judges = None if settings is None else _judges(settings)
+        run.judges = judges
         run.note_device()
         work = run.work(0)
-        work.reference_s, work.cancelled = REFERENCE_S, job.cancelled
+        work.reference_s, work.go_on = REFERENCE_S, job.go_on
         work.on_judged = lambda done: job.say(f"checking the result: {done} of {watch.samples}")
         generation = work.generation
-        watch.open(generation.reader, generation.molecules, str(loaded.device))
+        firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
+        watch.molecules, watch.device = list(map(generation.molecule_of, firsts)), str(loaded.device)
+        watch.reader = generation.reader
         job.say("writing")
         began = time.perf_counter()
         for event in work.events(job.cancelled):
@@ -308,14 +253,14 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         run.add(work, 0)
         entry = run.publish()
         trim(files)
-        watch.finish(work.judged, entry.id, run.notes)
-    except CancelledError:
-        return
+        for sample in work.judged:  # scored: where an LP closed a block by force, it is known what the model wanted
+            watch.texts[sample.sample_id].answer = sample
+        watch.notes, watch.run_id = tuple(run.notes), entry.id
     finally:
         if watch.run_id is None:
             staging.abandon()
-            if work is not None:
-                work.drop()
+            if judges is not None:  # what is left to be judged delays no other lane
+                judges.drop(watch.texts)
 
 
 @functools.lru_cache(maxsize=1)

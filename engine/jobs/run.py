@@ -12,8 +12,8 @@ import io
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -30,10 +30,10 @@ from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.steps import StepObserver, Stop, Tap
 from engine.errors import RunError
-from engine.jobs.group import CancelledError, GroupWork
+from engine.jobs.group import GroupWork
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
-from engine.lp_records import FORMER, full_name, stored_lp
+from engine.lp_records import full_name, stored_lp
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
@@ -195,9 +195,7 @@ class Run(RunState):
         self.watch: StepObserver | None = None
         self._generation: Generation | None = None  # has what all groups share
 
-    def progress(
-        self, cancelled: Callable[[], bool] = lambda: False, groups: Collection[int] | None = None
-    ) -> Generator[PartProgress, None, None]:
+    def progress(self, groups: Collection[int] | None = None) -> Generator[PartProgress, None, None]:
         """Writes the groups that are left (of those given), and yields the progress after every sample.
 
         It counts as resumed where some (of those given) were written before.
@@ -212,21 +210,17 @@ class Run(RunState):
             if written := wanted - set(left):
                 yield self.now()
                 self.check(written)
-            for number in left:
-                if cancelled():
-                    return
-                if number in wanted:
-                    yield from self._write(number, cancelled)
+            for number in filter(wanted.__contains__, left):
+                yield from self._write(number)
 
-    def _write(self, number: int, cancelled: Callable[[], bool]) -> Iterator[PartProgress]:
+    def _write(self, number: int) -> Iterator[PartProgress]:
         work, sums = self.work(number), Counter[str]()
-        with suppress(CancelledError):
-            for event in work.events(cancelled):
-                if isinstance(event, Stop) and event.reason != "cancelled":
-                    self._written_here += 1
-                    sums.update(self._of_sample(work.generation.samples[-1]))
-                    yield self.now(sums)
-            self.add(work, number)
+        for event in work.events():
+            if isinstance(event, Stop):
+                self._written_here += 1
+                sums.update(self._of_sample(work.generation.samples[-1]))
+                yield self.now(sums)
+        self.add(work, number)
 
     def _of_sample(self, sample: Sample) -> dict[str, int]:
         return {
@@ -254,7 +248,7 @@ class Run(RunState):
 
     def note_device(self) -> None:
         threads = threads_of(self.loaded.device)
-        self.staging.write_note(self.rank, devices=[device_name(self.loaded)], threads=[threads] if threads else [])
+        self.staging.write_note(self.rank, devices=[_device_name(self.loaded)], threads=[threads] if threads else [])
 
     def check(self, numbers: Collection[int]) -> None:
         """Generates some samples of the last written one of these groups again, and notes how many differ."""
@@ -294,7 +288,7 @@ class Run(RunState):
             self.staging.write_note(self.rank, notes=new)
 
 
-def device_name(loaded: LoadedModel) -> str:
+def _device_name(loaded: LoadedModel) -> str:
     if loaded.device.type != "cuda":
         return str(loaded.device)
     import torch
@@ -304,39 +298,33 @@ def device_name(loaded: LoadedModel) -> str:
 
 def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, plan: RunPlan) -> dict[str, Any]:
     """The run's row before the first sample of so many molecules, which may stand in several places."""
-    options, sampling = plan.plan, plan.plan.sampling
+    options, sampling, entry = plan.plan, plan.plan.sampling, loaded.entry
     return {
         "run_id": run_id,
         "created_at": datetime.now(UTC).isoformat(),
         "origin": "measured",
         "source": plan.source or None,
         "label": plan.label or None,
-        "model_alias": loaded.entry.alias,
-        "model_step": loaded.entry.step,
+        "model_alias": entry.alias,
+        "model_step": entry.step,
         "model_family": loaded.family,
-        "weights": loaded.entry.sha256 or None,
+        "weights": entry.sha256 or None,
         "tokenizer": loaded.tokenizer.name,
         "vocab_size": loaded.tokenizer.vocab_size,
-        "lp": full_name(options.lp).removeprefix(FORMER),
+        "lp": full_name(options.lp),
         "placeholder": options.placeholder or None,
-        "descriptors": options.descriptors_of(loaded.entry.descriptors),
-        "backend": options.backend,
+        "descriptors": options.descriptors_of(entry.descriptors),
         "sampling": sampling_name(sampling),
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k or None,
-        "top_p": sampling.top_p,
-        "min_p": sampling.min_p,
-        "seed": options.seed,
+        **asdict(sampling) | {"top_k": sampling.top_k or None},
+        **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},
         "generations": options.generations if molecules == places else None,
         "most_tokens": options.limit,
-        "equal_work": options.equal_work,
         "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
-        "device": None if loaded.is_outline else device_name(loaded),
+        "device": None if loaded.is_outline else _device_name(loaded),
         "threads": None if loaded.is_outline else threads_of(loaded.device),
         "dtype": str(loaded.dtype).removeprefix("torch."),
         "attention": plan.model.attention,
         "kv_cache": "static rows of its own positions" if options.backend == "fast" else "dynamic",
-        "batch_size": options.batch_size,
         "molecules": molecules,
         "versions": versions(),
         "git_commit": git_commit(),

@@ -7,7 +7,6 @@ become its kept steps, where it is the user's own, so that everything that reads
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,41 +61,40 @@ class Question:
 
 
 def score_work(question: Question) -> Work[Steps]:
-    return functools.partial(_scored, question)
+    def work(job: Job[Steps]) -> Steps:
+        generation = _generation_of(question, job)
+        job.say("scoring the sample")
+        sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
+        rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
+        return {row["pos"]: row for row in rows}
+
+    return work
 
 
 def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, BlockEstimate]]:
     """How the model would have continued those of the cut ``blocks`` that can be continued."""
-    return functools.partial(_costs, question, blocks)
 
+    def work(job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
+        from engine.decode.continuation import continue_blocks, cuts_of
+        from engine.decode.fast import FastBackend
+        from engine.lp.constraint import end_of
+        from engine.lp.exact import ExactConstraint
 
-def _scored(question: Question, job: Job[Steps]) -> Steps:
-    generation = _generation_of(question, job)
-    job.say("scoring the sample")
-    sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
-    rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.cancelled)
-    return {row["pos"]: row for row in rows}
+        generation = _generation_of(question, job)
+        loaded = generation.loaded
+        job.say("continuing the cut blocks")
+        stored = generation.stored(0, question.token_ids)
+        cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
+        exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
+        backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
+        continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
+        return {
+            cut.block: BlockEstimate(found.text, found.needed, found.digits_lost, found.displacement_ang)
+            for cut, found in zip(cuts, continuations, strict=True)
+            if found is not None
+        }
 
-
-def _costs(question: Question, blocks: Collection[int], job: Job[dict[int, BlockEstimate]]) -> dict[int, BlockEstimate]:
-    from engine.decode.continuation import continue_blocks, cuts_of
-    from engine.decode.fast import FastBackend
-    from engine.lp.constraint import end_of
-    from engine.lp.exact import ExactConstraint
-
-    generation = _generation_of(question, job)
-    loaded = generation.loaded
-    job.say("continuing the cut blocks")
-    stored = generation.stored(0, question.token_ids)
-    cuts = cuts_of(generation.constraint, generation.molecules[0], stored, blocks)
-    exact = ExactConstraint(loaded.tokenizer, generation.form, loaded.vocab_rows)
-    backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
-    continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
-    return {
-        cut.block: BlockEstimate(found.text, found.needed, found.digits_lost, found.displacement_ang)
-        for cut, found in zip(cuts, continuations, strict=True)
-        if found is not None
-    }
+    return work
 
 
 def _generation_of(question: Question, job: Job[Any]) -> Generation:
@@ -107,11 +105,8 @@ def _generation_of(question: Question, job: Job[Any]) -> Generation:
     job.say(f"loading {choice.alias or choice.folder}")
     loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
     if question.tokenizer and loaded.tokenizer.name != question.tokenizer:
-        raise ModelError(
-            f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
-            f"{loaded.tokenizer.name}",
-            "Choose a model with the same tokenizer",
-        )
+        what = f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
+        raise ModelError(what + loaded.tokenizer.name, "Choose a model with the same tokenizer")
     return Generation(loaded, [parse_written(question.smiles)], question.plan)
 
 
@@ -173,62 +168,45 @@ def score_run(
             what = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
             raise RunError(what, "Generate the run again, or give --kept")
     plan, model = _plan_of(entry)
-    loaded, tables, seconds = load_model(model, device), [], 0.0
+    sql = f"SELECT {', '.join(STEPS.names)} FROM steps WHERE run_id = $run ORDER BY sample_id, pos"
+    known = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    is_scored = pc.is_in(known["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
+    kept = known.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
+    likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
+    loaded, tables, seconds = load_model(model, device), [known.filter(pc.invert(is_scored))], 0.0
     for start in range(0, len(waiting), AT_ONCE):
         some = waiting[start : start + AT_ONCE]
         smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
         generation = Generation(loaded, list(map(parse_written, smiles)), plan)
         places = [smiles.index(sample["smiles"]) for sample in some]
         rows, took_s = _step_rows(generation, places, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
+        rows = [row | {"top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
         tables.append(steps_table(entry.id, rows))
         seconds += took_s
         progress(start + len(some), len(waiting))
-    steps = _beside_known(store, entry, pa.concat_tables(tables))
+    steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])
     figures = (len(waiting), sum(len(sample["token_ids"]) for sample in waiting), seconds)
     if entry.files is not store.home:
-        known = steps.filter(pc.is_valid(steps["ln_q"]))
-        return ScoredRun(entry, cost_of_steps(store, facts, known), *figures, is_stored=False)
+        cost = cost_of_steps(store, facts, steps.filter(pc.is_valid(steps["ln_q"])))
+        return ScoredRun(entry, cost, *figures, is_stored=False)
     entry = rewrite_run(entry, {STEPS.name: steps}, {})
     store = store.snapshot()
     return ScoredRun(entry, cost_of_run(store, run_facts(store, entry.id)), *figures, is_stored=True)
 
 
-def _beside_known(store: Store, entry: Entry, scored: pa.Table) -> pa.Table:
-    """With the steps that the run has of other samples, and the likely tokens that it kept of these."""
-    names = ", ".join(f'"{name}"' for name in STEPS.names)
-    sql = f"SELECT {names} FROM steps WHERE run_id = $run ORDER BY sample_id, pos"
-    known = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
-    is_scored = pc.is_in(known["sample_id"], pc.unique(scored["sample_id"]))
-    kept = known.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
-    if kept:
-        tops = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
-        keys = zip(scored["sample_id"].to_pylist(), scored["pos"].to_pylist(), strict=True)
-        column = STEPS.names.index("top_k")
-        top_k = pa.array([tops.get(key) for key in keys], STEPS.schema.field(column).type)
-        scored = scored.set_column(column, STEPS.schema.field(column), top_k)
-    whole = pa.concat_tables([known.filter(pc.invert(is_scored)), scored])
-    return whole.sort_by([("sample_id", "ascending"), ("pos", "ascending")])
-
-
 def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
     """The plan that samples are read with, one answer a molecule; and the model."""
     if "plan" not in entry.sheet:
-        raise RunError(
-            f"{entry.id} does not say how it was sampled", "Only runs that were measured here have their plan"
-        )
+        what = f"{entry.id} does not say how it was sampled"
+        raise RunError(what, "Only runs that were measured here have their plan")
     whole = RunPlan.read(entry.sheet["plan"])
-    plan, model = whole.plan, whole.model.entry()
+    plan, model, record = whole.plan, whole.model.entry(), lp_record(split_cleanup(whole.plan.lp)[0])
     if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
-    lp, _ = split_cleanup(plan.lp)
-    if plan.equal_work and lp == NO_LP:
-        raise RunError(
-            f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined",
-            "Generate one without --equal-work",
-        )
-    record = lp_record(lp)
+    if plan.equal_work and record.name == NO_LP:
+        what = f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined"
+        raise RunError(what, "Generate one without --equal-work")
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = record.unguarded or record.name  # a guard changes no mask
-    return replace(
-        plan, lp=lp, placeholder=placeholder, generations=1, diagnostics=False, equal_work=False, backend="fast"
-    ), model
+    how: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "fast"}
+    return replace(plan, lp=lp, placeholder=placeholder, **how), model

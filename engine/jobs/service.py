@@ -42,6 +42,10 @@ _threads = functools.cache(spare_cores)
 """The same for all jobs, whose times are compared."""
 
 
+class CancelledError(DriftscopeError):
+    """The work was stopped, and has no result."""
+
+
 class Models:
     """The last used models, so that a second job does not load its model again. A failed load is not kept."""
 
@@ -122,6 +126,10 @@ class Job(Generic[T]):
         with self._queue.lock:
             self._queue.stop_abandoned()
             return self.state == "stopping" or self.state in ENDED
+
+    def go_on(self) -> None:
+        if self.cancelled():
+            raise CancelledError("it was stopped")
 
     def say(self, note: str) -> None:
         """What is done now."""

@@ -29,7 +29,7 @@ def choose_sample(molecules: Sequence[Molecule]) -> None:
     ``molecules`` are those of the inputs above, which may have changed since.
     """
     watch = session.lanes()[0].watch
-    generations = watch.lane.plan.plan.generations
+    generations = watch.plan.plan.generations
     if watch.samples > 1:
         left, right, words = st.columns([1, 1, 3], vertical_alignment="bottom")
         count = len(watch.molecules)
@@ -50,14 +50,14 @@ def shown_sample() -> int:
     lanes = session.lanes()
     if not lanes:
         return 0
-    generations = lanes[0].watch.lane.plan.plan.generations
+    generations = lanes[0].watch.plan.plan.generations
     answer = st.session_state.get(_ANSWER) or 1
     return _place(len(lanes[0].watch.molecules)) * generations + min(int(answer), generations) - 1
 
 
 def put_sample(sample: int) -> None:
     """Another one is shown; called before the widgets are drawn."""
-    generations = session.lanes()[0].watch.lane.plan.plan.generations
+    generations = session.lanes()[0].watch.plan.plan.generations
     st.session_state.update({_MOLECULE: sample // generations + 1, _ANSWER: sample % generations + 1})
 
 

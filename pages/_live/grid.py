@@ -57,7 +57,7 @@ def show_grid() -> None:
     rows: dict[Any, Row] = {(row["run_id"], row["sample_id"]): row for row in table.to_pylist()}
     samples = [[rows.get((run_id, sample)) for run_id in run_ids] for sample in range(watch.samples)]
     order = worst_first(samples)
-    generations = watch.lane.plan.plan.generations
+    generations = watch.plan.plan.generations
 
     def cell(sample: int) -> tuple[str, int, list[str]]:
         words = f"Molecule {sample // generations + 1}" if len(watch.molecules) > 1 else ""

@@ -16,7 +16,7 @@ from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
 from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
-from engine.jobs.lane import MOST_MOLECULES, Lane, scored_answers
+from engine.jobs.lane import MOST_MOLECULES, scored_answers
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
@@ -203,23 +203,19 @@ def lanes_of(
     samples: int,
     limit: int | None = None,
     device: str = "auto",
-) -> tuple[Lane, ...]:
+) -> list[RunPlan]:
     """One lane each; they differ in LP, backend, placeholder, descriptors and guard only."""
     kept = scored_answers([molecule.atoms for molecule in molecules], samples)
     model = ModelChoice(entry.alias, entry.step, device=device)
     plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
-    smiles = tuple(molecule.smiles for molecule in molecules)
-    return tuple(
-        Lane(
-            smiles,
-            RunPlan(
-                model,
-                replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
-                keep_steps=kept,
-                rmsd=REFERENCES,
-                strain=True,
-                source=SOURCE,
-            ),
+    return [
+        RunPlan(
+            model,
+            replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
+            keep_steps=kept,
+            rmsd=REFERENCES,
+            strain=True,
+            source=SOURCE,
         )
         for lp, backend, placeholder, descriptors, guard in lanes
-    )
+    ]

@@ -14,7 +14,7 @@ from engine.figures.words import capitalised, counted, percent
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.jobs.lane_figures import seconds_left
+from engine.questions.live_lanes import seconds_left
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
@@ -103,8 +103,7 @@ def state_words(lane: Running) -> str:
     if seen.state == "done":
         return f"Done in {lane.watch.seconds:.2f} s"
     if seen.state == "running":
-        note, left = one_line(seen.note) or "starting", lane.watch.seconds_left
-        return escape_markdown(note.capitalize()) + (f" · {left:.0f} s left" if left is not None else " …")
+        return f"{escape_markdown((one_line(seen.note) or 'starting').capitalize())} …"
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
 
 
@@ -114,14 +113,15 @@ def counters(lane: Running, shown: int) -> None:
     if not watch.tokens:
         return
     tally = watch.tally(shown)
+    blocks = tally["blocks"]
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
             f"**{watch.tokens_a_second:,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
-            f":violet[junk **{tally.junk}**] · :red[cut **{tally.cut}**] of {counted(tally.blocks, 'block')} · "
-            f"{'' if is_position else 'hypothetical '}drift {signed(tally.drift)}"
-            + (f" (known in {tally.known} of them)" if tally.known < tally.blocks else "")
+            f":violet[junk **{tally['junk']}**] · :red[cut **{tally['cut']}**] of {counted(blocks, 'block')} · "
+            f"{'' if is_position else 'hypothetical '}drift {signed(tally['drift'])}"
+            + (f" (known in {tally['known']} of them)" if tally["known"] < blocks else "")
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
@@ -150,7 +150,8 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         stored_atoms(seen, key=_key(lane), label=f"Lane {lane.number}")
     elif aligned is not None and text is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
-        redrawn = {block: redrawn_words(checks) for block, checks in text.failed_by_block.items()}
+        tried = checks_by_block((one.blocks, one.check) for one in lane.watch.thrown(shown))
+        redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
         rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
         _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)
 

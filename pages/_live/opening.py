@@ -16,7 +16,7 @@ from pages._live.results import show_failures, show_verdict
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected
 
-WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and with the exact one. **Generate** makes yours."
+WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and with the exact one."
 
 
 def show_opening() -> None:

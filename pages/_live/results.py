@@ -11,8 +11,8 @@ from engine.chem.verdict import LOADED
 from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
-from engine.jobs.lane_figures import first_divergence, lane_figures
 from engine.models.loading import sized
+from engine.questions.live_lanes import first_divergence, lane_figures
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
@@ -172,7 +172,7 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     columns = {lane.title: text(width=110, alignment="right") for lane in lanes}
     st.dataframe(rows, hide_index=True, height=table_height(len(rows)), alt="Figures of the lanes",
                  column_config={"Figure": text(width=130, pinned=True), **columns})  # fmt: skip
-    plan, device = lanes[0].watch.lane.plan, lanes[0].watch.device
+    plan, device = lanes[0].watch.plan, lanes[0].watch.device
     device = f" on {device}" if device else ""
     st.caption(
         f"Measured here{escape_markdown(device)}, one lane after the other, with "
@@ -189,7 +189,7 @@ def speed_words(lanes: Sequence[Running]) -> str:
     if not {"none", "exact"} <= done.keys():
         return ""
     watch = done["exact"].watch
-    model = sized(f"{watch.lane.plan.model.alias}:{watch.lane.plan.model.step}")
+    model = sized(f"{watch.plan.model.alias}:{watch.plan.model.step}")
     return WHY.format(escape_markdown(model)) if watch.device.startswith("cpu") else ""
 
 

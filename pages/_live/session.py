@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 
 import streamlit as st
 
-from engine.jobs.lane import Lane, LaneWatch, lane_work, warm_work
-from engine.jobs.plan import ModelChoice
+from engine.jobs.lane import LaneWatch, lane_work, warm_work
+from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, JobSnapshot, service
 from engine.lp_records import guard_words
 from engine.models.registry import ModelEntry
@@ -43,16 +43,16 @@ class Running:
 
     @property
     def lp(self) -> str:
-        return self.watch.lane.plan.plan.lp
+        return self.watch.plan.plan.lp
 
     @property
     def backend(self) -> str:
-        return self.watch.lane.plan.plan.backend
+        return self.watch.plan.plan.backend
 
     @property
     def title(self) -> str:
         backend = "" if self.backend == "fast" else self.backend
-        guard = guard_words(json.dumps(asdict(self.watch.lane.plan.plan.guard)))
+        guard = guard_words(json.dumps(asdict(self.watch.plan.plan.guard)))
         return " · ".join(part for part in (str(self.number), self.lp, backend, guard) if part)
 
     @property
@@ -70,12 +70,12 @@ def warm(entry: ModelEntry, device: str) -> None:
         service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)))
 
 
-def start(lanes: Sequence[Lane], molecules: Sequence[Molecule]) -> None:
+def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:
     """Queues the lanes, in place of earlier ones. If one is refused, an error is raised and none runs."""
     running: list[Running] = []
     try:
-        for number, lane in enumerate(lanes, start=1):
-            watch = LaneWatch(lane, molecules)
+        for number, plan in enumerate(plans, start=1):
+            watch = LaneWatch(plan, molecules)
             job = service().submit(
                 visitor(),
                 lane_work(watch, temporary_files()),

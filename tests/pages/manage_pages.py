@@ -73,7 +73,9 @@ class Board(TaskQueue):
             0,
             (
                 task,
-                TaskSnapshot(state, **{"ahead": 0, "parts": parts, "seconds": 75.0, "log": (), "error": "", **more}),
+                TaskSnapshot(
+                    state, **{"ahead": 0, "note": "", "error": "", "elapsed_s": 75.0, "parts": parts, "log": (), **more}
+                ),
             ),
         )
         return task

@@ -16,7 +16,6 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from engine.jobs.lane import Tally
 from pages._live import board, conformer, files, grid, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines
@@ -77,9 +76,10 @@ def test_a_finished_lane_has_its_verdict_while_others_are_written(live: Live, mo
 def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[tuple[str, str]] = []
     monkeypatch.setattr(st, "markdown", lambda words, help: said.append((words, help)))
-    for lp, tally in (("group-v2.1", Tally(5, 1, 2, -4, 3)), ("exact", Tally(5, 0, 0, 7, 5))):
+    for lp, tally in (("group-v2.1", (5, 1, 2, -4, 3)), ("exact", (5, 0, 0, 7, 5))):
+        of_blocks = dict(zip(("blocks", "junk", "cut", "drift", "known"), tally, strict=True))
         watch = SimpleNamespace(
-            tokens=9, forced_tokens=3, forward_passes=6, tally=lambda shown, of=tally: of,
+            tokens=9, forced_tokens=3, forward_passes=6, tally=lambda shown, of=of_blocks: of,
             reader=SimpleNamespace(lp=lp), tokens_a_second=3.0, samples=1, answered=(), is_guarded=False,
         )  # fmt: skip
         lane: Any = SimpleNamespace(watch=watch)

@@ -219,7 +219,7 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
         *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad"),
     ]
     app.button("stop-2").click().run()
-    assert board.told[0][0].state == "stopped"
+    assert board.told[0][0].job.state == "stopped"
 
 
 def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
@@ -227,7 +227,7 @@ def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
         "stopped", PartProgress(0, 4, "done", run_id="there"), PartProgress(1, 4, run_id="begun"), title="4 runs"
     )
     board.tell("stopped", title="none")
-    board.tell("running", seconds=1.2)
+    board.tell("running", elapsed_s=1.2)
     app = opened()
     assert "stopped after 75 s: 1 of 4 done, 1 begun, 2 not begun" in words(app)
     assert "stopped after 75 s; nothing was begun" in words(app)

@@ -48,13 +48,13 @@ def measure(place: Path, samples: int, molecules: int, atoms: int) -> None:
     for until in (0.5, 1.0):
         again, plan = resume(files, staging.id)
         run = Run(again, loaded, molecules_of(again), plan)
-        began_s, began = time.perf_counter(), run.now().work
+        began_s = time.perf_counter()
         with closing(run.progress()) as steps:
             for progress in steps:
                 if progress.done * TWENTIETHS >= progress.samples * (len(moments) + 1):
                     rss = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmRSS" in line)
                     taken = (time.perf_counter() - began_s, time.process_time(), int(rss.split()[1]) / 1024)
-                    moments.append((progress.done, progress.tokens, *taken, progress.left_s(began) or 0.0))
+                    moments.append((progress.done, progress.tokens, *taken, progress.seconds_left or 0.0))
                     note(f"{progress.done:,} of {progress.samples:,} samples")
                 if until < 1 and progress.done >= until * progress.samples:
                     break

@@ -81,7 +81,7 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             else:
                 st.button(
                     "Stop", key=f"stop-{task.number}", icon=":material/stop:", disabled=seen.state == "stopping",
-                    on_click=task.stop, help="What is saved or imported stays, and runs can be resumed",
+                    on_click=task.job.stop, help="What is saved or imported stays, and runs can be resumed",
                 )  # fmt: skip
         if not seen.has_ended and seen.state != "waiting":
             st.progress(seen.share, text=escape_markdown(progress_words(seen)))
@@ -96,7 +96,7 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
 
 
 def _standing(seen: TaskSnapshot, found: Brought) -> str:
-    took = duration(round(seen.seconds))
+    took = duration(round(seen.elapsed_s))
     match seen.state:
         case "waiting":
             return waiting_words(seen.ahead)
@@ -112,7 +112,7 @@ def _standing(seen: TaskSnapshot, found: Brought) -> str:
             words += [f"{count} already in the store"] if (count := states.count("there")) else []
             words += [f"{count} left out"] if (count := states.count("failed")) else []
             return f"{', '.join(words) or 'done'} in {took}"
-    stopped = "stopped" + (f" after {took}" if seen.seconds else "")
+    stopped = "stopped" + (f" after {took}" if seen.elapsed_s else "")
     if not seen.parts:
         return f"{stopped}; nothing was begun"
     whole, told, done = seen.parts[0].parts, len(seen.parts), sum(part.has_ended for part in seen.parts)
@@ -124,7 +124,7 @@ def progress_words(seen: TaskSnapshot) -> str:
     at = next((part for part in reversed(seen.parts) if not part.has_ended), None)
     if at is None:
         step = "Loading the model" if seen.parts or seen.log else "Starting Python and the model"
-        return f"{step}, {duration(round(seen.seconds))}"
+        return f"{step}, {duration(round(seen.elapsed_s))}"
     words = [f"{at.part + 1} of {at.parts}: {at.name}"] if at.parts > 1 else [at.name]
     words.append(f"{at.done:,} of {at.samples:,} samples" if at.samples else f"{at.done:,} read")
     if at.written and at.samples_a_second:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,13 @@ def finished(run: Run) -> Entry:
     return run.publish()
 
 
+def stopped(run: Run, groups: int = 1) -> None:
+    """Given up in the group after so many."""
+    with closing(run.progress()) as steps:
+        next(_ for _ in steps if len(run.finished) >= groups)
+    run.staging.release()
+
+
 def content(entry: Entry) -> dict[str, list[dict[str, Any]]]:
     """All rows of a run, without what another clock or another name would change."""
     found = {}
@@ -89,10 +96,10 @@ def interrupted_after_one_group() -> Iterator[None]:
     """As by Ctrl-C, in this process."""
     write = Run._write
 
-    def once(self: Run, number: int, cancelled: Any) -> Any:
+    def once(self: Run, number: int) -> Any:
         if self.finished:
             raise KeyboardInterrupt
-        return write(self, number, cancelled)
+        return write(self, number)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "_write", once)

@@ -82,14 +82,14 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
         ("never", True, 2),
         ("two", True, 1),
     ]
-    never.stop()
+    never.job.stop()
     assert seen(board, never).state == "stopped"
     until(has_written(board, long, 3))
     now = seen(board, long)
     assert (now.state, now.error) == ("running", "")
     assert 0 < now.share < 1
     assert "torch" not in {name.partition(".")[0] for name in _modules_of_the_queue()}
-    long.stop()
+    long.job.stop()
     assert ended(board, long).state == "stopped"
     assert seen(board, long).log[-1] == "driftscope: stopped"
     (left,) = unfinished_runs(place)
@@ -207,8 +207,8 @@ def test_a_task_that_ignores_sigint_is_ended(board: TaskQueue, monkeypatch: pyte
     monkeypatch.setattr(Task, "_started", started_as(deaf))
     task = board.submit("deaf", ["run"])
     until(lambda: (task.folder / "stdout").exists() and (task.folder / "stdout").read_text() == "x\n")
-    task.stop()
-    task.stop()
+    task.job.stop()
+    task.job.stop()
     assert ended(board, task).state == "stopped"
     assert task.process is not None and task.process.returncode == -signal.SIGTERM
 
@@ -219,7 +219,7 @@ def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> N
     waiting = board.submit("waiting", LONG)
     folder = task.folder
     board.close()
-    assert waiting.state == "stopped"
+    assert waiting.job.state == "stopped"
     assert not folder.exists()
     with pytest.raises(DriftscopeError, match="shutting down"):
         board.submit("late", ["import", "x"])
@@ -227,11 +227,11 @@ def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> N
 
 def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "MOST_TASKS", 1)
-    first = board.submit("first", ["run", "--model=\0"])
-    until(lambda: first.state == "failed")
-    second = board.submit("second", ["run", "--model=\0"])
-    until(lambda: second.state == "failed")
-    assert [task.title for task, _ in board.tasks()] == ["second"]
+    for title in ("first", "second"):
+        task = board.submit(title, ["run", "--model=\0"])
+        ended(board, task)
+    third = board.submit("third", ["run", "--model=\0"])
+    assert [task.title for task, _ in board.tasks()] == ["third", "second"] and third.folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from engine.jobs.lane import (
     MOST_MOLECULES,
     MOST_SCORED_TOKENS,
     TOKENS_A_BLOCK,
-    Lane,
     LaneWatch,
     lane_work,
     scored_answers,
@@ -31,10 +30,11 @@ from engine.text.check import answer_of
 from tests.engine.jobs.small_runs import loaded, molecules, plan_of
 from tests.service_harness import PATIENCE_S, ended
 
+METHANE = parse_smiles("C")
+
 
 def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
-    some = molecules(count)
-    return LaneWatch(Lane(tuple(molecule.smiles for molecule in some), plan_of(folder, **more)), some)
+    return LaneWatch(plan_of(folder, **more), molecules(count))
 
 
 def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
@@ -55,7 +55,7 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     texts = [watch.texts[row["sample_id"]] for row in rows]
     assert [(text.ids, text.forced) for text in texts] == [(row["token_ids"], row["forced"]) for row in rows]
-    assert [row["smiles"] for row in rows] == [smiles for smiles in watch.lane.smiles for _ in range(2)]
+    assert [row["smiles"] for row in rows] == [molecule.smiles for molecule in watch.molecules for _ in range(2)]
     assert [sample.sample_id for sample in watch.answered] == [0, 1, 2, 3]
     assert [sample.cut_blocks for sample in watch.answered] == [row["cut_blocks"] for row in rows]
     assert watch.run_id is not None
@@ -67,7 +67,7 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     )
     assert {row["sample_id"] for row in store.rows("SELECT sample_id FROM steps")} == {0}
     assert unfinished_ids(store.home, RUN) == []
-    plain = Generation(loaded(folder), molecules(2), watch.lane.plan.plan).run()
+    plain = Generation(loaded(folder), molecules(2), watch.plan.plan).run()
     assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
 
 
@@ -137,11 +137,11 @@ def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, fol
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
     plan = plan_of(folder)
     with pytest.raises(ConstraintError, match=r"^101 molecules with 1 samples each exceed the live page\. Give 1"):
-        Lane(("C",) * (MOST_MOLECULES + 1), plan)
+        LaneWatch(plan, [METHANE] * (MOST_MOLECULES + 1))
     with pytest.raises(ConstraintError, match=r"^0 molecules"):
-        Lane((), plan)
+        LaneWatch(plan, [])
     with pytest.raises(ConstraintError, match=r"^5 molecules with 81 samples each"):
-        Lane(("C",) * 5, plan_of(folder, plan={"generations": 81}))
+        LaneWatch(plan_of(folder, plan={"generations": 81}), [METHANE] * 5)
 
 
 def test_the_first_answers_are_read_again_in_full() -> None:

@@ -22,7 +22,7 @@ from engine.store.entries import Entry
 from engine.store.files import LocalFiles
 from engine.store.store import Store
 from tests.cli import run_json
-from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started
+from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started, stopped
 from tests.small_models import small_folder
 from tests.support import of_soak, sized
 
@@ -111,9 +111,7 @@ def test_a_run_is_taken_up_by_the_command_line(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", cluster)
     one = started(tmp_path, folder, MOLECULES, **ASKED)
-    for _ in one.progress(lambda: len(one.finished) > 1):
-        pass
-    one.staging.release()
+    stopped(one, 2)
     (row,) = run_json("run", "--resume", one.staging.id, "--engine", "ray", "--store", str(tmp_path))
     assert (row["run_id"], row["resumed"], row["checked_samples"], row["diverged_samples"]) == (one.staging.id, 1, 1, 0)
     assert content(entry_in(tmp_path)) == whole

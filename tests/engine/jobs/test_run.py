@@ -23,7 +23,7 @@ from engine.store.files import LocalFiles
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store
-from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started
+from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started, stopped
 from tests.engine.store.stored_runs import store_at
 from tests.small_models import small_folder
 
@@ -151,9 +151,7 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     whole = content(finished(started(tmp_path / "a", folder, 6, **settings)))
     assert ({row["sample_id"] for row in whole.get("tries", ())} == set(range(6))) == (lp == "guarded")
     run = started(tmp_path / "b", folder, 6, **settings)
-    for _ in run.progress(lambda: bool(run.finished)):
-        pass
-    run.staging.release()
+    stopped(run)
     assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == [run.staging.id]
     assert Store(LocalFiles(tmp_path / "b")).found().entries == ()
     again = opened(run.staging, run.loaded)
@@ -170,18 +168,14 @@ def test_no_number_of_threads_is_told_where_writers_had_several(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = started(tmp_path, folder, 4)
-    for _ in run.progress(lambda: bool(run.finished)):
-        pass
-    run.staging.release()
+    stopped(run)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
     assert finished(opened(run.staging, run.loaded)).row.get("threads") is None
 
 
 def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4)
-    for _ in run.progress(lambda: bool(run.finished)):
-        pass
-    run.staging.release()
+    stopped(run)
     again = opened(run.staging, run.loaded)
     again.plan = replace(
         again.plan, plan=replace(again.plan.plan, seed=1)

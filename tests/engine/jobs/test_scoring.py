@@ -63,10 +63,10 @@ def test_scoring_gives_the_rows_that_a_run_keeps(service: Service, folder: Path,
         assert mine["allowed_mass"] == pytest.approx(theirs["allowed_mass"], abs=1e-5)
 
 
-def test_other_readers_may_have_a_turn_between_the_tokens_of_a_sample(
+def test_a_stop_is_asked_about_between_the_tokens_of_a_sample(
     service: Service, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Eight long answers were scored in one go, 24 s of a model's head, while ten readers waited."""
+    """Eight long answers were scored in one go, 24 s of a model's head."""
     turns, cancelled = Counter[str](), Job.cancelled
 
     def counted(job: Job[Any]) -> bool:

@@ -23,7 +23,7 @@ from engine.models.loading import load_outline
 from engine.models.registry import load_registry
 from engine.records import Molecule
 from engine.store.files import LocalFiles
-from tests.engine.jobs.small_runs import content, finished, opened
+from tests.engine.jobs.small_runs import content, finished, opened, stopped
 from tests.engine.jobs.stub_backend import StubBackend, stubbed
 from tools.bench.scale import MODEL
 
@@ -62,7 +62,7 @@ def test_after_a_twentieth_the_time_left_is_known_within_a_fifth(clock: SimpleNa
     run = begun(tmp_path, 30)
     told = [(progress, clock.now) for progress in run.progress()]
     first, at = next((progress, at) for progress, at in told if progress.done * 20 >= progress.samples)
-    assert first.left_s(0.0) == pytest.approx(told[-1][1] - at, rel=0.2)
+    assert first.seconds_left == pytest.approx(told[-1][1] - at, rel=0.2)
 
 
 def test_what_is_written_is_not_held(clock: SimpleNamespace, tmp_path: Path) -> None:
@@ -82,9 +82,7 @@ def test_a_run_left_after_any_group_goes_on_to_the_same_rows(clock: SimpleNamesp
     assert len(whole["samples"]) == 6 * EACH
     for groups in range(1, 6 * EACH // GROUP):
         run = begun(tmp_path / str(groups), 6)
-        for _ in run.progress(lambda run=run, groups=groups: len(run.finished) >= groups):  # type: ignore[misc]
-            pass
-        run.staging.release()
+        stopped(run, groups)
         assert len(run.finished) == groups
         entry = finished(opened(run.staging, run.loaded))
         assert content(entry) == whole and entry.row["diverged_samples"] == 0

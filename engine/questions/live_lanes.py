@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.figures.statistics import quotient
 from engine.jobs.lane import LaneWatch
@@ -16,8 +15,7 @@ OF_RUN = (
 ).split()
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """Where a lane's text first differs from the first lane's. ``atom`` is the template's, None outside of blocks."""
 
     pos: int
@@ -29,8 +27,12 @@ class Divergence:
 def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) -> list[dict[str, Any]]:
     """The rows of the table of lanes. Each comes with its row of ``runs``, None where it was not finished."""
     rows: list[dict[str, Any]] = []
-    for watch, row in lanes:
-        figures: dict[str, Any] = {
+    for watch, of_run in lanes:
+        row = dict(of_run or {})
+        for name in ("stereo", "geometry"):  # none right of none judged is no figure
+            if row.get(f"{name}_judged") == 0:
+                row[f"{name}_right"] = None
+        figures = {
             "seconds": watch.seconds or None,
             "tokens": watch.tokens,
             "tokens_a_second": watch.tokens_a_second or None,
@@ -38,11 +40,8 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
             "forward_passes": watch.forward_passes,
             "redrawn_blocks": watch.redrawn.total() if watch.is_guarded else None,
             "thrown_tokens": watch.thrown_tokens if watch.is_guarded else None,
-            **{name: (row or {}).get(name) for name in OF_RUN},
+            **{name: row.get(name) for name in OF_RUN},
         }
-        for name in ("stereo", "geometry"):  # none right of none judged is no figure
-            if (row or {}).get(f"{name}_judged") == 0:
-                figures[f"{name}_right"] = None
         rows.append(figures)
         figures["time_ratio"] = quotient(figures["seconds"], rows[0]["seconds"])
         figures["speed_ratio"] = quotient(figures["tokens_a_second"], rows[0]["tokens_a_second"])
@@ -62,10 +61,9 @@ def first_divergence(first: LaneWatch, other: LaneWatch, sample: int) -> Diverge
     """Where the sample's two texts first differ; None where they are the same."""
     texts = [first.texts[sample].ids, other.texts[sample].ids]
     pos = first_difference(*texts)
-    if pos is None or other.reader is None:
-        return None
     aligned = other.alignment(sample)
-    rows = () if aligned is None else aligned.rows
-    atom = next((row.block for row in rows if row.pos == pos and row.block >= 0), None)
+    if pos is None or other.reader is None or aligned is None:
+        return None
+    atom = next((row.block for row in aligned.rows if row.pos == pos and row.block >= 0), None)
     first_piece, piece = (other.reader.tokenizer.piece(ids[pos]) if pos < len(ids) else "" for ids in texts)
     return Divergence(pos, first_piece, piece, atom)
