@@ -115,8 +115,8 @@ def test_there_and_back_by_files(tmp_path: Path, smiles: str) -> None:
     ("argv", "said"),
     [
         (("encode", "no/such.sdf"), "No such file or directory"),
-        (("encode", "/"), "is a directory"),
-        (("encode", "molecule.txt"), "is not of a known kind"),
+        (("encode", "/"), "is no SDF or MOL file"),
+        (("encode", "molecule.txt"), "is no SDF or MOL file"),
         (("encode", "x.sdf", "--least-decimals", "5"), "'5' is not one of '0'"),
         (("decode", ""), "there is nothing in it"),
         (("decode", "[C]<0000,0498,0501>", "--bins", "0.042", "21"), "a number is not one of 1,000 bins of 0.042"),
