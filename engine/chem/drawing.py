@@ -10,11 +10,11 @@ What this module does not know: 3D (a conformer is not projected), and whether n
 from __future__ import annotations
 
 import html
-import math
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
@@ -105,20 +105,16 @@ def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
 def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
     """Of sixteen places around the atom, each note at the one that is farthest from other atoms and notes, inside the
     frame."""
-    taken, elements = list(spots), []
+    taken, elements = np.array(spots), []
     for atom, text in texts.items():
-        half, best, best_room = 0.3 * NOTE_SIZE * len(text), spots[atom], -1.0
-        for step in range(16):
-            angle = math.pi * (0.5 + step / 8)  # below the atom first
-            x = spots[atom][0] + (NOTE_GAP + half) * math.cos(angle)
-            y = spots[atom][1] + NOTE_GAP * math.sin(angle)
-            x = min(max(x, half + 2), max(size[0] - half - 2, half + 2))
-            y = min(max(y, NOTE_SIZE), size[1] - NOTE_SIZE)
-            room = min(math.dist((x + shift, y), spot) for shift in (-half, 0.0, half) for spot in taken)
-            if room > best_room + 0.01:
-                best, best_room = (x, y), room
-        x, y = best
-        taken += [(x - half, y), (x, y), (x + half, y)]
+        half = 0.3 * NOTE_SIZE * len(text)
+        angles = np.pi * (0.5 + np.arange(16) / 8)  # below the atom first
+        places = spots[atom] + np.stack([(NOTE_GAP + half) * np.cos(angles), NOTE_GAP * np.sin(angles)], axis=1)
+        places = places.clip([half + 2, NOTE_SIZE], [max(size[0] - half - 2, half + 2), size[1] - NOTE_SIZE])
+        ends = places[:, None] + np.array([[-half, 0.0], [0.0, 0.0], [half, 0.0]])  # [16, 3, 2]
+        room = np.linalg.norm(ends[:, :, None] - taken, axis=-1).min(axis=(1, 2))
+        best = int(room.round(2).argmax())
+        taken, (x, y) = np.concatenate([taken, ends[best]]), places[best]
         elements.append(
             f"<text x='{x:.1f}' y='{y:.1f}' class='note atom-{atom}' text-anchor='middle' dominant-baseline='middle' "
             f"style='font-family:sans-serif;font-size:{NOTE_SIZE}px;fill:{NOTE_COLOURS[dark]};pointer-events:none'>"

@@ -2,23 +2,23 @@
 
 ``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
 block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
-is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
+is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``. Texts of another
+known form are named for what they are (``other_form``), neither clean nor damaged.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache
-from itertools import accumulate
+from typing import Any, Literal
 
 from rdkit import Chem
 
 from engine.chem.frame import add_conformer, conformer_of
-from engine.chem.other_forms import OTHER_WORDS, bin_digits
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -34,8 +34,18 @@ _NUMBER = rf"-?(?:0|[1-9][0-9]{{0,{WIDEST.most_integer_digits - 1}}})(?:\.[0-9]{
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _ATOM = re.compile(rf"({_DESCRIPTOR.pattern})<({_NUMBER}),({_NUMBER}),({_NUMBER})>")
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
-_LEGACY = re.compile(r"[A-Za-z][a-z]?<|\[[^\[\]<>]+<[^\[\]<>]*>\]", re.ASCII)  # O<...> and [H<...>]
-_IS_LEGACY = "an atom without brackets of its own, as legacy text has it (another format)"
+OtherForm = Literal["legacy", "binned", "summary"]
+OTHER_WORDS: dict[OtherForm, str] = {
+    "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
+    "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
+    "summary": "an LP summary file: figures in a list of logs, without generated texts",
+}
+_IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
+_BARE = re.compile(
+    r"(?:(?<![A-Za-z])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
+)
+_BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
+_BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 _MOST_SMILES_CHARACTERS = 50_000
 
@@ -64,8 +74,9 @@ class Decoded:
 
 def format_number(value: float, form: NumberFormat = FIXED4) -> str:
     """``value`` truncated to the format's decimals. Works on the shortest decimal form, so 1.2034 stays 1.2034."""
-    if not abs(value) < 10**WIDEST.most_integer_digits:
-        raise ConformerError(f"a coordinate is {value:g}", "Coordinates must be finite and of a few digits")
+    if not abs(value) < form.most_ang:
+        fix = "Centre the molecule, or allow more digits or a wider range in the number format"
+        raise ConformerError(f"a coordinate is {value:g}, and the number format ends at {form.most_ang:g}", fix)
     if isinstance(form, BinFormat):
         return form.number_of(value)
     cut = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
@@ -91,19 +102,8 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     chosen = conformer_of(heavy, conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    numbers = tuple(_triple(row, atom, form) for atom, row in enumerate(chosen.GetPositions()[order].tolist()))
+    numbers = tuple(map(tuple, ([format_number(value, form) for value in row] for row in chosen.GetPositions()[order])))
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
-
-
-def _triple(row: list[float], atom: int, form: NumberFormat) -> tuple[str, str, str]:
-    for axis, value in zip("xyz", row, strict=True):
-        if not abs(value) < form.most_ang:
-            raise ConformerError(
-                f"{axis} of atom {atom} is {value:g}, and the number format ends at {form.most_ang:g}",
-                "Centre the molecule, or allow more digits or a wider range in the number format",
-            )
-    x, y, z = (format_number(value, form) for value in row)
-    return x, y, z
 
 
 def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tuple[str, str, str], ...]) -> str:
@@ -183,27 +183,28 @@ def decode(text: str) -> Decoded:
         raise EnrichedError("there is nothing in it")
     if bin_digits(text):
         raise EnrichedError(OTHER_WORDS["binned"])
-    pieces: list[tuple[str, int, bool]] = []  # text, its start, and whether an atom
+    smiles, starts = "", list[int]()  # of the atoms in it
     numbers: list[tuple[str, str, str]] = []
     while position < end:
         if match := _ATOM.match(text, position, end):
             atom, x, y, z = match.groups()
-            pieces.append((bare_form(atom), position, True))
+            starts.append(len(smiles))
+            smiles += bare_form(atom)
             numbers.append((x, y, z))
         elif match := _LINK.match(text, position, end):
-            pieces.append((match.group(), position, False))
+            smiles += match.group()
         else:
             raise _damage(text[:end], position, len(numbers))
         position = match.end()
     if len(numbers) > MOST_ATOMS:
         raise MoleculeSizeError(f"the text has {len(numbers):,} atoms, the limit is {MOST_ATOMS:,}")
-    smiles = "".join(text for text, _, _ in pieces)
     if len(smiles) > _MOST_SMILES_CHARACTERS:
         raise EnrichedError(f"its SMILES has {len(smiles):,} characters, the limit is {_MOST_SMILES_CHARACTERS:,}")
     try:
         mol = Chem.Mol(_read_once(smiles))
     except SmilesError as error:
-        raise _unread(smiles, error, pieces) from error
+        block = starts.index(error.position) if error.position in starts else None
+        raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", block=block, text=smiles) from error
     wildcard = next((atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0), None)
     if wildcard is not None:
         raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=wildcard)
@@ -217,35 +218,12 @@ _read_once = lru_cache(maxsize=256)(read_text_order)
 """Many texts are of one molecule; give copies away."""
 
 
-def _unread(smiles: str, error: SmilesError, pieces: list[tuple[str, int, bool]]) -> EnrichedError:
-    """The error of a text whose SMILES does not parse, at the piece that RDKit's position falls into."""
-    reason = f"its SMILES is not a molecule: {error.reason}"
-    if error.position is None:
-        return EnrichedError(reason, text=smiles)
-    index = bisect_right(list(accumulate(len(text) for text, _, _ in pieces)), error.position)
-    _, start, is_atom = pieces[index]
-    block = sum(is_one for _, _, is_one in pieces[:index]) if is_atom else None
-    return EnrichedError(reason, block=block, position=start, text=smiles)
-
-
 def _damage(text: str, position: int, block: int) -> EnrichedError:
     """What stands at a place where neither an atom with its block nor a link does."""
-    char = text[position]
-    if char != "[":
-        reason = f"{shown(char)} is no part of enriched text"
-        if char == "<":
-            reason = "a block that follows no atom descriptor"
-        elif _LEGACY.match(text, position):
-            reason = _IS_LEGACY
-        elif char.isalpha():
-            reason = f"{shown(char)} stands outside brackets, where only bonds, branches and ring digits may"
-        return EnrichedError(reason, position=position, text=text[position : position + 12])
     match = _DESCRIPTOR.match(text, position)
     if match is None:
-        is_closed = re.match(r"\[[^\[\]<>]*\]", text[position:]) is not None
-        reason = "the atom descriptor is no SMILES atom" if is_closed else "the atom descriptor is not closed by ']'"
-        reason = _IS_LEGACY if _LEGACY.match(text, position) else reason
-        return EnrichedError(reason, block=block, position=position, text=text[position:])
+        reason = f"{shown(text[position])} begins no atom in brackets, bond, branch or ring digit"
+        return EnrichedError(reason, position=position, text=text[position : position + 12])
     opening = match.end()
     content, closed, _ = text[opening + 1 :].partition(">")
     reason, found = why_not_a_triple(content) or "", f"<{content}>"
@@ -258,17 +236,12 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
 
 def why_not_a_triple(content: str) -> str | None:
     """Why a block's content is not three numbers; None when it is."""
-    if not content:
-        return "the block is empty"
-    if wrong := re.search(r"[^0-9.,-]", content):
-        return f"character {shown(wrong.group())} is no part of a number"
     numbers = content.split(",")
     if len(numbers) != 3:
         return f"{len(numbers)} numbers instead of three"
-    for axis, number in zip("xyz", numbers, strict=True):
-        if not re.fullmatch(_NUMBER, number):
-            return f"{axis} is {shown(number)}, which is no number" if number else f"{axis} is missing"
-    return None
+    wrong = (f"{axis} is {shown(number)}, which is no number" for axis, number in zip("xyz", numbers, strict=True)
+             if not re.fullmatch(_NUMBER, number))  # fmt: skip
+    return next(wrong, None)
 
 
 def as_decimals(text: str, form: NumberFormat) -> str:
@@ -281,3 +254,39 @@ def as_decimals(text: str, form: NumberFormat) -> str:
         return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
 
     return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text
+
+
+def other_form(text: str) -> OtherForm | None:
+    """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
+    if text.lstrip().startswith("{"):
+        try:
+            return "summary" if '"logs"' in text and is_summary(json.loads(text)) else None
+        except (ValueError, RecursionError):
+            return None
+    answer = text.rpartition(SMILES_TAGS[1])[2]
+    # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
+    if len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer)):
+        return "legacy"
+    return "binned" if bin_digits(answer) else None
+
+
+def bin_digits(text: str) -> int:
+    """How many digits each number of a binned text has; 0 where it is none. A few of its blocks may be damaged.
+
+    Two blocks of three digits each, none of which begins with 0, may as well hold whole numbers of ångström.
+    """
+    bins = _BINS.findall(text)
+    numbers = [number for block in bins for number in block]
+    if len({len(number) for number in numbers}) != 1:
+        return 0
+    blocks = _BLOCK.findall(text)
+    if any("." in content for content in blocks) or 2 * len(bins) < len(blocks):
+        return 0
+    digits = len(numbers[0])
+    return digits if digits > 3 or len(bins) >= 3 or any(number[0] == "0" for number in numbers) else 0
+
+
+def is_summary(document: Any) -> bool:
+    """Of the JSON of a file."""
+    is_known = isinstance(document, dict) and isinstance(document.get("logs"), list)
+    return is_known and not {"passes", "failures"} & set(document)

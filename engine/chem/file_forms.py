@@ -1,7 +1,7 @@
 """The forms of files with molecules, and how each comes apart: lines, records of SDF, rows of Parquet.
 
 What the rows mean is known to those who read molecules that are asked for (``molecule_files``), structures
-(``structure_files``) and references (``reference_files``). A file that is no such file, or breaks off, is a
+(``structure_files``) and references (``conformer_files``). A file that is no such file, or breaks off, is a
 FileFormatError.
 """
 

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
+from rdkit.Chem.rdMolAlign import GetBestRMS
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.frame import Array, add_conformer, conformer_of, conformers_of
+from engine.chem.frame import Array, conformer_of, conformers_of
 from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import flat_smiles
@@ -93,20 +94,14 @@ def least_rmsd(probes: Chem.Mol, ensemble: Chem.Mol) -> float:
 
 
 def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, float]:
-    """A copy of the probe, with that conformer alone, moved to where it lies best on the reference; and the RMSD."""
-    chosen = conformer_of(probe, probe_conf).GetPositions()
-    copy = Chem.Mol(probe)
-    copy.RemoveAllConformers()
-    add_conformer(copy, chosen)
-    moved, fixed = _heavy(copy), _heavy(reference)
-    matches, _ = _matches(moved, fixed, MAX_MATCHES)
-    mobile, goal = _positions(moved)[0], _positions(fixed)[0]
-    centre, target = mobile.mean(axis=0), goal.mean(axis=0)
-    mobile, goal = mobile - centre, goal - target
-    mobile = mobile[matches[_best_matches(mobile[None], goal[None], matches)[1][0, 0]]]
-    turn = _rotation(mobile, goal)
-    copy.GetConformer().SetPositions(np.ascontiguousarray((chosen - centre) @ turn + target))
-    return copy, float(_distance(mobile @ turn, goal))
+    """The probe's heavy atoms in that conformer alone, moved to where they lie best on the reference; and the RMSD."""
+    moved, fixed = _heavy(Chem.Mol(probe, confId=conformer_of(probe, probe_conf).GetId())), _heavy(reference)
+    conformer_of(fixed)
+    with matching():
+        try:
+            return moved, float(GetBestRMS(moved, fixed, maxMatches=MAX_MATCHES))
+        except RuntimeError as error:
+            raise GraphMismatchError("the two are different graphs") from error
 
 
 def _heavy(mol: Chem.Mol) -> Chem.Mol:

@@ -20,7 +20,6 @@ MOST_CHARACTERS, MOST_HEAVY_ATOMS = 4_000, 200
 MOST_RINGS, MOST_SMALLEST_RINGS = 100, 300
 """By bonds and atoms, and as RDKit finds them, choices of equal size included. A fullerene of 180 atoms has 91 and 92;
 denser graphs take RDKit seconds to minutes to read and to draw, in which no other thread runs."""
-MOST_CHARGE, MOST_ISOTOPE = 20, 999
 
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""
@@ -33,7 +32,7 @@ _PIECE = re.compile(rf"(?P<atom>{_ATOM})|(?P<link>{_LINK})")
 _POSITION = re.compile(r"around position (\d+)")
 _ATOM_NUMBER = re.compile(r"\batoms?:? (?:# )?(\d+)")
 _NO_REASON = re.compile(r"[*\s]*|Violation occurred.*|\[?Pre-condition Violation\]?|.*Failed parsing.*", re.DOTALL)
-_ISOTOPE_OR_CHARGE = re.compile(r"\[(?P<isotope>\d+)|(?P<charge>[+-]\d+)", re.ASCII)
+_WRAPPED = re.compile(r"\[\d{4,}|\[[^\]]*[+-](?:2[1-9]|[3-9]\d|\d{3,})", re.ASCII)  # isotopes over 999, charges over 20
 _MATCHED_STEREO = {Chem.ChiralType.values[number] for number in range(3)}  # none, clockwise, counter-clockwise
 
 
@@ -76,7 +75,7 @@ def element_of(descriptor: str) -> str:
     return symbol.capitalize() if symbol.isalpha() else ""
 
 
-def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Molecule:
+def parse_smiles(text: str) -> Molecule:
     """A ``Molecule`` of any SMILES that has an enriched form, or the named error that says why not."""
     smiles = text.strip(" \t\r\n")
     if not smiles:
@@ -91,8 +90,8 @@ def parse_smiles(text: str, *, most_heavy_atoms: int = MOST_HEAVY_ATOMS) -> Mole
         if atom.GetAtomicNum() == 0 or atom.HasQuery():
             what = f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure"
             raise UnsupportedMoleculeError(what, "Replace '*' by a real atom")
-    if (heavy := mol.GetNumHeavyAtoms()) > most_heavy_atoms:
-        what = f"{shown(smiles)} has {heavy} heavy atoms, the limit is {most_heavy_atoms}"
+    if (heavy := mol.GetNumHeavyAtoms()) > MOST_HEAVY_ATOMS:
+        what = f"{shown(smiles)} has {heavy} heavy atoms, the limit is {MOST_HEAVY_ATOMS}"
         raise MoleculeSizeError(what, "Give a smaller molecule")
     return molecule_of(mol, source=smiles)
 
@@ -156,29 +155,23 @@ def _read(smiles: str, *, keeps_hydrogens: bool) -> Chem.Mol:
     if wrong := re.search("[^!-~]", smiles):
         fix = "Give one SMILES at a time, without a name, in plain ASCII"
         raise SmilesError(smiles, f"character {shown(wrong.group())} is not allowed", wrong.start(), fix)
+    if wrong := _WRAPPED.search(smiles):  # RDKit wraps charges and isotopes that do not fit its small integers
+        raise SmilesError(smiles, "an isotope or a charge is out of range", wrong.start())
     parameters = Chem.SmilesParserParams()
     parameters.removeHs = not keeps_hydrogens
     parameters.allowCXSMILES = parameters.parseName = False
     with captured_log() as lines:
         try:
             raw = Chem.MolFromSmiles(smiles, sanitize=False)
-            if raw is None:
-                raise _unread(smiles, lines)
-            _check_bracket_numbers(smiles)
-            rings = rings_in(raw) > MOST_RINGS
-            mol = None if rings else Chem.MolFromSmiles(smiles, parameters)
-            # Only of a molecule that is not sanitised do RDKit's chemistry problems name their atoms.
-            problems = Chem.DetectChemistryProblems(raw) if mol is None and not rings else ()
+            has_rings = raw is not None and rings_in(raw) > MOST_RINGS
+            mol = None if raw is None or has_rings else Chem.MolFromSmiles(smiles, parameters)
         except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
             raise SmilesError(smiles, _reason(str(error).splitlines())) from error
-    for problem in problems:
-        atoms = problem.GetAtomIndices() if hasattr(problem, "GetAtomIndices") else [problem.GetAtomIdx()]
-        raise SmilesError(smiles, problem.Message().strip(), _atom_start(smiles, min(atoms)))
-    if rings or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
+    if has_rings or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
         what = f"{shown(smiles)} has over {MOST_RINGS} rings, or {MOST_SMALLEST_RINGS} smallest ones"
         raise MoleculeSizeError(what, "Give a smaller molecule")
     if mol is None:
-        raise _unread(smiles, lines)
+        raise SmilesError(smiles, _reason(lines), _place(smiles, lines))
     return mol
 
 
@@ -217,16 +210,6 @@ def flat_smiles(mol: Chem.Mol) -> str:
     return str(Chem.MolToSmiles(flat))
 
 
-def _check_bracket_numbers(smiles: str) -> None:
-    """RDKit wraps charges and isotopes that do not fit its small integers; refuse them instead."""
-    for piece in split_smiles(smiles):
-        for match in _ISOTOPE_OR_CHARGE.finditer(piece.text) if piece.is_atom else ():
-            kind, digits = str(match.lastgroup), match.group(str(match.lastgroup))
-            most = MOST_ISOTOPE if kind == "isotope" else MOST_CHARGE
-            if len(digits) > 9 or abs(int(digits)) > most:
-                raise SmilesError(smiles, f"{kind} {shown(digits, 12)} is out of range", piece.start)
-
-
 def rings_in(mol: Chem.Mol) -> int:
     """By bonds, atoms and parts, before RDKit searches for any."""
     return int(mol.GetNumBonds() - mol.GetNumAtoms() + len(Chem.GetMolFrags(mol)))
@@ -242,24 +225,10 @@ def _reason(lines: list[str]) -> str:
     return "RDKit refuses it without a reason"
 
 
-def _unread(smiles: str, lines: list[str]) -> SmilesError:
-    """With the place that RDKit's messages name: a character, an atom, or a ring that is never closed."""
-    reason, position = _reason(lines), None
+def _place(smiles: str, lines: list[str]) -> int | None:
+    """The place that RDKit's messages name: a character, or an atom."""
     if match := next(filter(None, map(_POSITION.search, lines)), None):
-        position = min(int(match.group(1)) - 1, max(len(smiles) - 1, 0))
-    elif "unclosed ring" in reason:
-        opened: dict[int, int] = {}
-        for piece in split_smiles(smiles):
-            if not piece.is_atom and piece.text.strip("%()").isdigit():
-                label = int(piece.text.strip("%()"))
-                if opened.pop(label, None) is None:
-                    opened[label] = piece.start
-        position = min(opened.values(), default=None)
-    elif numbers := _ATOM_NUMBER.findall(reason):
-        position = _atom_start(smiles, int(numbers[-1]))
-    return SmilesError(smiles, reason, position)
-
-
-def _atom_start(smiles: str, index: int) -> int | None:
-    starts = [piece.start for piece in split_smiles(smiles) if piece.is_atom]
-    return starts[index] if index < len(starts) else None
+        return min(int(match.group(1)), len(smiles)) - 1
+    numbers = _ATOM_NUMBER.findall(_reason(lines))
+    starts = [piece.start for piece in split_smiles(smiles) if piece.is_atom] if numbers else []
+    return starts[int(numbers[-1])] if numbers and int(numbers[-1]) < len(starts) else None

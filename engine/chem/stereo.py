@@ -8,7 +8,7 @@ centres. What this module does not know: allenes, atropisomers, and centres with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
+from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import Array, conformer_of
 from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import GraphMismatchError
@@ -25,7 +26,6 @@ FLAT, NEARLY_PLANAR = 0.1, 0.3
 TWISTED = 0.5
 """Least cosine of a double bond's torsion that has a side: 60 degrees from flat."""
 MOST_SYMMETRIES = 10_000
-_PLACE = "place"
 
 Word = Literal["right", "nearly planar", "flat", "mirrored", "twisted", "wrong side"]
 SOUND: frozenset[Word] = frozenset({"right", "nearly planar"})
@@ -109,7 +109,6 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
         heavy = answer if answer.GetNumAtoms() == asked.GetNumAtoms() else Chem.RemoveHs(answer)
     positions = conformer_of(heavy).GetPositions()
     maps, complete = _symmetries(asked, heavy)
-    goals = [goal for goal in goals if (maps[:, goal.spanned_by] >= 0).all()]
     values = [goal.measured(positions[maps[:, goal.spanned_by]]) for goal in goals]  # [sites, maps]
     words = [list(map(goal.word, row)) for goal, row in zip(goals, values, strict=True)]
     sound = np.array([[word in SOUND for word in row] for row in words]).reshape(len(goals), len(maps))
@@ -141,60 +140,25 @@ def _unit(vectors: Array) -> Array:
 
 
 def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
-    """By row, the atom of ``answer`` for each atom of ``asked``, -1 for atoms that no site needs; and whether all."""
+    """By row, the atom of ``answer`` for each atom of ``asked``; and whether these are all."""
     left, right = _skeleton(asked), _skeleton(answer)
-    found = _matches(right, left)
+    with matching():
+        found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
     if not found or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
         raise GraphMismatchError("the conformer is of another molecule", "Give one of the same graph")
-    if len(found) == MOST_SYMMETRIES:  # rings on a side chain multiply them as well
-        spanning = {atom for goal in stereo_goals(asked) for atom in goal.spanned_by}
-        needed = {atom.GetIsotope() for atom in left.GetAtoms() if atom.GetIntProp(_PLACE) in spanning}
-        left, right = _without_branches(left, needed), _without_branches(right, needed)
-        found = _matches(right, left)
-    places, goals = ([atom.GetIntProp(_PLACE) for atom in mol.GetAtoms()] for mol in (left, right))
-    maps = np.full((len(found), asked.GetNumAtoms()), -1, dtype=np.int64)
-    maps[:, places] = np.asarray(goals)[np.asarray(found)]
-    return maps, len(found) < MOST_SYMMETRIES
-
-
-def _matches(right: Chem.Mol, left: Chem.Mol) -> tuple[tuple[int, ...], ...]:
-    with matching():
-        return tuple(right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES))
+    return np.array(found), len(found) < MOST_SYMMETRIES
 
 
 def _skeleton(mol: Chem.Mol) -> Chem.Mol:
-    """The graph without stereo, its atoms told apart by symmetry class alone, and of equal leaves on an atom the first.
+    """The graph without stereo, its atoms told apart by symmetry class, and equal leaves on an atom by their order.
 
-    Fluorines of CF3 and methyls of tert-butyl span no site, but multiply the symmetries by six each time.
+    Fluorines of CF3 and methyls of tert-butyl span no site, but would multiply the symmetries by six each time.
     """
-    plain = Chem.RWMol(mol)
+    plain = Chem.Mol(mol)
     Chem.RemoveStereochemistry(plain)
-    classes = Chem.CanonicalRankAtoms(plain, breakTies=False)
-    seen, equal = set(), []
-    for atom, rank in zip(plain.GetAtoms(), classes, strict=True):
-        atom.SetIntProp(_PLACE, atom.GetIdx())
-        atom.SetIsotope(rank + 1)
+    leaves = Counter[tuple[int, ...]]()
+    for atom, rank in zip(plain.GetAtoms(), list(Chem.CanonicalRankAtoms(plain, breakTies=False)), strict=True):
         leaf = (rank, *(neighbour.GetIdx() for neighbour in atom.GetNeighbors()))
-        equal += [atom.GetIdx()] if len(leaf) == 2 and leaf in seen else []
-        seen.add(leaf)
-    return _without(plain, equal)
-
-
-def _without_branches(skeleton: Chem.Mol, needed: set[int]) -> Chem.Mol:
-    """Without what has no atom of a needed class and hangs on one atom, whose place decides its own, or on none."""
-    kept = {atom.GetIdx() for atom in skeleton.GetAtoms() if atom.GetIsotope() in needed}
-    dropped: set[int] = set()
-    for joint in skeleton.GetAtoms():
-        cut = Chem.RWMol(skeleton)
-        for neighbour in joint.GetNeighbors():
-            cut.RemoveBond(joint.GetIdx(), neighbour.GetIdx())
-        branches = (part for part in Chem.GetMolFrags(cut) if joint.GetIdx() not in part)
-        dropped |= {atom for part in branches if not kept.intersection(part) for atom in part}
-    return _without(skeleton, dropped)
-
-
-def _without(mol: Chem.Mol, atoms: Iterable[int]) -> Chem.Mol:
-    smaller = Chem.RWMol(mol)
-    for index in sorted(atoms, reverse=True):
-        smaller.RemoveAtom(index)
-    return smaller
+        atom.SetIsotope(rank + 1 + (leaves[leaf] * MOST_ATOMS if len(leaf) == 2 else 0))
+        leaves[leaf] += 1
+    return plain

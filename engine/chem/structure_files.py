@@ -67,7 +67,7 @@ def _safe_line(text: object) -> str:
 def read_molecules(path: Path) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order, with their hydrogens and their conformer."""
     if form_by_name(path) != "sdf":
-        raise FileFormatError(f"{shown(path.name)} is no SDF or MOL file", "Give a .sdf or .mol, either also as .gz")
+        raise FileFormatError(f"{shown(path, 200)} is no SDF or MOL file", "Give a .sdf or .mol, either also as .gz")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):
         if number > MOST_MOLECULES:

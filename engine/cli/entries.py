@@ -372,7 +372,7 @@ def make_references(
     mmff: bool = cli.option(False, "relax each with MMFF94"),
 ) -> int:
     """make reference conformers with ETKDGv3"""
-    from engine.chem.reference_files import made_conformers
+    from engine.chem.conformer_files import made_conformers
     from engine.store.references import write_references
 
     molecules, _ = read_molecules(io, smiles or [], smiles_file)

@@ -17,10 +17,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from engine.chem.conformer_files import (
+    UNREADABLE,
+    HeavyConformer,
+    OmittedConformer,
+    pickled_conformers,
+    settled_smiles,
+    under_its_key,
+)
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.file_forms import form_by_name
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
-from engine.chem.pickled_conformers import UNREADABLE, pickled_conformers
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat

@@ -24,14 +24,14 @@ from typing import Any
 import pyarrow as pa
 from rdkit import Chem
 
-from engine.chem.heavy_conformers import (
+from engine.chem.conformer_files import (
     HeavyConformer,
     OmittedConformer,
     molecule_with,
+    read_references,
     settled_smiles,
     under_its_key,
 )
-from engine.chem.reference_files import read_references
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry

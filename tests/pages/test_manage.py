@@ -152,7 +152,7 @@ def test_a_log_says_what_was_left_out_of_it(store: Store, tmp_path: Path) -> Non
 def test_reference_sets_are_listed_and_deleted(tmp_path: Path) -> None:
     store = store_at(tmp_path / "store")
     assert "holds no reference set yet" in words(opened(manage="References"))
-    from engine.chem.reference_files import made_conformers
+    from engine.chem.conformer_files import made_conformers
     from engine.chem.smiles import parse_smiles
     from engine.store.references import write_references
 

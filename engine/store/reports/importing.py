@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
+from engine.chem.enriched import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals

@@ -79,6 +79,7 @@ def test_numbers_are_truncated_and_never_minus_zero(value: float, form: NumberFo
 @pytest.mark.soak
 @given(st.floats(-999, 999), formats())
 def test_numbers_are_their_decimal_form_cut_off(value: float, form: NumberFormat) -> None:
+    value = math.fmod(value, form.most_ang)
     text = format_number(value, form)
     exact = Decimal(repr(value))
     assert Decimal(text) == exact.quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
@@ -92,7 +93,7 @@ def test_numbers_are_their_decimal_form_cut_off(value: float, form: NumberFormat
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e6, -1e300])
 def test_what_is_no_coordinate_is_refused(value: float) -> None:
-    with pytest.raises(ConformerError, match="must be finite"):
+    with pytest.raises(ConformerError, match="the number format ends at 1000"):
         format_number(value)
 
 
@@ -255,9 +256,9 @@ def test_properties_of_a_molecule_do_not_matter() -> None:
         (Chem.MolFromSmiles("CC"), ConformerError, "has no conformer"),
         (Chem.Mol(), UnsupportedMoleculeError, "has no atoms"),
         (Chem.MolFromSmiles("C*"), UnsupportedMoleculeError, "wildcard"),
-        (with_xyz("C", [(math.nan, 0, 0)]), ConformerError, "x of atom 0 is nan"),
-        (with_xyz("CC", [(0, 0, 0), (0, 0, math.inf)]), ConformerError, "z of atom 1 is inf"),
-        (with_xyz("CC", [(0, 0, 0), (0, -1000, 0)]), ConformerError, "y of atom 1 is -1000"),
+        (with_xyz("C", [(math.nan, 0, 0)]), ConformerError, "a coordinate is nan"),
+        (with_xyz("CC", [(0, 0, 0), (0, 0, math.inf)]), ConformerError, "a coordinate is inf"),
+        (with_xyz("CC", [(0, 0, 0), (0, -1000, 0)]), ConformerError, "a coordinate is -1000"),
         (Chem.MolFromSmiles("C[N](C)[O]"), NoEnrichedFormError, r"'\[O\]'"),
         (Chem.MolFromSmiles("C" * (MOST_ATOMS + 1)), MoleculeSizeError, "5,001 atoms"),
     ],

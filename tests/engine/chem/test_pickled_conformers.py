@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from engine.chem import pickled_conformers as reading
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
-from engine.chem.pickled_conformers import molecules_of, pickled_conformers
+from engine.chem import conformer_files as reading
+from engine.chem.conformer_files import HeavyConformer, OmittedConformer, molecules_of, pickled_conformers
 from engine.errors import FileFormatError
 from engine.sandbox import Limits
 from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write

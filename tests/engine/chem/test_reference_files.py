@@ -13,8 +13,14 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdDepictor, rdDistGeom
 
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer, settled_smiles, under_its_key
-from engine.chem.reference_files import made_conformers, read_references
+from engine.chem.conformer_files import (
+    HeavyConformer,
+    OmittedConformer,
+    made_conformers,
+    read_references,
+    settled_smiles,
+    under_its_key,
+)
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
@@ -48,7 +54,7 @@ def test_coordinates_stand_in_the_order_of_the_canonical_smiles() -> None:
 
 
 def under_its_key_of(mol: Chem.Mol, key: str = "") -> tuple[str, np.ndarray]:
-    from engine.chem.heavy_conformers import heavy_conformers
+    from engine.chem.conformer_files import heavy_conformers
 
     smiles, positions = heavy_conformers(mol)
     placed = under_its_key(HeavyConformer(smiles, positions[0], key=key))

@@ -75,9 +75,7 @@ def test_shipped_molecules_are_canonical_already() -> None:
     [
         ("C(C", 1, "extra open parentheses"),
         ("CC)", 2, "extra close parentheses"),
-        ("CC1CC", 2, "unclosed ring"),
-        ("C1CC2C1", 4, "unclosed ring"),
-        ("C%10CC", 1, "unclosed ring"),
+        ("CC1CC", None, "unclosed ring"),
         ("C11", 0, "duplicated ring closure"),
         ("C1C1", 2, "duplicates bond"),
         ("C[Xx]", 2, "syntax error"),
@@ -94,10 +92,10 @@ def test_shipped_molecules_are_canonical_already() -> None:
         ("[CH9]", 0, "valence"),
         ("CCc", 2, "non-ring atom 2 marked aromatic"),
         ("Cc1cccc1", 1, "kekulize"),
-        ("C[C+30]", 1, "charge '+30' is out of range"),
-        ("C[1000C]", 1, "isotope '1000' is out of range"),
+        ("C[C+30]", 1, "an isotope or a charge is out of range"),
+        ("C[1000C]", 1, "an isotope or a charge is out of range"),
         ("C[C@TH9](F)Cl", 1, "chiral"),
-        ("[99999999999999C]", 10, "number too large"),
+        ("[99999999999999C]", 0, "out of range"),
         ("[#200]", None, "Atomic number not found"),
         ("CCO ethanol", 3, "character ' ' is not allowed"),
         ("C\0C", 1, "character '\\x00' is not allowed"),
@@ -139,8 +137,6 @@ def test_sizes_are_limited() -> None:
     assert parse_smiles("C" * 200).heavy_atoms == 200
     with pytest.raises(MoleculeSizeError, match="has 201 heavy atoms, the limit is 200"):
         parse_smiles("C" * 201)
-    with pytest.raises(MoleculeSizeError, match="has 3 heavy atoms, the limit is 2"):
-        parse_smiles("CCO", most_heavy_atoms=2)
     with pytest.raises(MoleculeSizeError, match="4,001 characters"):
         parse_smiles("C" * (MOST_CHARACTERS + 1))
     assert parse_smiles("[2H]O[2H]").heavy_atoms == 1

@@ -177,7 +177,7 @@ def hostile(marker: Path) -> dict[str, Any]:
     ("document", "error"),
     [
         (lambda _: references(), "it has references ({smiles: {'confs': [Mol, ...]}})"),
-        (lambda _: {**generations(), **references((("CCCC", 1),))}, "it has generations"),
+        (lambda _: {**generations(), **references((("CCCC", 1),))}, "it has references"),
         (hostile, "it names 'posix.system', which no file of molecules needs: it was not called"),
         (lambda _: {"CCO": []}, "has no molecule in it"),
         (

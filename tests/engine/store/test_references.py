@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.chem.heavy_conformers import HeavyConformer, OmittedConformer
+from engine.chem.conformer_files import HeavyConformer, OmittedConformer
 from engine.errors import FileFormatError, RunError, StoreError
 from engine.store.files import LocalFiles
 from engine.store.references import omissions, reference_set, write_references

@@ -1,0 +1,329 @@
+"""Conformers of heavy atoms out of files (SDF and MOL, Parquet, pickles), and ETKDG's made here.
+
+SDF: each record is a conformer, its molecule the record's own graph. Parquet: a row is a conformer, with the columns
+``smiles`` (any SMILES), ``xyz`` (x, y, z of each of its atoms in the order of the text, flat or in threes) and, where
+there is one, ``weight``. Pickles have one of ``SHAPES``; a closed child reads them, by ``molecule_unpickler``.
+
+What cannot be read ends the reading with an error that names the place, so that nothing is half read in; a single
+conformer of a pickle or a Parquet file that cannot be used is named and left out. Hydrogens are removed as the group
+does: ``Chem.RemoveHs``, then ``MolToSmiles``. Whether the coordinates have the stereo of the SMILES is not known here.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from rdkit import Chem
+
+from engine.chem import file_forms as forms
+from engine.chem.conformers import reference_conformers
+from engine.chem.frame import Array, add_conformer, check_finite
+from engine.chem.molecule_unpickler import PickledMol, load
+from engine.chem.rdkit_log import captured_log, matching
+from engine.chem.smiles import (
+    MOST_CHARACTERS,
+    MOST_HEAVY_ATOMS,
+    canonical_order,
+    graph_key,
+    read_text_order,
+    same_graph,
+)
+from engine.chem.structure_files import read_record
+from engine.errors import (
+    ConformerError,
+    DriftscopeError,
+    FileFormatError,
+    GraphMismatchError,
+    MoleculeSizeError,
+    shown,
+)
+from engine.records import Molecule
+from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
+from engine.user_files import open_file
+
+MOST_KEPT = 4_096
+FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
+Shape = Literal["references", "molecules", "geom"]
+SHAPES: dict[Shape, str] = {
+    "references": "references ({smiles: {'confs': [Mol, ...]}})",
+    "molecules": "generations ({smiles: [Mol, ...]})",
+    "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
+}
+UNREADABLE = "RDKit cannot read it"
+"""Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
+MOST_BYTES = 8 * 2**30  # of a pickle, which is held in memory
+_FIX = f"Known are {', '.join(SHAPES.values())}"
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyConformer:
+    """One conformer as a file has it."""
+
+    smiles: str  # canonical, hydrogens suppressed
+    xyz: Array = field(compare=False, repr=False)  # [atoms of the SMILES, 3]
+    source: str = ""  # the file, and where in it
+    key: str = ""  # the SMILES that the file names for it; empty: its own
+    weight: float | None = None
+
+
+class OmittedConformer(NamedTuple):
+    """One that cannot be used, and why."""
+
+    source: str
+    key: str
+    reason: str
+
+
+Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
+
+
+def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
+    """Canonical SMILES of the molecule without hydrogens, and the coordinates of each conformer in the text's order."""
+    with captured_log():
+        try:
+            heavy = Chem.RemoveHs(mol)
+            smiles, order = canonical_order(heavy)
+        except (RuntimeError, ValueError, KeyError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ConformerError(f"its hydrogens cannot be removed: {reason}") from error
+    if not order:
+        raise ConformerError("it has no atoms")
+    return smiles, [conformer.GetPositions()[order] for conformer in heavy.GetConformers()]
+
+
+def check_coordinates(xyz: Array) -> None:
+    check_finite(xyz)
+    if len(xyz) > 1 and not np.ptp(xyz, axis=0).any():
+        raise ConformerError("it has no coordinates: all atoms lie in one place")
+
+
+@lru_cache(MOST_KEPT)
+def settled_smiles(text: str) -> str:
+    """Canonical SMILES that stays as it is when it is read and written again, which RDKit's first one may not."""
+    if len(text) > MOST_CHARACTERS:
+        raise MoleculeSizeError(f"its SMILES has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}")
+    mol = read_text_order(text.strip())
+    if mol.GetNumHeavyAtoms() > MOST_HEAVY_ATOMS:
+        raise MoleculeSizeError(f"it has {mol.GetNumHeavyAtoms()} heavy atoms, the limit is {MOST_HEAVY_ATOMS}")
+    before, smiles = "", graph_key(mol)
+    for _ in range(4):
+        if smiles != before:
+            before, smiles = smiles, graph_key(read_text_order(smiles))
+    return smiles
+
+
+@lru_cache(MOST_KEPT)
+def _order_in(smiles: str, own: str) -> list[int]:
+    """For each atom of ``smiles``, a settled one, its place in ``own``, another SMILES of the same molecule."""
+    wanted, given = read_text_order(smiles), read_text_order(own)
+    if smiles == own:
+        return list(range(wanted.GetNumAtoms()))
+    if not same_graph(wanted, given):
+        raise GraphMismatchError(f"its graph is {shown(own, 200)}, which is not its key's {shown(smiles, 200)}")
+    with matching():
+        match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
+    if len(match) != given.GetNumAtoms():
+        raise GraphMismatchError(f"its atoms cannot be matched with those of {shown(smiles, 200)}")
+    return list(match)
+
+
+def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConformer:
+    """The molecule that it is filed under, and its coordinates in the order of that SMILES."""
+    try:
+        smiles = settled_smiles(conformer.key or conformer.smiles)
+        order, xyz = _order_in(smiles, conformer.smiles), np.asarray(conformer.xyz, dtype=np.float64)
+        if xyz.shape != (len(order), 3):
+            raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
+        check_coordinates(xyz)
+    except DriftscopeError as error:
+        return OmittedConformer(conformer.source, conformer.key or conformer.smiles, error.what)
+    return smiles, np.ascontiguousarray(xyz[order])
+
+
+def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
+    """The molecule of a SMILES, atoms in text order, with these conformers."""
+    mol = read_text_order(smiles)
+    for xyz in conformers:
+        add_conformer(mol, xyz)
+    return mol
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def read_references(path: Path) -> tuple[forms.Form, Conformers]:
+    """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
+    found = [path]
+    if path.is_dir():
+        files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
+        found = [file for file in files if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
+    by_form = {forms.form_of(file): file for file in found}
+    if len(by_form) > 1:
+        several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
+        raise FileFormatError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
+    form = next(iter(by_form), None)
+    if form not in FORMS:
+        known = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
+        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {known}")
+    one = _of_sdf if form == "sdf" else _of_parquet
+    return form, pickled_conformers(found) if form == "pickle" else chain.from_iterable(map(one, found))
+
+
+def _of_sdf(path: Path) -> Conformers:
+    for number, record in enumerate(forms.sdf_records(path), start=1):
+        _, mol = read_record(path.name, number, record)
+        try:
+            if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
+                raise ConformerError("it has no coordinates in 3D")
+            smiles, (xyz,) = heavy_conformers(mol)
+            check_coordinates(xyz)
+        except ConformerError as error:
+            raise forms.damaged(path.name, number, error.what) from error
+        yield HeavyConformer(smiles, xyz, f"record {number} of {path.name}")
+
+
+def _of_parquet(path: Path) -> Conformers:
+    for row, (smiles, numbers, *more) in enumerate(forms.parquet_rows(path, _columns), start=1):
+        yield _of_row(f"row {row} of {path.name}", smiles, numbers, more)
+
+
+def _columns(schema: Any) -> list[str]:
+    names = [name for name in ("smiles", "xyz", "weight") if name in schema.names]
+    if names[:2] != ["smiles", "xyz"]:
+        known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+        raise FileFormatError(f"its columns are {known}", "Give smiles, and xyz with x, y, z of each of its atoms")
+    return names
+
+
+def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+    key = smiles[:MOST_CHARACTERS] if isinstance(smiles, str) else ""
+    try:
+        if not smiles or key != smiles:
+            raise ConformerError(f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
+        try:
+            xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
+            mol = molecule_with(smiles, [xyz])
+        except (TypeError, ValueError) as error:
+            raise ConformerError("its xyz are no x, y, z of each atom of its SMILES") from error
+        own, (positions,) = heavy_conformers(mol)
+    except DriftscopeError as error:
+        return OmittedConformer(place, key, error.what)
+    positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
+    weight = next((float(one) for one in more if isinstance(one, int | float)), None)
+    return HeavyConformer(own, positions, place, weight=weight)
+
+
+def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0, mmff: bool = False) -> Conformers:
+    """ETKDGv3's, ``count`` for each molecule or as many as are found; relaxed with MMFF94 where ``mmff`` is set."""
+    for molecule in molecules:
+        try:
+            embedded = reference_conformers(molecule, count, seed=seed, mmff=mmff)
+            smiles, positions = heavy_conformers(embedded)
+        except DriftscopeError as error:
+            yield OmittedConformer("ETKDG", molecule.smiles, error.what)
+            continue
+        for number, xyz in enumerate(positions, start=1):
+            yield HeavyConformer(smiles, xyz, f"ETKDG {number}", key=molecule.smiles)
+
+
+def limits_of(size: int) -> Limits:
+    """Of computing and memory, for a file of so many bytes."""
+    return Limits(30 + 2 * size / MB, is_cpu=True, memory_mb=1024 + 4 * size / MB, is_closed=True)
+
+
+def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SHAPES)) -> Conformers:
+    """The conformers of each file, in its order; FileFormatError, with the file's name, where one cannot be read or has
+    none of these shapes. All files go to one process."""
+    reader = Sandbox(_reader, limits=limits_of(max(path.stat().st_size for path in paths)))
+    try:
+        for path in paths:
+            if path.stat().st_size > MOST_BYTES:
+                raise FileFormatError(f"it has over {MOST_BYTES / MB:,.0f} MB", "Split it")
+            with open_file(path) as file:
+                content = file.read()
+            for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
+                source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
+                if problem:
+                    yield OmittedConformer(source, key, problem)
+                else:
+                    yield HeavyConformer(smiles, np.frombuffer(body, dtype="<f8").reshape(-1, 3), source, key, weight)
+    except SandboxError as error:
+        fix = "Split it" if error.why != "end" else "The file may be damaged, or hostile"
+        raise FileFormatError(f"{shown(path.name)}: {error.what} to read", fix) from error
+    except FileFormatError as error:
+        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+    finally:
+        reader.end()
+
+
+# --- in the child ----------------------------------------------------------------------------------------------------
+
+
+def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
+    _read_mol(PickledMol(Chem.MolFromSmiles("C[C@H](N)O").ToBinary()))  # nothing can be imported later
+    heavy_conformers(Chem.MolFromMolBlock(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O"))))
+    return _answers
+
+
+def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
+    """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
+    for key, listed, weights in molecules_of(load(content), shapes):
+        for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
+            smiles, positions, problem = _read_mol(pickled)
+            if problem:
+                yield (key, number, weight, "", problem), b""
+            for xyz in positions:
+                yield (key, number, weight, smiles, ""), np.ascontiguousarray(xyz, dtype="<f8").tobytes()
+
+
+def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
+    """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
+    if not isinstance(document, dict) or not document:
+        raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
+    shape: Shape = "references" if any(isinstance(value, dict) for value in document.values()) else "molecules"
+    entries, weights = list(document.items()), None
+    if isinstance(records := document.get("conformers"), list):
+        records = [record if isinstance(record, dict) else {} for record in records]
+        shape, weights = "geom", [_number(record.get("boltzmannweight")) for record in records]
+        entries = [(document.get("smiles", ""), [record.get("rd_mol") for record in records])]
+    if shape not in shapes:
+        wanted = " or ".join(SHAPES[shape] for shape in shapes)
+        raise FileFormatError(f"it has {SHAPES[shape]} in place of {wanted}", "`references add` takes it")
+    for key, listed in entries:
+        if shape == "references":
+            listed = listed.get("confs") if isinstance(listed, dict) else ""
+        listed = [listed] if isinstance(listed, PickledMol) else listed
+        if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
+            raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
+        if not isinstance(listed, list | tuple) or not all(isinstance(one, PickledMol | None) for one in listed):
+            raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
+        # half a character is none
+        yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
+    return float(value) if is_number and math.isfinite(value) else None
+
+
+def _read_mol(pickled: PickledMol | None) -> tuple[str, Sequence[Any], str]:
+    """SMILES, positions, and why it cannot be used."""
+    if pickled is None or not pickled.content:
+        return "", (), "there is no molecule"
+    try:
+        mol = Chem.Mol(pickled.content)
+        if not mol.GetNumConformers():
+            raise ConformerError("it has no coordinates")
+        return *heavy_conformers(mol), ""
+    except DriftscopeError as error:
+        return "", (), error.what[:300]
+    except (RuntimeError, ValueError) as error:
+        return "", (), f"{UNREADABLE}: {error}"[:300]
