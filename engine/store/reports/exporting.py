@@ -30,7 +30,18 @@ from engine.store.schema import REPORT_FILES, SAMPLES
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
 COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
 _REPORTED, _AFTER = "reported", "text_after"
-_OURS = {METADATA, BEFORE, REPORTED_PASSED, _REPORTED, _AFTER, "unreported", "reported_passes", "main", "entry"}
+_OURS = {
+    METADATA,
+    BEFORE,
+    REPORTED_PASSED,
+    _REPORTED,
+    _AFTER,
+    "unreported",
+    "reported_passes",
+    "main",
+    "entry",
+    GENERATIONS,
+}
 """Keys of ``extra`` that are not the file's; before files were kept, ``reported`` had what differs from our columns."""
 _QWEN_VERSIONS = {
     **{lp: alias for alias, lp in reversed(ALIASES.items()) if alias.startswith("v")},
@@ -118,19 +129,8 @@ def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
     main = next((sample for sample in samples if sample["passed"]), samples[0])
     extra = main["extra"]
     passed = bool(extra.get(REPORTED_PASSED, main["passed"]))
-    values = {
-        "prompt_smiles": main["smiles"],
-        "generated_smiles": main["generated_smiles"],
-        "smiles_exact_match": main["exact_match"],
-        "has_real_coordinates": main["has_real_coordinates"],
-        "parse_success": main["parsed"],
-        "issues": list(main["issues"] or ()),
-        TEXT: main[TEXT],
-        "parse_error": main["parse_error"],
-        "generation_has_same_molecular_graph": main["same_graph"],
-        "extracted_smiles": main["extracted_smiles"] or None,
-    }
-    item = {key: values[key] for key in (OF_PASS if passed else OF_FAILURE) if values[key] is not None}
+    keys = OF_PASS if passed else OF_FAILURE
+    item = {key: main[column] for key, column in keys.items() if main[column] not in (None, "")}
     item |= _unknown(extra) | extra.get(_REPORTED, {})
     if len(samples) > 1:
         rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.decode.plan import PRESETS
-from engine.errors import FileFormatError, PlaceholderError
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.reports.texts import FAILURES, PASSES, ReportItem, TextReader
@@ -59,10 +58,14 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     )
     lp = lp_of(metadata.get("logit_processor_enabled"), processor, version)
     record = stored_lp(lp)
-    placeholder = _placeholder(_text(metadata.get("placeholder"))) or record.placeholder or None
+    placeholder = _text(metadata.get("placeholder"))
+    placeholder = check_placeholder(placeholder) if placeholder else record.placeholder or None
     name, loaded = _tokenizer(tokenizer, named)
     texts = (text for item in items for text in item.texts)
     form, numbers = found_form(texts, forced_close=record.closed_by != "model")
+    extra = {key: value for key, value in document.items() if key not in {METADATA, PASSES, FAILURES, *TOTALS}}
+    if rest := {key: value for key, value in metadata.items() if key not in METADATA_COLUMNS}:
+        extra[METADATA] = rest
     passes, rule = sum(item.passed for item in items), rule_of(version)
     notes = [f"The file has {passes:,} passes, by {rule[1]}."]
     if form is not None:
@@ -86,28 +89,20 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "placeholder": placeholder,
         "descriptors": next((one for one in DESCRIPTORS if one == metadata.get("descriptors")), record.descriptors),
         **_sampling(metadata.get("sampling")),
-        "generations": int(metadata.get("num_generations") or max(len(item.texts) for item in items)),
-        "batch_size": _whole(metadata.get("batch_size")),
+        "generations": metadata.get("num_generations") or max(len(item.texts) for item in items),
+        "batch_size": metadata.get("batch_size"),
         "samples": sum(len(item.texts) for item in items),
-        "wall_s": None if document.get("time_taken") is None else float(document["time_taken"]),
-        "chars_raw": _whole(document.get("total_chars_raw")),
-        "chars_clean": _whole(document.get("total_chars_clean")),
+        "wall_s": document.get("time_taken"),
+        "chars_raw": document.get("total_chars_raw"),
+        "chars_clean": document.get("total_chars_clean"),
         "reported_passes": passes if PASSES in document else None,
         "reported_failures": len(items) - passes if FAILURES in document else None,
         "notes": " ".join(notes),
-        "extra": _extra(document, metadata),
+        "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
     base = lp and split_cleanup(lp)[0]
     reader = TextReader(base, placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT)
     return RunOfFile({key: value for key, value in row.items() if value is not None}, reader, form, rule)
-
-
-def _extra(document: Mapping[str, Any], metadata: Mapping[str, Any]) -> str | None:
-    known = {METADATA, PASSES, FAILURES, *TOTALS}
-    extra = {key: value for key, value in document.items() if key not in known}
-    if rest := {key: value for key, value in metadata.items() if key not in METADATA_COLUMNS}:
-        extra[METADATA] = rest
-    return json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None
 
 
 # --- the reports' names -------------------------------------------------------------------------------------------
@@ -158,23 +153,12 @@ def _compact(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
-
-
 def _tokenizer(given: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
     """The name for the row and, where it is known, the tokenizer."""
     if given is not None:
         return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
     known = tokenizer_of(named)
     return known or named or None, load_tokenizer(known) if known else None
-
-
-def _placeholder(text: str | None) -> str | None:
-    try:
-        return check_placeholder(text) if text else None
-    except PlaceholderError as error:
-        raise FileFormatError(f"{METADATA}.placeholder: {error.what}", error.fix) from error
 
 
 def _sampling(sampling: Any) -> dict[str, Any]:

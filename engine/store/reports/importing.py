@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import msgspec
 
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
-from engine.errors import FileFormatError, shown
+from engine.errors import FileFormatError, PlaceholderError, shown
 from engine.store.entries import Entry
 from engine.store.groups import totals
 from engine.store.reports.figures import RunOfFile, read_run
@@ -46,7 +46,7 @@ Progress = Callable[..., None]
 
 
 _Number = Annotated[float, msgspec.Meta(ge=0, lt=2**53)]
-_Whole = Annotated[float, msgspec.Meta(ge=0, lt=2**53, multiple_of=1)]
+_Whole = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 
 
 class _Generation(msgspec.Struct):
@@ -112,7 +112,7 @@ def _write(staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progre
     done, whole, number, differing = 0, sum(len(item.texts) for item in items), 1, 0
     molecules: set[str] = set()
     for item in items:
-        samples = run.reader.samples(item, done)
+        samples = list(run.reader.samples(item, done))
         waiting += samples
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
@@ -143,7 +143,7 @@ def _check_forms(items: Sequence[ReportItem]) -> None:
 def _errors_with(name: str) -> Iterator[None]:
     try:
         yield
-    except FileFormatError as error:
+    except (FileFormatError, PlaceholderError) as error:
         raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
     except RecursionError as error:
         raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error

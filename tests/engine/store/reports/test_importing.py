@@ -166,7 +166,7 @@ DAMAGED: list[tuple[Any, str]] = [
     (changed("metadata.batch_size", 1.5), "`$.metadata.batch_size`"),
     (changed("metadata.num_generations", True), "`$.metadata.num_generations`"),
     (changed("metadata.logit_processor_enabled", "no"), "`$.metadata.logit_processor_enabled`"),
-    (changed("metadata.placeholder", "<>"), "metadata.placeholder: the placeholder"),
+    (changed("metadata.placeholder", "<>"), "the placeholder"),
     (changed("time_taken", "57s"), "`$.time_taken`"),
     (changed("total_chars_raw", 10**30), "`$.total_chars_raw`"),
 ]
