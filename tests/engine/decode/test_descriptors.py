@@ -80,5 +80,3 @@ def test_descriptors_are_the_lps_else_the_checkpoints(monkeypatch, lp, chosen, l
         (sample,) = Generation(load_model(load_registry().find("small"), "cpu"), [parse_smiles("CO")], plan).run()
         assert ("[OH]<" in sample.text) == (expected == "with-hydrogens")
         assert sample.check.same_graph
-
-
