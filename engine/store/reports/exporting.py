@@ -23,14 +23,14 @@ from engine.folders import writing
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
 from engine.store.entries import Entry, is_binned, read_object, without_samples
-from engine.store.reports.figures import METADATA, METADATA_COLUMNS, TOTALS
-from engine.store.reports.texts import BEFORE, FAILURES, GENERATIONS, OF_FAILURE, OF_PASS, PASSES, REPORTED_PASSED, TEXT
+from engine.store.reports import texts as keys
 from engine.store.schema import REPORT_FILES, SAMPLES
 
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
 COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
 _REPORTED, _AFTER = "reported", "text_after"
-_OURS = {METADATA, BEFORE, REPORTED_PASSED, _REPORTED, _AFTER, "unreported", "reported_passes", "main", "entry"}
+_OURS = {keys.METADATA, keys.BEFORE, keys.REPORTED_PASSED, keys.GENERATIONS, "reported_passes"}
+_OURS |= {_REPORTED, _AFTER, "unreported", "main", "entry"}
 """Keys of ``extra`` that are not the file's; before files were kept, ``reported`` had what differs from our columns."""
 _QWEN_VERSIONS = {
     **{lp: alias for alias, lp in reversed(ALIASES.items()) if alias.startswith("v")},
@@ -75,20 +75,20 @@ def _document(entry: Entry, samples: Sequence[Row]) -> dict[str, Any]:
     for sample in samples:
         smiles, generation = sample["smiles"], sample["generation"] or 0
         extra = _extra(sample, f"sample {sample['sample_id']}")
-        decoded = f"{extra.get(BEFORE, prompt_of(smiles))}{sample['text']}{extra.get(_AFTER, '')}"
-        items[smiles, times[smiles, generation]].append({**sample, "extra": extra, TEXT: decoded})
+        decoded = f"{extra.get(keys.BEFORE, prompt_of(smiles))}{sample['text']}{extra.get(_AFTER, '')}"
+        items[smiles, times[smiles, generation]].append({**sample, "extra": extra, keys.TEXT: decoded})
         times[smiles, generation] += 1
     row, extra = entry.sheet["row"], _extra(entry.row, entry.id)
     reported = dict(extra.get(_REPORTED, {}))
-    metadata = _metadata(row, len(items)) | extra.get(METADATA, {}) | reported.pop(METADATA, {})
+    metadata = _metadata(row, len(items)) | extra.get(keys.METADATA, {}) | reported.pop(keys.METADATA, {})
     wall_s, chars = row.get("wall_s"), row.get("chars_raw")
     rate = {"throughput_chars_per_sec": chars / wall_s} if chars is not None and wall_s else {}
-    figures = {key: row[column] for key, column in TOTALS.items() if row.get(column) is not None}
-    lists: dict[str, list[dict[str, Any]]] = {PASSES: [], FAILURES: []}
+    figures = {key: row[column] for key, column in keys.TOTALS.items() if row.get(column) is not None}
+    lists: dict[str, list[dict[str, Any]]] = {keys.PASSES: [], keys.FAILURES: []}
     for members in items.values():
         passed, item = _item(members)
-        lists[PASSES if passed else FAILURES].append(item)
-    return {METADATA: metadata, **figures, **rate, **_unknown(extra), **reported, **lists}
+        lists[keys.PASSES if passed else keys.FAILURES].append(item)
+    return {keys.METADATA: metadata, **figures, **rate, **_unknown(extra), **reported, **lists}
 
 
 def _extra(row: Row, whose: str) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _unknown(extra: Row) -> dict[str, Any]:
 
 
 def _metadata(row: Row, prompts: int) -> dict[str, Any]:
-    lp, values = row.get("lp"), {key: row.get(column) for key, column in METADATA_COLUMNS.items()}
+    lp, values = row.get("lp"), {key: row.get(column) for key, column in keys.METADATA_COLUMNS.items()}
     usual = {"placeholder": stored_lp(lp).placeholder or None, "descriptors": stored_lp(lp).descriptors}
     values = {key: value for key, value in values.items() if key not in usual or value != usual[key]}
     values["sample_size"] = prompts
@@ -117,23 +117,12 @@ def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
     """Generations of one prompt as an item; it speaks of the first that passed, else of the first."""
     main = next((sample for sample in samples if sample["passed"]), samples[0])
     extra = main["extra"]
-    passed = bool(extra.get(REPORTED_PASSED, main["passed"]))
-    values = {
-        "prompt_smiles": main["smiles"],
-        "generated_smiles": main["generated_smiles"],
-        "smiles_exact_match": main["exact_match"],
-        "has_real_coordinates": main["has_real_coordinates"],
-        "parse_success": main["parsed"],
-        "issues": list(main["issues"] or ()),
-        TEXT: main[TEXT],
-        "parse_error": main["parse_error"],
-        "generation_has_same_molecular_graph": main["same_graph"],
-        "extracted_smiles": main["extracted_smiles"] or None,
-    }
-    item = {key: values[key] for key in (OF_PASS if passed else OF_FAILURE) if values[key] is not None}
+    passed = bool(extra.get(keys.REPORTED_PASSED, main["passed"]))
+    known = keys.OF_PASS if passed else keys.OF_FAILURE
+    item = {key: main[column] for key, column in known.items() if main[column] not in (None, "")}
     item |= _unknown(extra) | extra.get(_REPORTED, {})
     if len(samples) > 1:
         rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]
         told = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
-        item[GENERATIONS] = [{TEXT: one[TEXT], **rest} if rest else one[TEXT] for one, rest in told]
+        item[keys.GENERATIONS] = [{keys.TEXT: one[keys.TEXT], **rest} if rest else one[keys.TEXT] for one, rest in told]
     return passed, item

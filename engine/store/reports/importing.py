@@ -1,8 +1,8 @@
 """Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
 
-A file's own totals (time, characters) go into the run's columns; samples, blocks, junk and passes are counted again,
-from texts that our own code reads (``engine.store.reports.texts``). The file itself is kept with them. A run's id is a
-hash of the file's content, so one file is imported once, whatever its name and its compression.
+A file's metadata and totals go into the run's columns, and what has no column into ``extra``; samples, blocks, junk and
+passes are counted again, from texts that our own code reads (``engine.store.reports.texts``). The file itself is kept
+with them. A run's id is a hash of the file's content, so one file is imported once, whatever its name and compression.
 """
 
 from __future__ import annotations
@@ -14,24 +14,40 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from engine.chem.enriched import OTHER_WORDS, is_summary, other_form
-from engine.errors import FileFormatError, shown
+from engine.decode.plan import PRESETS
+from engine.errors import FileFormatError, PlaceholderError, shown
+from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
+from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.entries import Entry
 from engine.store.groups import totals
-from engine.store.reports.figures import RunOfFile, read_run
-from engine.store.reports.texts import FAILURES, PASSES, ReportItem, read_item, split_text
+from engine.store.reports.texts import (
+    FAILURES,
+    METADATA,
+    METADATA_COLUMNS,
+    PASSES,
+    TOTALS,
+    ReportItem,
+    TextReader,
+    read_item,
+    split_text,
+)
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew
 from engine.store.store import Store
+from engine.text.blocks import READ_FORMAT, found_form
+from engine.text.template import check_placeholder
+from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json
 
 MOST_BYTES = 512 * 1024**2
@@ -40,13 +56,15 @@ GROUP = 500
 """Samples that are written together."""
 _GZ = b"\x1f\x8b"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
+_FAMILIES = (("qwen", "Qwen"), ("llama", "LLaMA"), ("m380", "LLaMA"))
+_TOKENIZERS = ("qwen3", "llama3")
+_MOST = 2**53
+_FIRST_YEAR = 1970
 
-Progress = Callable[..., None]
-"""Told how many ``samples`` are read, and which share that is of all."""
-
-
-_Number = Annotated[float, msgspec.Meta(ge=0, lt=2**53)]
-_Whole = Annotated[float, msgspec.Meta(ge=0, lt=2**53, multiple_of=1)]
+RuleName = Literal["passed", "decodes"]
+_Number = Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]
+_Whole = Annotated[int, msgspec.Meta(ge=0, lt=_MOST)]
 
 
 class _Generation(msgspec.Struct):
@@ -76,43 +94,50 @@ class _Report(msgspec.Struct):
     total_chars_clean: _Whole | None = None
 
 
+class RunOfFile(NamedTuple):
+    """A run's row as far as the file gives it, and the reader of its texts."""
+
+    row: Mapping[str, Any]
+    reader: TextReader
+    form: NumberFormat | None  # as its texts show; None where they are too few
+    rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
+
+
 def import_report(
     store: Store,
     path: Path,
     *,
     label: str | None = None,
     tokenizer: str | None = None,
-    progress: Progress | None = None,
+    progress: Callable[..., object] = lambda done, share, samples: None,
 ) -> Entry:
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
-    the file names."""
+    the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all."""
     content = _content(path)
     with _errors_with(path.name):
         document = _parsed(content)
-        parts = ((part, document.get(part, ())) for part in (PASSES, FAILURES))
-        items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
-        if not items:
-            raise FileFormatError("it has no samples", "There is nothing to import")
-        _check_forms(items)
+        items = _items(document)
         run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
         if store.has(run_id):
             return store.entry(run_id)
         run = read_run(document, items, tokenizer)
-        named = {"source": path.name} | ({} if label is None else {"label": label})
+        row = {**run.row, "source": path.name} | ({} if label is None else {"label": label})
         form = {} if run.form is None else {"form": asdict(run.form)}
-        with begun_anew(store.home, RUN, run_id, {**run.row, **named}) as staging:
+        with begun_anew(store.home, RUN, run_id, row) as staging:
             file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
             staging.add({REPORT_FILES.name: file}, number=0)
             return staging.publish(_write(staging, items, run, progress), **form)
 
 
-def _write(staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Progress | None) -> dict[str, Any]:
+def _write(
+    staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Callable[..., object]
+) -> dict[str, Any]:
     """Write all samples; the columns of the run."""
     waiting: list[StoredSample] = []
-    done, whole, number, differing = 0, sum(len(item.texts) for item in items), 1, 0
+    done, whole, number, differing = 0, run.row["samples"], 1, 0
     molecules: set[str] = set()
     for item in items:
-        samples = run.reader.samples(item, done)
+        samples = list(run.reader.samples(item, done))
         waiting += samples
         done += len(samples)
         molecules |= {sample.smiles for sample in samples}
@@ -122,28 +147,21 @@ def _write(staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progre
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
             staging.add(tables, members, sums=sums, peaks=peaks, number=number)
             waiting, number = [], number + 1
-        if progress is not None:
-            progress(done, done / whole, samples=whole)
+        progress(done, done / whole, samples=whole)
     notes = run.row["notes"]
     if differing:
         notes = f"{notes[:-1]}; of {differing:,} samples our check of {run.rule[0]} says otherwise."
     return {**totals(staging.groups()), "molecules": len(molecules), **run.row, "notes": notes}
 
 
-def _check_forms(items: Sequence[ReportItem]) -> None:
-    """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
-    forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
-    if form := next((form for form in OTHER_WORDS if forms[form]), None):
-        rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
-        what = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
-        raise FileFormatError(what, "Write the file with enriched text alone")
+# --- the file -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def _errors_with(name: str) -> Iterator[None]:
     try:
         yield
-    except FileFormatError as error:
+    except (FileFormatError, PlaceholderError) as error:
         raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
     except RecursionError as error:
         raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error
@@ -173,19 +191,10 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:  # Python writes NaN and Infinity, which JSON does not have
         text = content.decode("utf-8-sig")
         document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None)
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"it is no UTF-8 text: byte {error.start:,} is not", "Save it as UTF-8") from error
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno:,}, column {error.colno:,}"
-        raise FileFormatError(f"it is no JSON at {where}: {error.msg}", "Correct it there") from error
-    except ValueError as error:  # such as a number of thousands of digits
-        raise FileFormatError(f"it is no JSON that can be read: {error}", "Write it again") from error
-    if not isinstance(document, dict):
-        raise FileFormatError("it is no object with passes and failures", "It is no report file")
+    except ValueError as error:
+        raise FileFormatError(f"it is no JSON: {error}", "Correct it there") from error
     if is_summary(document):
         raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
-    if document.keys().isdisjoint((PASSES, FAILURES)):
-        raise FileFormatError("it has neither passes nor failures", "It is no report file")
     try:
         msgspec.convert(document, _Report)
     except msgspec.ValidationError as error:
@@ -194,3 +203,157 @@ def _parsed(content: bytes) -> dict[str, Any]:
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
         document = json.loads(whole.decode("utf-16", "replace"))
     return dict(document)
+
+
+def _items(document: Mapping[str, Any]) -> list[ReportItem]:
+    """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
+    parts = ((part, document.get(part, ())) for part in (PASSES, FAILURES))
+    items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
+    if not items:
+        raise FileFormatError("it has no passes and no failures", "It is no report file, or there is nothing to import")
+    forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
+    if form := next((form for form in OTHER_WORDS if forms[form]), None):
+        rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
+        what = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
+        raise FileFormatError(what, "Write the file with enriched text alone")
+    return items
+
+
+# --- its run ------------------------------------------------------------------------------------------------------
+
+
+def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer: str | None = None) -> RunOfFile:
+    """``document`` has values of the right kinds. ``tokenizer`` replaces the one that it names."""
+    metadata = document.get(METADATA, {})
+    alias, step, path, named, processor, version = (
+        _text(metadata.get(key)) or ""
+        for key in ("model_alias", "model_step", "model_path", "tokenizer_name", "processor_type", "version")
+    )
+    lp = lp_of(metadata.get("logit_processor_enabled"), processor, version)
+    record = stored_lp(lp)
+    placeholder = _text(metadata.get("placeholder"))
+    placeholder = check_placeholder(placeholder) if placeholder else record.placeholder or None
+    name, loaded = _tokenizer(tokenizer, named)
+    texts = (text for item in items for text in item.texts)
+    form, numbers = found_form(texts, forced_close=record.closed_by != "model")
+    extra = {key: value for key, value in document.items() if key not in {METADATA, PASSES, FAILURES, *TOTALS}}
+    if rest := {key: value for key, value in metadata.items() if key not in METADATA_COLUMNS}:
+        extra[METADATA] = rest
+    passes, rule = sum(item.passed for item in items), rule_of(version)
+    notes = [f"The file has {passes:,} passes, by {rule[1]}."]
+    if form is not None:
+        notes.insert(0, f"Number format by {numbers:,} numbers of the texts: {form.words}.")
+    if loaded is None:
+        notes.insert(0, f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
+    if lp is None:
+        told = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
+        what = f"Which LP made it is not known ({told or 'the file names none'})"
+        notes.insert(0, f"{what}: blocks are read as closed by force, without drift.")
+    row = {
+        "origin": "imported",
+        "created_at": _moment(metadata.get("timestamp")),
+        "model_alias": alias or None,
+        "model_step": step or None,
+        **{key: _text(metadata.get(key)) for key in ("attention", "kv_cache")},
+        "model_family": family_of(alias, path, named),
+        "tokenizer": name,
+        "vocab_size": loaded.vocab_size if loaded else None,
+        "lp": lp,
+        "placeholder": placeholder,
+        "descriptors": next((one for one in DESCRIPTORS if one == metadata.get("descriptors")), record.descriptors),
+        **_sampling(metadata.get("sampling")),
+        "generations": metadata.get("num_generations") or max(len(item.texts) for item in items),
+        "batch_size": metadata.get("batch_size"),
+        "samples": sum(len(item.texts) for item in items),
+        "wall_s": document.get("time_taken"),
+        "chars_raw": document.get("total_chars_raw"),
+        "chars_clean": document.get("total_chars_clean"),
+        "reported_passes": passes if PASSES in document else None,
+        "reported_failures": len(items) - passes if FAILURES in document else None,
+        "notes": " ".join(notes),
+        "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
+    }
+    base = lp and split_cleanup(lp)[0]
+    reader = TextReader(base, placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT)
+    return RunOfFile({key: value for key, value in row.items() if value is not None}, reader, form, rule)
+
+
+# --- the reports' names -------------------------------------------------------------------------------------------
+
+
+def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
+    """The LP by our name; None where the file names none, or one that the reports do not describe."""
+    name = processor.strip().lower()
+    if enabled is False:
+        return "none"
+    if split_cleanup(name)[0] in LPS:
+        return full_name(name)
+    if name == "qwen":
+        digits = _VERSION.fullmatch(version.strip())
+        return ALIASES.get(f"v{digits[1]}.{digits[2]}") if digits else None
+    return ALIASES.get(name)
+
+
+def rule_of(version: str) -> tuple[RuleName, str]:
+    """By which rule the program of this version told passes from failures, as our check of it and in words."""
+    digits = _VERSION.fullmatch(version.strip())
+    if digits is None:
+        return "passed", "a rule that it does not name"
+    is_runners = (int(digits[1]), int(digits[2])) >= (3, 9)
+    return ("decodes", "the runner's rule (decodes)") if is_runners else ("passed", "the reports' rule (passed)")
+
+
+def family_of(*names: str) -> str | None:
+    """Qwen or LLaMA, by the first of the names that tells."""
+    return next((family for name in names for part, family in _FAMILIES if part in name.lower()), None)
+
+
+def tokenizer_of(name: str) -> str | None:
+    """Which of the field's tokenizers goes by this name: ``qwen3_0.6b_custom``, ``LLaMA-3.2-chem``."""
+    letters = re.sub(r"[^a-z0-9]", "", name.lower())
+    return next((known for known in _TOKENIZERS if known in letters), None)
+
+
+# --- single values ------------------------------------------------------------------------------------------------
+
+
+def _text(value: Any) -> str | None:
+    """Null and an empty text are as good as nothing."""
+    return None if value in (None, "") else value if isinstance(value, str) else _compact(value)
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _tokenizer(given: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
+    """The name for the row and, where it is known, the tokenizer."""
+    if given is not None:
+        return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
+    known = tokenizer_of(named)
+    return known or named or None, load_tokenizer(known) if known else None
+
+
+def _sampling(sampling: Any) -> dict[str, Any]:
+    """A preset's name, or an object of parameters."""
+    if isinstance(sampling, Mapping):
+        kinds = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
+        numbers = {key: sampling[key] for key in kinds if type(sampling.get(key)) in (int, float)}
+        fitting = {key: kinds[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
+        return {"sampling": _compact(sampling), **fitting}
+    text = _text(sampling)
+    if (known := PRESETS.get(text or "")) is None:
+        return {"sampling": text}
+    numbers = {"temperature": known.temperature, "top_p": known.top_p, "min_p": known.min_p}
+    return {"sampling": text, "top_k": known.top_k or None, **numbers}
+
+
+def _moment(value: Any) -> str | None:
+    """The time in ISO form, UTC where the file names no zone; None where it is no time. ``20250131_174500`` is one."""
+    try:
+        text = re.sub(r"^(\d{8})[_-](?=\d{6}$)", r"\1T", str(value))
+        moment = datetime.fromtimestamp(value, UTC) if type(value) in (int, float) else datetime.fromisoformat(text)
+        moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.isoformat() if moment.year >= _FIRST_YEAR else None

@@ -9,7 +9,7 @@ model's masses are unknown too: a clean triple that an LP closed is ``unverified
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,10 +27,26 @@ from engine.text.generated import blocks_of, match_units, units_between
 from engine.text.template import block_spans, build_template
 from engine.text.tokenizers import TextTokenizer
 
-PASSES, FAILURES, GENERATIONS, TEXT = "passes", "failures", "all_generations", "decoded_text"
-OF_PASS = ("prompt_smiles", "generated_smiles", "smiles_exact_match", "has_real_coordinates", "parse_success", TEXT)
-OF_FAILURE = ("prompt_smiles", "issues", TEXT, "parse_error", "generation_has_same_molecular_graph", "extracted_smiles")
-KNOWN = frozenset((*OF_PASS, *OF_FAILURE, "generated_smiles_from_conformer", GENERATIONS))
+METADATA, PASSES, FAILURES, GENERATIONS, TEXT = "metadata", "passes", "failures", "all_generations", "decoded_text"
+SAME = ("model_alias", "model_step", "placeholder", "descriptors", "sampling", "batch_size", "kv_cache", "attention")
+METADATA_COLUMNS = {
+    **{name: name for name in SAME},
+    "timestamp": "created_at",
+    "tokenizer_name": "tokenizer",
+    "num_generations": "generations",
+    "total_generations": "samples",
+}
+TOTALS = {"time_taken": "wall_s", "total_chars_raw": "chars_raw", "total_chars_clean": "chars_clean"}
+OF_PASS = {
+    "prompt_smiles": "smiles", "generated_smiles": "generated_smiles", "smiles_exact_match": "exact_match",
+    "has_real_coordinates": "has_real_coordinates", "parse_success": "parsed", TEXT: TEXT,
+}  # fmt: skip
+OF_FAILURE = {
+    "prompt_smiles": "smiles", "issues": "issues", TEXT: TEXT, "parse_error": "parse_error",
+    "generation_has_same_molecular_graph": "same_graph", "extracted_smiles": "extracted_smiles",
+}  # fmt: skip
+"""The keys of a file, and our columns that say the same."""
+KNOWN = {*OF_PASS, *OF_FAILURE, "generated_smiles_from_conformer", GENERATIONS}
 BEFORE, REPORTED_PASSED = "text_before", "reported_passed"
 """Keys of a sample's ``extra`` that are not the file's: what precedes its answer, where that is not the usual prompt,
 and the file's own verdict, where our check says otherwise."""
@@ -92,23 +108,15 @@ def _behind_padding(text: str, start: int) -> int:
     return found.end() if found else start
 
 
-@dataclass(frozen=True, slots=True)
-class _PromptMolecule:
-    """``molecule`` keeps the atoms' order of the prompt, as the text that follows it does."""
-
-    smiles: str  # canonical, or as given where it does not read
-    molecule: Molecule
-    skeleton: str
-    error: str | None = None
-
-    @classmethod
-    def of(cls, smiles: str, descriptors: Descriptors) -> _PromptMolecule:
-        try:
-            canonical = parse_smiles(smiles)
-            molecule = described(in_text_order(canonical, smiles), descriptors)
-            return cls(canonical.smiles, molecule, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}")
-        except DriftscopeError as error:
-            return cls(smiles, Molecule(smiles, smiles, (), (), 0, Chem.Mol()), "", error.what)
+def _prompt(smiles: str, descriptors: Descriptors) -> tuple[str, Molecule, str]:
+    """Its canonical SMILES, the molecule with the prompt's order of atoms, and its text without numbers; as given,
+    without atoms, and empty where it does not read."""
+    try:
+        canonical = parse_smiles(smiles)
+        molecule = described(in_text_order(canonical, smiles), descriptors)
+        return canonical.smiles, molecule, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}"
+    except DriftscopeError:
+        return smiles, Molecule(smiles, smiles, (), (), 0, Chem.Mol()), ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,43 +128,40 @@ class TextReader:
     tokenizer: TextTokenizer | None
     form: NumberFormat = READ_FORMAT
 
-    def samples(self, item: ReportItem, first: int) -> list[StoredSample]:
+    def samples(self, item: ReportItem, first: int) -> Iterator[StoredSample]:
         """The item's generations as samples that count from ``first``."""
-        prompt = _PromptMolecule.of(item.smiles, stored_lp(self.lp).descriptors or "plain")
+        lp = self.lp or UNKNOWN_LP.name
+        smiles, molecule, skeleton = _prompt(item.smiles, stored_lp(self.lp).descriptors or "plain")
+        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
         free: list[int] | None = None  # FREE positions of each atom's block
-        if self.tokenizer is not None and self.lp is not None and not prompt.error:
-            free = build_template(prompt.skeleton, self.tokenizer, self.placeholder).free_per_block.tolist()
-        return [self._sample(item, generation, first, prompt, free) for generation in range(len(item.texts))]
-
-    def _sample(
-        self, item: ReportItem, generation: int, first: int, prompt: _PromptMolecule, free: list[int] | None
-    ) -> StoredSample:
-        before, text, after = split_text(item.texts[generation], item.smiles)
-        lp, places = self.lp or UNKNOWN_LP.name, find_blocks(text)
-        readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in places]
-        check = check_sample(text, prompt.molecule, lp=lp, readings=readings)
-        if prompt.error:
-            issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
-            check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
-        if asks_for_another(before, prompt.molecule):
-            check = replace(check, decodes=False, clean=False)
-        units = units_between(prompt.skeleton, [(start, end) for start, end in block_spans(prompt.skeleton).tolist()])
-        atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
-        extra = dict(item.extras[generation])
-        if before != prompt_of(prompt.smiles):
-            extra[BEFORE] = before
-        if generation == item.main and item.passed != check.passed:
-            extra[REPORTED_PASSED] = item.passed
-        return StoredSample(
-            sample_id=first + generation,
-            generation=generation,
-            smiles=prompt.smiles,
-            heavy_atoms=None if prompt.error else prompt.molecule.heavy_atoms,
-            atoms=None if prompt.error else prompt.molecule.atoms,
-            text=text,
-            check=check,
-            blocks=tuple(blocks_of(places, readings, atoms, free, self.tokenizer)),
-            stop_reason="end" if after.strip() else None,
-            has_template=free is not None,
-            extra=extra,
-        )
+        if self.tokenizer is not None and self.lp is not None and skeleton:
+            free = build_template(skeleton, self.tokenizer, self.placeholder).free_per_block.tolist()
+        for generation, decoded in enumerate(item.texts):
+            before, text, after = split_text(decoded, item.smiles)
+            places = find_blocks(text)
+            readings = [read_block(block.content, form=self.form, lp=lp, closed=block.closed) for block in places]
+            check = check_sample(text, molecule, lp=lp, readings=readings)
+            if not skeleton:
+                issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
+                check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
+            if asks_for_another(before, molecule):
+                check = replace(check, decodes=False, clean=False)
+            atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
+            extra = dict(item.extras[generation])
+            if before != prompt_of(smiles):
+                extra[BEFORE] = before
+            if generation == item.main and item.passed != check.passed:
+                extra[REPORTED_PASSED] = item.passed
+            yield StoredSample(
+                sample_id=first + generation,
+                generation=generation,
+                smiles=smiles,
+                heavy_atoms=molecule.heavy_atoms if skeleton else None,
+                atoms=molecule.atoms if skeleton else None,
+                text=text,
+                check=check,
+                blocks=tuple(blocks_of(places, readings, atoms, free, self.tokenizer)),
+                stop_reason="end" if after.strip() else None,
+                has_template=free is not None,
+                extra=extra,
+            )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.store.reports.figures import family_of, lp_of, read_run, tokenizer_of
+from engine.store.reports.importing import family_of, lp_of, read_run, tokenizer_of
 from engine.store.reports.texts import read_item
 from tests.engine.store.reports.documents import document
 
