@@ -24,8 +24,7 @@ from engine.errors import DriftscopeError, RunError, StoreError, one_line, shown
 from engine.jobs.run import Run, RunState, molecules_of, resume
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model
-from engine.paths import cache_folder
-from engine.store.files import ASIDE, Files, LocalFiles
+from engine.store.files import ASIDE, Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import files_at
@@ -226,8 +225,7 @@ def submit(state: RunState, cluster: Cluster, logs: Path | None = None) -> Submi
     """Submits the groups that are left. The tasks keep running when this process ends."""
     staging, device, left = state.staging, state.plan.model.device, state.left()
     if logs is None:  # on the disk of the store, which is shared where tasks run on other machines
-        near = staging.files
-        logs = (near.root if isinstance(near, LocalFiles) else cache_folder()) / LOGS / staging.id
+        logs = staging.files.root / LOGS / staging.id
     threads = cluster.threads
     if cluster.kind == "local" and not threads:
         threads = max(1, usable_cores() // cluster.tasks)

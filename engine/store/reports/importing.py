@@ -27,13 +27,12 @@ import msgspec
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.errors import FileFormatError, shown
 from engine.store.entries import Entry
-from engine.store.groups import totals
 from engine.store.reports import format as keys
 from engine.store.reports.figures import RunOfFile, read_run
 from engine.store.reports.texts import ReportItem, read_item, split_text
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import RUN
-from engine.store.staging import Staging, begun_anew
+from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
 from engine.user_files import gz_problem, open_file, parsed_json, unique_keys
 
@@ -137,7 +136,7 @@ def _write(staging: Staging, report: ReportFile, run: RunOfFile, progress: Progr
         if len(waiting) >= GROUP or done == report.samples:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
-            staging.add(tables, members, sums=sums, peaks=peaks, number=number)
+            staging.add(tables, members, sums=sums | peaks, number=number)
             waiting, number = [], number + 1
         if progress is not None:
             progress(done, done / max(report.samples, 1), samples=report.samples)

@@ -21,7 +21,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -47,7 +47,7 @@ def account(place: Path, folder: Path, model: ModelChoice | None = None) -> RunS
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
     outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
     plan = replace(plan_of(folder), model=model or choice(folder))
-    return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False))
+    return opened(begin(Files(place), outline, some, plan, parts=2, on_gpu=False))
 
 
 def opened(staging: Staging) -> RunState:
@@ -64,7 +64,7 @@ def waited(submitted: Submitted) -> list[int]:
 
 
 def entry_in(place: Path) -> Entry:
-    (entry,) = Store(LocalFiles(place)).found().entries
+    (entry,) = Store(Files(place)).found().entries
     return entry
 
 

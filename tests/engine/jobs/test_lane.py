@@ -25,7 +25,7 @@ from engine.jobs.lane import (
     scored_answers,
 )
 from engine.jobs.service import Job, Service
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
@@ -40,7 +40,7 @@ def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
 
 
 def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
-    job = service.submit("a", lane_work(watch, LocalFiles(place)))
+    job = service.submit("a", lane_work(watch, Files(place)))
     assert job.wait(PATIENCE_S) and job.state == "done", job.error
     return job
 
@@ -53,7 +53,7 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     run(service, watch, tmp_path)
     assert watch.reader is not None
     assert (watch.reader.lp, watch.reader.tokenizer.name, watch.device) == (lp, "qwen3", "cpu")
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     texts = [watch.texts[row["sample_id"]] for row in rows]
     assert [(text.ids, text.forced) for text in texts] == [(row["token_ids"], row["forced"]) for row in rows]
@@ -78,7 +78,7 @@ def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
 ) -> None:
     watch = lane_of(folder, plan={"lp": "guarded"})
     run(service, watch, tmp_path)
-    rows = Store(LocalFiles(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
+    rows = Store(Files(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
     assert [watch.texts[row["sample_id"]].ids for row in rows] == [row["token_ids"] for row in rows]
     assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
     assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
@@ -100,14 +100,14 @@ def test_lanes_that_pause_for_each_other_write_what_they_write_alone(folder: Pat
     lanes = {lp: lane_of(folder, plan={"lp": lp, "generations": 2}, keep_steps=2, rmsd=1, judge=True) for lp in lps}
     first = threading.Event()
     service.submit("first", lambda job: first.wait(PATIENCE_S))  # the others wait until all have come
-    jobs = {lp: service.submit(lp, lane_work(lane, LocalFiles(tmp_path / lp))) for lp, lane in lanes.items()}
+    jobs = {lp: service.submit(lp, lane_work(lane, Files(tmp_path / lp))) for lp, lane in lanes.items()}
     first.set()
     assert all(job.wait(PATIENCE_S) for job in jobs.values())
     service.close(PATIENCE_S)
     assert all(job.paused_s > 0 for job in jobs.values())
     for lp, watch in lanes.items():
         plain = Generation(loaded(folder), molecules(2), watch.lane.plan.plan).run()
-        (entry,) = Store(LocalFiles(tmp_path / lp)).found().entries
+        (entry,) = Store(Files(tmp_path / lp)).found().entries
         rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
         assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
         verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
@@ -123,9 +123,9 @@ def test_no_turn_passes_before_a_lanes_first_token(folder: Path, tmp_path: Path)
 
     def second(job: Job[None]) -> None:
         tokens.append(watches[0].tokens)
-        lane_work(watches[1], LocalFiles(tmp_path / "b"))(job)
+        lane_work(watches[1], Files(tmp_path / "b"))(job)
 
-    jobs = [service.submit("a", lane_work(watches[0], LocalFiles(tmp_path / "a"))), service.submit("b", second)]
+    jobs = [service.submit("a", lane_work(watches[0], Files(tmp_path / "a"))), service.submit("b", second)]
     first.set()
     assert all(job.wait(PATIENCE_S) for job in jobs)
     service.close(PATIENCE_S)
@@ -151,20 +151,20 @@ def test_a_stopped_lane_leaves_nothing(
 
     def work(job: Job[None]) -> None:
         assert began.wait(PATIENCE_S)
-        lane_work(watch, LocalFiles(tmp_path))(job)
+        lane_work(watch, Files(tmp_path))(job)
 
     job = service.submit("a", work)
     began.set()
     assert job.wait(PATIENCE_S) and job.state == "stopped" and watch.run_id is None
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     assert store.found().entries == () and store.home.folders("staging") == []
 
 
 def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, folder: Path, tmp_path: Path) -> None:
-    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), LocalFiles(tmp_path)))
+    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), Files(tmp_path)))
     assert job.wait(PATIENCE_S) and job.state == "failed"
     assert job.poll().error == "the LP exact has no placeholder. Leave --placeholder out"
-    assert Store(LocalFiles(tmp_path)).found().entries == ()
+    assert Store(Files(tmp_path)).found().entries == ()
 
 
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:

@@ -16,7 +16,7 @@ from engine.chem.smiles import parse_smiles
 from engine.errors import RunError
 from engine.jobs.references import FILE, given_references, packed_references
 from engine.jobs.run import MOLECULES_FILE, molecules_of
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.references import ReferenceSet
 from engine.store.staging import Staging
 from tests.engine.store.stored_runs import begun
@@ -27,7 +27,7 @@ MOLECULE = parse_smiles("C[C@H](O)CN")
 def staged(tmp_path: Path, content: bytes) -> Staging:
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / FILE).write_bytes(content)
-    return cast(Staging, SimpleNamespace(files=LocalFiles(tmp_path), folder="unfinished", id="mine"))
+    return cast(Staging, SimpleNamespace(files=Files(tmp_path), folder="unfinished", id="mine"))
 
 
 def test_what_goes_in_comes_out(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_what_is_none_is_said_to_be_lost(tmp_path: Path, row: dict[str, Any]) ->
 
 @pytest.mark.parametrize("content", [b"PAR1", b"", None])
 def test_molecules_that_do_not_read_are_said_to_be_lost(tmp_path: Path, content: bytes | None) -> None:
-    staging = begun(LocalFiles(tmp_path), "torn")
+    staging = begun(Files(tmp_path), "torn")
     path = tmp_path / staging.folder / MOLECULES_FILE
     parquet.write_table(pa.table({"smiles": ["C"] * 100}), path)
     assert len(molecules_of(staging)) == 100
