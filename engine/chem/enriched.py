@@ -102,7 +102,8 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     chosen = conformer_of(heavy, conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    numbers = tuple(map(tuple, ([format_number(value, form) for value in row] for row in chosen.GetPositions()[order])))
+    places = chosen.GetPositions()[order]
+    numbers: Any = tuple(tuple(format_number(value, form) for value in row) for row in places)
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
 
 

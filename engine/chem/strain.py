@@ -94,11 +94,12 @@ def _by_xtb(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]:
         return torch.tensor(float(result.get("energy")))
 
     if free.any():
-        steps = {"max_iter": MOST_XTB_STEPS, "tolerance_grad": XTB_GRADIENT, "tolerance_change": 0.0}
+        steps: Any = {"max_iter": MOST_XTB_STEPS, "tolerance_grad": XTB_GRADIENT, "tolerance_change": 0.0}
         torch.optim.LBFGS([moving], **steps, line_search_fn="strong_wolfe").step(energy)
     value = float(energy()) * KCAL_PER_HARTREE
     full.GetConformer().SetPositions(positions / BOHR_PER_ANG)
-    return value, XTB, not free.any() or float(moving.grad.abs().max()) < XTB_GRADIENT
+    slope: Any = moving.grad
+    return value, XTB, not free.any() or float(slope.abs().max()) < XTB_GRADIENT
 
 
 def xtb_calculator() -> Any:

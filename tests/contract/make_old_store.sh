@@ -76,9 +76,9 @@ engine annotate "$exact" --tag old --tag kept --notes "a note" >/dev/null
 engine annotate "$allowlist" --tag old --label "old allow-list" >/dev/null
 "$python" -c "
 from engine.comparing.own_queries import OwnQueries
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from pathlib import Path
-OwnQueries(LocalFiles(Path('store'))).save('by LP', 'SELECT lp, count(*) AS runs FROM runs GROUP BY lp ORDER BY lp')"
+OwnQueries(Files(Path('store'))).save('by LP', 'SELECT lp, count(*) AS runs FROM runs GROUP BY lp ORDER BY lp')"
 
 # Runs that were stopped halfway, each by Ctrl-C after some molecules. Those that need all logits are slow to
 # resume, so that they have little left.

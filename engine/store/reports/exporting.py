@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
@@ -22,7 +23,7 @@ from engine.errors import FileFormatError, StoreError, shown
 from engine.folders import writing
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
-from engine.store.entries import Entry, is_binned, read_object, without_samples
+from engine.store.entries import Entry, is_binned, without_samples
 from engine.store.reports import texts as keys
 from engine.store.schema import REPORT_FILES, SAMPLES
 
@@ -92,7 +93,10 @@ def _document(entry: Entry, samples: Sequence[Row]) -> dict[str, Any]:
 
 
 def _extra(row: Row, whose: str) -> dict[str, Any]:
-    return read_object((row.get("extra") or "{}").encode(), f"the extra of {whose}")
+    try:
+        return msgspec.json.decode(row.get("extra") or "{}", type=dict[str, Any])
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"the extra of {whose} holds no JSON object ({error})", "Import the run again") from error
 
 
 def _unknown(extra: Row) -> dict[str, Any]:
