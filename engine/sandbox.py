@@ -35,7 +35,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import DEBUG, DriftscopeError, FileFormatError, shown
 from engine.processes import address_space
 
 MB = 2**20
@@ -46,7 +46,8 @@ HARMLESS = frozenset({"sys._getframe", "object.__getattr__", "object.__setattr__
 """Audit events of code that only computes; logging looks at its caller's frame."""
 Answer = tuple[Any, bytes]
 """What JSON can hold, and bytes. A function gives one, or is a generator of them."""
-Why = Literal["time", "memory", "end", "stopped", "start"]
+CLEARING_S = 5.0
+Why = Literal["time", "memory", "end", "stopped", "start", "unforeseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,13 @@ class Sandbox:
             self._is_stopped = True
             process.kill()
 
+    def interrupt(self) -> None:
+        """What it has half written goes before it ends."""
+        if self.is_busy and self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(CLEARING_S)
+
     def end(self) -> None:
         """At once, whatever it does."""
         if self._process is not None:
@@ -133,6 +141,9 @@ class Sandbox:
             raise self._end_of_child() from None
         self.is_busy = not head["is_last"]
         if "error" in head:
+            if head["error"] == "unforeseen":
+                self.end()
+                raise SandboxError("unforeseen", f"an error that was not foreseen ({head['what']})")
             if head["error"] == "memory":
                 self.end()
                 raise SandboxError("memory", f"it takes over {self.limits.memory_mb / 1024:g} GB of memory")
@@ -249,8 +260,11 @@ def read_aside(
         while (answer := child.receive()) is not None and child.is_busy:
             seen(*answer[0])
     except SandboxError as error:
-        raise FileFormatError(f"{shown(path, 200)}: {error.what}", "Give a smaller file") from error
+        is_large = error.why in ("time", "memory")
+        fix = "Give a smaller file" if is_large else "DRIFTSCOPE_DEBUG=1 shows where"
+        raise FileFormatError(f"{shown(path, 200)}: {error.what}", fix) from error
     finally:
+        child.interrupt()
         child.end()
     assert answer is not None, "a function that gives no answer"
     return answer[0]
@@ -332,9 +346,10 @@ def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple
         else:
             given = (error.errno, error.strerror or str(error), error.filename and str(error.filename))
             yield {"error": "system", "what": given, "is_last": True}, b""
-    except Exception:  # noqa: BLE001 - what the child was not written for ends it
-        traceback.print_exc()
-        os._exit(2)
+    except Exception as error:  # noqa: BLE001 - what the child was not written for ends it
+        if os.environ.get(DEBUG) == "1":
+            traceback.print_exc()
+        yield {"error": "unforeseen", "what": type(error).__name__, "is_last": True}, b""
 
 
 def hold(limits: Limits) -> None:
@@ -368,6 +383,6 @@ def _refuse(event: str, _: tuple[Any, ...]) -> None:
 
 if __name__ == "__main__":
     sys.modules["engine.sandbox"] = sys.modules["__main__"]  # what it imports is this module, not a second one
-    with Connection(int(sys.argv[1])) as _pipe, suppress(EOFError, OSError):  # the parent is gone
+    with Connection(int(sys.argv[1])) as _pipe, suppress(EOFError, OSError, KeyboardInterrupt):  # the parent went
         _serve()
     os._exit(0)  # without the leak reports of DuckDB's bindings at an ordinary exit

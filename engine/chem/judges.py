@@ -73,11 +73,12 @@ class JudgePool(Pool):
     def _verdict(self, future: Future[Answer]) -> MoleculeVerdict:
         try:
             return msgspec.convert(future.result()[0], MoleculeVerdict)
-        except SandboxError as error:
-            if error.why == "start":
+        except (SandboxError, OSError) as error:
+            why = getattr(error, "why", "end")
+            if why == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
             reason = FailedCheck(CRASH, (), "the process that judged it ended")
-            if error.why == "time":
+            if why == "time":
                 reason = FailedCheck(TIME, (), f"stopped after {self.limit_s:g} s")
             return MoleculeVerdict(0, 0, None, None, (reason,))
 

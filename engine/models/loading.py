@@ -7,7 +7,6 @@ shapes, memory) is an error before the weights are read. Torch and transformers 
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import math
 import shutil
@@ -23,9 +22,10 @@ from engine.errors import DriftscopeError, FileFormatError, ModelError, shown
 from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
-from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
+from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.paths import cache_folder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
+from engine.user_files import parsed_json
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +40,7 @@ MOST_PADDING = 4_096
 """Rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024."""
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _FIX_PAIR = "Use config and weights of one checkpoint"
+FLOATS = {"F64", "F32", "F16", "BF16"}
 BEGIN_TOKENS = ("<|begin_of_text|>", "<s>", "<bos>")
 ROOM = 1.2
 """Memory that a model needs while it works, in sizes of its weights; activations and the cache come on top."""
@@ -113,13 +114,17 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     if config.model_type not in FAMILIES:
         what = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
         raise ModelError(what, f"Known are {', '.join(FAMILIES)}")
+    shapes = tensor_shapes(weight_files(folder))
+    layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
+    if config.num_hidden_layers != layers:  # before so many are made
+        what = f"{entry.name} has {layers} layers, config.json says {config.num_hidden_layers:,}"
+        raise ModelError(what, _FIX_PAIR)
     with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
             model.generation_config = GenerationConfig.from_pretrained(str(folder))
-    config = model.config
-    _check_vocabulary(entry.name, config.vocab_size, model.generation_config.eos_token_id, tokenizer)
-    shapes = tensor_shapes(weight_files(folder))
+    config, end = model.config, model.generation_config.eos_token_id
+    _check_vocabulary(entry.name, config.vocab_size, config.eos_token_id if end is None else end, tokenizer)
     asked = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     _check_shapes(entry.name, asked, shapes, is_tied=config.tie_word_embeddings)
     has_own_head = config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys()
@@ -182,7 +187,7 @@ def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokeni
         raise ModelError(what, fix)
     if missing := [tag for tag in TAGS if tokenizer.id_of(tag) is None]:
         raise ModelError(f"the tokenizer {name} of {where} has no token {missing[0]}", fix)
-    for id_ in end if isinstance(end, list) else [] if end is None else [end]:
+    for id_ in (one for one in (end if isinstance(end, list) else [end]) if isinstance(one, int)):
         if id_ >= size or id_ not in tokenizer.added:
             piece = shown(tokenizer.piece(id_)) if id_ < size else "no token"
             what = f"{where} ends its texts with the id {id_}, which is {piece} in the tokenizer {name}"
@@ -193,12 +198,9 @@ def weight_files(folder: Path) -> list[Path]:
     """Of a Hugging Face folder: the one file, or those that its index names."""
     whole, index = folder / WEIGHTS, folder / "model.safetensors.index.json"
     if whole.is_file():
-        if index.is_file():
-            what = f"{shown(folder, 200)} has two sets of weights, {WEIGHTS} and {index.name}"
-            raise FileFormatError(what, "Remove the one that is not meant")
         return [whole]
     try:
-        return sorted({folder / name for name in json.loads(index.read_bytes())["weight_map"].values()})
+        return sorted({folder / name for name in parsed_json(index.read_bytes())["weight_map"].values()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         what = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
         fix = "Save the model with save_pretrained(folder), which writes safetensors: pickled weights are not loaded"
@@ -211,10 +213,15 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
     for path in files:
         try:
             with safe_open(path, "numpy") as file:
-                shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                shapes |= {name: tuple(one.get_shape()) for name, one in slices.items()}
+                kinds = {one.get_dtype() for name, one in slices.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
             what = f"the weights {shown(path, 200)} are missing or damaged ({error})"
             raise FileFormatError(what, "Copy the file again, or delete its folder if it lies in our cache") from error
+        if kinds:
+            what = f"the weights {shown(path, 200)} are of the type {', '.join(sorted(kinds))}"
+            raise FileFormatError(what, "Quantized weights are not loaded: save them as floating-point numbers")
     return shapes
 
 
@@ -278,7 +285,7 @@ def summarise(entry: ModelEntry) -> dict[str, Any]:
         # Torch, which takes seconds to import, is asked only where the GPU driver's tool exists.
         for device in ["cpu", "cuda"] if shutil.which("nvidia-smi") else ["cpu"]:
             fits += [device] if needed <= (free_memory(device) or 0) else []
-    except DriftscopeError as error:
+    except (DriftscopeError, OSError) as error:
         problem = str(error)
     return {
         "alias": entry.alias,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import pyarrow as pa
 import streamlit as st
 
+from engine.chem.molecule_sets import load_named
+from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.inspection.conformers import conformers_of
 from engine.inspection.molecules import sample_table
@@ -53,19 +57,22 @@ def all_files(lanes: Sequence[Running], entries: Mapping[str, Entry]) -> None:
 def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
     """A name a lane beside its run."""
     table = sample_table(with_temporary(Store.open()), [entry.id for _, entry in lanes])
+    names = [names_by_smiles().get(smiles, "") for smiles in table["smiles"].to_pylist()]
+    table = table.add_column(0, "name", pa.array(names, pa.string()))
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples.csv", csv_of(table))
         for name, entry in lanes:
-            archive.writestr(f"{name}.sdf", _sdf(entry))
+            why = why_no_sdf(entry)
+            archive.writestr(f"{name}-no-conformers.txt" if why else f"{name}.sdf", why or _sdf(entry))
             archive.writestr(f"{name}.json", _report(entry))
     return file.getvalue()
 
 
 def _downloads(lane: Running, entry: Entry) -> None:
-    no_steps = STEPS.name not in entry.parts
+    no_steps, no_sdf = STEPS.name not in entry.parts, why_no_sdf(entry)
     for key, label, ending, make, about, is_off in (
-        ("sdf", "Conformers (SDF)", ".sdf", _sdf, "Every readable conformer.", False),
+        ("sdf", "Conformers (SDF)", ".sdf", _sdf, no_sdf or "Every readable conformer.", bool(no_sdf)),
         ("report", "Report (JSON)", ".json", _report, "In the reports' file format.", False),
         ("steps", "Steps (Parquet)", "-steps.parquet", _steps, STEPS_HELP, no_steps),
     ):
@@ -73,8 +80,24 @@ def _downloads(lane: Running, entry: Entry) -> None:
         file_button(label, content, name, key=f"{key}_{lane.number}", disabled=is_off, help=about, type="secondary")
 
 
+@functools.cache
+def names_by_smiles() -> dict[str, str]:
+    """Of the named molecules."""
+    return {parse_smiles(smiles).smiles: name for name, smiles in load_named().items()}
+
+
 def _sdf(entry: Entry) -> str:
-    return to_sdf(*conformers_of(with_temporary(Store.open()), entry.id))
+    mols, properties = conformers_of(with_temporary(Store.open()), entry.id)
+    names = [names_by_smiles().get(one["smiles"]) for one in properties]
+    named = [(name or title, mol) for name, (title, mol) in zip(names, mols, strict=True)]
+    return to_sdf(named, properties)
+
+
+def why_no_sdf(entry: Entry) -> str:
+    """Empty where some text has a conformer."""
+    sql = "SELECT count_if(parsed) AS whole, min(parse_error) AS why FROM samples WHERE run_id = $run"
+    ((whole, why),) = [row.values() for row in with_temporary(Store.open()).rows(sql, {"run": entry.id})]
+    return "" if whole else f"No text has a conformer that the strict reader takes. The first: {why}."
 
 
 def _report(entry: Entry) -> str:

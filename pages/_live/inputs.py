@@ -56,7 +56,7 @@ def molecule_inputs() -> tuple[tuple[Molecule, ...], list[str]]:
         key="named",
         on_change=_take_named,
         placeholder="Choose one",
-        help="Fills in its SMILES.",
+        help="Adds its SMILES.",
     )
     text = right.text_area(
         "SMILES",
@@ -90,9 +90,11 @@ def _replace_name(name: str) -> None:
 
 
 def _take_named() -> None:
-    chosen = st.session_state.get("named")
-    if chosen:
-        st.session_state["smiles"] = load_named()[chosen]
+    """In place of the first molecule, below others."""
+    if chosen := st.session_state.get("named"):
+        lines = [line for line in str(st.session_state.get("smiles") or "").splitlines() if line.strip()]
+        known = [] if lines in ([], [FIRST_MOLECULE]) else lines
+        st.session_state["smiles"] = "\n".join(dict.fromkeys([*known, load_named()[chosen]]))
 
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:

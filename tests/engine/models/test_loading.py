@@ -191,7 +191,6 @@ def test_an_end_token_that_is_none(tmp_path: Path, end: int, piece: str) -> None
 
 
 LAYER = "model.layers.0."
-TWO_LAYERS: dict[str, object] = {"num_hidden_layers": 2, "layer_types": None}
 MISFITS: list[tuple[dict[str, object], str]] = [
     ({"model_type": "gpt2"}, "has the model type 'gpt2'. Known are qwen3, llama"),
     ({"model_type": None}, "cannot be loaded from"),
@@ -199,8 +198,7 @@ MISFITS: list[tuple[dict[str, object], str]] = [
     ({"hidden_size": 64}, r"the shape \[151936, 32\], config.json says \[151936, 64\] .* tensors do not fit"),
     ({"intermediate_size": 64}, r"mlp.down_proj.weight' with the shape \[32, 48\], config.json says \[32, 64\]"),
     ({"num_key_value_heads": 2}, r"self_attn.k_proj.weight' with the shape \[16, 32\], config.json says \[32, 32\]"),
-    (TWO_LAYERS, r"has no tensor 'model.layers.1.*', which config.json asks for \(11 tensors do not fit\)"),
-    ({"num_hidden_layers": 0, "layer_types": None}, f"has weights that config.json does not ask for: '{LAYER}"),
+    ({"num_hidden_layers": 1_000_000, "layer_types": None}, "has 1 layers, config.json says 1,000,000"),
     ({"attention_bias": True}, f"has no tensor '{LAYER}self_attn.k_proj.bias'"),
     ({"tie_word_embeddings": False}, f"has no tensor '{HEAD}'"),
 ]
@@ -221,8 +219,8 @@ def test_weights_that_do_not_fit_their_config(tmp_path: Path) -> None:
     old = {f"{LAYER}self_attn.rotary_emb.inv_freq": torch.zeros(8)}  # nothing reads it
     save_file({**tensors, **old}, folder / WEIGHTS, metadata={"format": "pt"})
     assert load_model(entry_of(folder), "cpu").parameters > 0
-    save_file({**tensors, "model.layers.7.extra": torch.zeros(3)}, folder / WEIGHTS, metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"does not ask for: 'model.layers.7.extra'"):
+    save_file({**tensors, "model.layers.0.extra": torch.zeros(3)}, folder / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"does not ask for: 'model.layers.0.extra'"):
         load_model(entry_of(folder), "cpu")
     del tensors[ROWS]
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
@@ -246,12 +244,19 @@ def test_a_truncated_checkpoint(tmp_path: Path, kept: int) -> None:
         load_model(entry_of(tmp_path / "mine"))
 
 
+def test_quantized_weights_are_refused(tmp_path: Path) -> None:
+    folder = small_folder(tmp_path / "mine")
+    tensors = load_file(folder / WEIGHTS)
+    name = next(iter(tensors))
+    save_file({**tensors, name: tensors[name].to(torch.int8)}, folder / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(FileFormatError, match="are of the type I8"):
+        load_model(entry_of(folder))
+
+
 def test_weights_in_no_form_that_is_read(tmp_path: Path) -> None:
     folder = small_folder(tmp_path / "mine")
     index = folder / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"a": "part.safetensors"}}')
-    with pytest.raises(FileFormatError, match=f"'{folder}' has two sets of weights"):
-        load_model(entry_of(folder))
     torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
     (folder / WEIGHTS).unlink()
     with pytest.raises(FileFormatError, match=f"the weights '{folder}/part.safetensors' are missing or damaged"):
