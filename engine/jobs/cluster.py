@@ -45,11 +45,9 @@ GPUS = ("h100", "a100")
 LOGS = "submitted"
 """The folder beside the runs with the tasks' output."""
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
-POLL_S, LOG_S, CONNECT_S = 1.0, 30.0, 10.0
-RETRIED = (OSError, RuntimeError, StoreError)
-"""Errors after which Ray tries again: they may be temporary, such as a full GPU or a store that does not answer."""
-TRIES = 3
-"""Attempts of a Ray task, also of one that died."""
+POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
+RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3
+"""Errors after which Ray tries again, as after a death: they may be temporary, such as a full GPU."""
 STORE_MB = 128  # of Ray's object store; what a task returns is small
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
@@ -78,14 +76,17 @@ class Cluster:
 
     def for_slurm(self, device: str) -> dict[str, Any]:
         """As submitit's parameters."""
-        parameters: dict[str, Any] = {"job_name": "driftscope", "time": self.minutes or SLURM_MINUTES}
-        if gpus := self.gpus_a_task(device):
-            parameters["gres"] = ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)])
-        if self.partition:
-            parameters["partition"] = self.partition
-        if self.threads:
-            parameters["cpus_per_task"] = self.threads
-        return {**parameters, "array_parallelism": self.tasks or 1, "additional_parameters": dict(self.more)}
+        gpus = self.gpus_a_task(device)
+        parameters = {
+            "job_name": "driftscope",
+            "time": self.minutes or SLURM_MINUTES,
+            "gres": gpus and ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)]),
+            "partition": self.partition,
+            "cpus_per_task": self.threads,
+            "array_parallelism": self.tasks or 1,
+            "additional_parameters": dict(self.more),
+        }
+        return {name: value for name, value in parameters.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,8 @@ class ClusterTask:
                 torch.set_num_threads(self.threads)
             loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
             run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
-            logged_s = 0.0
             for now in run.progress(groups=self.groups):
-                if now.seconds - logged_s >= LOG_S:
-                    logged_s = now.seconds
+                if now.written % LOG_EACH == 0:
                     log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words())
             staging.release()
             run.finished = staging.groups()

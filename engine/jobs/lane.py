@@ -8,11 +8,10 @@ ended are judged and scored as in every run, and the lane is a run in the given 
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 REFERENCE_S, JUDGE_S = 5.0, 20.0
 """Longest search for a molecule's reference conformers, and longest judging of one, while a user waits."""
 MOST_MOLECULES, MOST_ANSWERS = 100, 400
-MOST_SCORED_TOKENS = 6_000
-"""Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
-TOKENS_A_BLOCK = 24
 
 
 @dataclass(slots=True)
@@ -194,15 +190,6 @@ def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
         return aligned
     rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
     return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
-
-
-def scored_answers(blocks: Iterable[int], generations: int) -> int:
-    """How many samples keep their steps: the first ones, within `MOST_SCORED_TOKENS`, and at least one.
-
-    ``blocks`` has a count per molecule.
-    """
-    tokens = itertools.accumulate(count * TOKENS_A_BLOCK for count in blocks for _ in range(generations))
-    return max(1, sum(total <= MOST_SCORED_TOKENS for total in tokens))
 
 
 # --- its work, in the service's thread: torch is imported there -------------------------------------------------------
