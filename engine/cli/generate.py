@@ -307,7 +307,7 @@ class Cluster:
         from engine.jobs.cluster import connected, minutes_of
 
         more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
-        own = {"kind": kind, "tasks": self.array or self.count, "minutes": minutes_of(self.minutes)}
+        own: dict[str, Any] = {"kind": kind, "tasks": self.array or self.count, "minutes": minutes_of(self.minutes)}
         own |= {"threads": model.threads, "more": more}
         with connected(Asked(**cli.given(Asked, self) | own), model.device) as cluster:
             yield cluster
@@ -400,7 +400,7 @@ def run(
             return
         chosen = list(map(of_model.chosen, models))
         references = None if molecules.references is None else reference_set(to, molecules.references)
-        rmsd = {"rmsd_references": references.name} if references and of_run.rmsd else {}
+        rmsd: dict[str, Any] = {"rmsd_references": references.name} if references and of_run.rmsd else {}
         plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd)
                  for entry, choice in chosen for name in lps]  # fmt: skip
         yield from begun(to.home, elsewhere, molecules.read(io, references), plans)

@@ -9,6 +9,7 @@ groups of a killed task are left to ``run --resume``. Whoever writes the last gr
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import logging
 import os
@@ -45,11 +46,9 @@ GPUS = ("h100", "a100")
 LOGS = "submitted"
 """The folder beside the runs with the tasks' output."""
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
-POLL_S, LOG_S, CONNECT_S = 1.0, 30.0, 10.0
-RETRIED = (OSError, RuntimeError, StoreError)
-"""Errors after which Ray tries again: they may be temporary, such as a full GPU or a store that does not answer."""
-TRIES = 3
-"""Attempts of a Ray task, also of one that died."""
+POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
+RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3
+"""Errors after which Ray tries again, as after a death: they may be temporary, such as a full GPU."""
 STORE_MB = 128  # of Ray's object store; what a task returns is small
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
@@ -78,14 +77,17 @@ class Cluster:
 
     def for_slurm(self, device: str) -> dict[str, Any]:
         """As submitit's parameters."""
-        parameters: dict[str, Any] = {"job_name": "driftscope", "time": self.minutes or SLURM_MINUTES}
-        if gpus := self.gpus_a_task(device):
-            parameters["gres"] = ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)])
-        if self.partition:
-            parameters["partition"] = self.partition
-        if self.threads:
-            parameters["cpus_per_task"] = self.threads
-        return {**parameters, "array_parallelism": self.tasks or 1, "additional_parameters": dict(self.more)}
+        gpus = self.gpus_a_task(device)
+        parameters = {
+            "job_name": "driftscope",
+            "time": self.minutes or SLURM_MINUTES,
+            "gres": gpus and ":".join(["gpu", *([self.kind] if self.kind in GPUS else []), str(gpus)]),
+            "partition": self.partition,
+            "cpus_per_task": self.threads,
+            "array_parallelism": self.tasks or 1,
+            "additional_parameters": dict(self.more),
+        }
+        return {name: value for name, value in parameters.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,8 @@ class ClusterTask:
                 torch.set_num_threads(self.threads)
             loaded = load_model(plan.model.entry(), self.device, plan.model.dtype, plan.model.attention)
             run = Run(staging, loaded, molecules_of(staging), plan, rank=self.rank)
-            logged_s = 0.0
             for now in run.progress(groups=self.groups):
-                if now.seconds - logged_s >= LOG_S:
-                    logged_s = now.seconds
+                if now.written % LOG_EACH == 0:
                     log.info("%d samples here, %.0f %% of the run: %s", now.written, now.work * 100, now.words())
             staging.release()
             run.finished = staging.groups()
@@ -128,7 +128,7 @@ class ClusterTask:
 
     def checkpoint(self) -> Any:
         """What submitit queues again when the task is pre-empted: the task itself, which resumes."""
-        return _submitit().helpers.DelayedSubmission(self)
+        return _needed("submitit").helpers.DelayedSubmission(self)
 
 
 class TaskRun(RunState):
@@ -178,19 +178,19 @@ class TaskRun(RunState):
             self.submit()
         if self.finished:
             yield self.now()
-        has_ended = False
-        while not has_ended:
+        while True:
             has_ended = all(job.done() for job in self.jobs or ())
             yield from self._taken()
-            if not has_ended:
-                time.sleep(POLL_S)
+            if has_ended:
+                break
+            time.sleep(POLL_S)
         self.notes += self.staging.notes().get("notes", [])
 
     def publish(self) -> Entry:
         """An error has the reason of the first task that failed."""
         try:
             with _or_shown(self.staging):
-                return super().publish()
+                super().publish()
         except (RunError, StoreError, OSError) as error:
             reason = next(filter(None, map(problem_of, self.jobs or ())), str(error))
             how = f"See {self.logs}; `python -m engine run --resume {self.staging.id}`"
@@ -288,7 +288,7 @@ def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
         with _ray(cluster, device) as found:
             yield found
         return
-    _submitit()
+    _needed("submitit")
     if not cluster.is_slurm and (cluster.partition or cluster.more):
         raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
     for name in ("sbatch", "srun"):
@@ -303,13 +303,10 @@ def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: P
         with ThreadPoolExecutor(1) as pool:
             return [pool.submit(task) for task in tasks]
     if cluster.kind == "ray":
-        import ray
-
-        how: Any = {"num_cpus": cluster.threads, "num_gpus": cluster.gpus, "max_retries": TRIES - 1}
-        how["retry_exceptions"] = list(RETRIED)
-        remote: Any = ray.remote(**how)(ClusterTask.__call__)
+        how = {"num_cpus": cluster.threads, "num_gpus": cluster.gpus, "max_retries": TRIES - 1}
+        remote = _needed("ray").remote(**how, retry_exceptions=list(RETRIED))(ClusterTask.__call__)
         return [remote.remote(task).future() for task in tasks]
-    submitit = _submitit()
+    submitit = _needed("submitit")
     if cluster.kind == "local":
         return list(_local_jobs(tasks, cluster, device, submitit.LocalExecutor(folder)))
     executor = submitit.SlurmExecutor(folder)
@@ -342,10 +339,7 @@ def _ray(cluster: Cluster, device: str) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     if not address:  # a cluster of one machine then listens on loopback only, as on a Mac
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise RunError("--engine ray needs Ray, which is not installed", "Install it: pip install ray") from error
+    ray = _needed("ray")
     was_there = ray.is_initialized()
     try:
         with muted_output(2):  # Ray's native part prints the environment there
@@ -395,10 +389,9 @@ def _gpus_here() -> list[int]:
     return list(map(int, named)) if all(map(str.isdigit, named)) else list(range(torch.cuda.device_count()))
 
 
-def _submitit() -> Any:
-    try:
-        import submitit
-    except ImportError as error:
-        raise RunError("--submit needs submitit, which is not installed", "Install it: pip install submitit") from error
+def _needed(package: Literal["ray", "submitit"]) -> Any:
     logging.getLogger("submitit").setLevel(logging.CRITICAL)  # it logs to standard output
-    return submitit
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise RunError(f"this needs {package}, which is not installed", f"Install it: pip install {package}") from error

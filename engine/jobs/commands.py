@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from engine.errors import DriftscopeError, StoreError, one_line
@@ -85,7 +85,7 @@ class Task:
     def snapshot(self) -> TaskSnapshot:
         seen = self.job.poll()
         with self._lock:
-            return TaskSnapshot(*astuple(seen), self._progress.parts(), self._log())
+            return TaskSnapshot(**asdict(seen), parts=self._progress.parts(), log=self._log())
 
     def run(self, job: Job[None]) -> None:
         """The command from its start to its end."""

@@ -27,7 +27,6 @@ from engine.decode.scoring import Scored, score
 from engine.decode.steps import Event, Step, Stop
 from engine.errors import DriftscopeError, EnrichedError
 from engine.jobs.plan import RunPlan
-from engine.jobs.service import CancelledError
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.references import ReferenceSet
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
@@ -52,7 +51,7 @@ class GroupWork:
     judges: JudgePool | None = None  # of processes beside the model
     references: ReferenceSet | None = None  # in place of conformers by ETKDG
     reference_s: float = REFERENCE_S
-    go_on: Callable[[], object] = lambda: None  # while samples are scored; raises where the group is cancelled
+    go_on: Callable[[], object] = lambda: None  # raises where the group is given up
     on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
     judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
     _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
@@ -60,27 +59,24 @@ class GroupWork:
     _made: dict[str, Chem.Mol | None] = field(default_factory=dict)  # references, by SMILES
     _began: float = field(default_factory=time.perf_counter)
 
-    def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
-        """The decoding's; CancelledError at the end where it was cancelled."""
+    def events(self) -> Iterator[Event]:
+        """The decoding's."""
         begins: dict[int, float] = {}
-        was_cancelled = False
-        for event in self.generation.events(cancelled):
+        for event in self.generation.events():
             now = time.perf_counter()
             if isinstance(event, Step):
                 begins.setdefault(event.sample, now)
             elif isinstance(event, Stop):
                 self._seconds[event.sample] = now - begins.get(event.sample, now)
-                was_cancelled |= event.reason == "cancelled"
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
                     self.judges.add(JudgeTask(event.sample, answer_of(self._stated(sample)), sample.smiles))
                     self._take_verdicts(self.judges, wait=False)
             yield event
-        if was_cancelled:
-            raise CancelledError("it was stopped")
+            self.go_on()
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
-        """Tables, sums and peaks; CancelledError where it is cancelled meanwhile."""
+        """Tables, sums and peaks."""
         generation = self.generation
         tokenizer = generation.loaded.tokenizer
         wall_s = generation.template_s + time.perf_counter() - self._began

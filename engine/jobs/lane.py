@@ -8,11 +8,10 @@ ended are judged and scored as in every run, and the lane is a run in the given 
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,6 @@ from engine.records import Molecule
 from engine.store.files import Files
 from engine.store.temporary_runs import trim
 from engine.text.align import Alignment
-from engine.text.blocks import CUT_KINDS
 from engine.text.template import build_template
 
 if TYPE_CHECKING:
@@ -41,9 +39,6 @@ if TYPE_CHECKING:
 REFERENCE_S, JUDGE_S = 5.0, 20.0
 """Longest search for a molecule's reference conformers, and longest judging of one, while a user waits."""
 MOST_MOLECULES, MOST_ANSWERS = 100, 400
-MOST_SCORED_TOKENS = 6_000
-"""Samples are scored in full, with token probabilities per step, up to this many tokens of a lane."""
-TOKENS_A_BLOCK = 24
 
 
 @dataclass(slots=True)
@@ -70,6 +65,7 @@ class LaneWatch:
             )
         self.texts = {sample: LaneText() for sample in range(self.samples)}
         self.reader: Reader | None = None  # from here on until the end: once the model is loaded
+        self.template_tokens: list[int] = []  # by molecule, about as many as a sample has
         self.device = ""
         self.tokens = self.forced_tokens = self.forward_passes = 0
         self.redrawn: Counter[str] = Counter()  # how often blocks were drawn anew, by the check that had failed
@@ -135,56 +131,13 @@ class LaneWatch:
             for back, ids in self.texts[sample].thrown
         ]
 
-    def tally(self, shown: int) -> Counter[str]:
-        """Over all ended samples, and the shown one as far as it goes: ``blocks``, of these ``junk`` and ``cut`` ones,
-        and the ``drift`` of the ``known`` ones, positive where positions were left over."""
-        blocks = [block for sample in self.answered for block in sample.blocks]
-        if self.texts[shown].answer is None and (aligned := self.alignment(shown)) is not None:
-            blocks += aligned.blocks
-        drifts = [block.drift for block in blocks if block.drift is not None]
-        return Counter(
-            blocks=len(blocks),
-            junk=sum(bool(block.junk_text) for block in blocks),
-            cut=sum(not CUT_KINDS.isdisjoint(block.kinds) for block in blocks),
-            drift=sum(drifts),
-            known=len(drifts),
-        )
-
     @property
     def is_guarded(self) -> bool:
         return lp_record(split_cleanup(self.plan.plan.lp)[0]).is_guarded
 
-    def atom_being_written(self, sample: int) -> int | None:
-        """The atom whose block the last token belongs to; None when the sample has ended."""
-        aligned = self.alignment(sample)
-        if aligned is None or self.texts[sample].answer is not None:
-            return None
-        written = (row for row in reversed(aligned.rows) if row.pos is not None)
-        return next((row.block for row in written if row.block >= 0), None)
-
     @property
     def tokens_a_second(self) -> float:
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
-
-    @property
-    def share_written(self) -> float:
-        """The share of the expected tokens, by the templates' lengths; 1 at the end."""
-        if len(self.answered) == self.samples:
-            return 1.0
-        if self.reader is None:  # the tokenizer is not known yet
-            return 0.0
-        done = 0
-        for sample, text in self.texts.items():
-            tokens = self._template_tokens[sample // self.plan.plan.generations]
-            done += tokens if text.answer is not None else min(tokens, len(text.ids))
-        return min(0.99, done / (sum(self._template_tokens) * self.plan.plan.generations))
-
-    @functools.cached_property
-    def _template_tokens(self) -> list[int]:
-        """By molecule: the tokens of its template, about as many as a sample has."""
-        assert self.reader is not None
-        tokenizer, placeholder = self.reader.tokenizer, self.reader.placeholder or DEFAULT_PLACEHOLDER
-        return [build_template(skeleton_of(mol), tokenizer, placeholder, tags=True).tokens for mol in self.molecules]
 
 
 def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
@@ -194,15 +147,6 @@ def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
         return aligned
     rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
     return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
-
-
-def scored_answers(blocks: Iterable[int], generations: int) -> int:
-    """How many samples keep their steps: the first ones, within `MOST_SCORED_TOKENS`, and at least one.
-
-    ``blocks`` has a count per molecule.
-    """
-    tokens = itertools.accumulate(count * TOKENS_A_BLOCK for count in blocks for _ in range(generations))
-    return max(1, sum(total <= MOST_SCORED_TOKENS for total in tokens))
 
 
 # --- its work, in the service's thread: torch is imported there -------------------------------------------------------
@@ -243,10 +187,13 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
         generation = work.generation
         firsts = range(0, watch.samples, watch.plan.plan.generations)  # a group has the longest molecule first
         watch.molecules, watch.device = list(map(generation.molecule_of, firsts)), str(loaded.device)
+        of_template = (loaded.tokenizer, generation.placeholder or DEFAULT_PLACEHOLDER)
+        templates = (build_template(skeleton_of(mol), *of_template, tags=True) for mol in watch.molecules)
+        watch.template_tokens = [template.tokens for template in templates]
         watch.reader = generation.reader
         job.say("writing")
         began = time.perf_counter()
-        for event in work.events(job.cancelled):
+        for event in work.events():
             watch.take(generation, event, time.perf_counter() - began)
         watch.seconds = generation.counters.decode_s
         job.say("checking the result")

@@ -23,7 +23,6 @@ GPU_GROUPS = 8
 """A GPU's graphs are captured once per group: its groups are this many times larger."""
 GROUPS_A_PART = 4
 """Groups per process, where several share a run, so that none waits long for another."""
-MOST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +60,6 @@ class RunPlan:
     strain: bool = False  # judged, with their strain
 
     def __post_init__(self) -> None:
-        if self.keep_steps < 0 or self.rmsd < 0 or self.group < 0:
-            raise RunError(
-                f"{self.keep_steps} samples with steps, {self.rmsd} reference conformers, groups of {self.group}",
-                "Give 0 or more of each",
-            )
         if self.plan.time_limit_s is not None:
             raise RunError("a run has no time limit", "Stop it at any time, and resume it with --resume")
 
@@ -76,10 +70,7 @@ class RunPlan:
 
     @property
     def molecules_a_group(self) -> int:
-        if self.group:
-            return self.group
-        rows = max(self.plan.batch_size * BATCHES_A_GROUP, 1)
-        return max(1, rows // self.plan.generations)
+        return self.group or max(1, self.plan.batch_size * BATCHES_A_GROUP // self.plan.generations)
 
     def grouped(self, molecules: int, parts: int = 1, *, on_gpu: bool = False) -> RunPlan:
         """With groups large enough for a GPU, and small enough that every part gets some."""
@@ -123,5 +114,5 @@ def sampling_name(sampling: Sampling) -> str:
 def new_run_id(model: str, lp: str) -> str:
     """Readable, sorted by time, and unique."""
     moment = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:MOST_NAME]
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{model}-{lp}").strip("-.")[:60]
     return f"{moment}-{name}-{uuid.uuid4().hex[:6]}"

@@ -124,7 +124,7 @@ class RunState:
         for group in staging.groups():
             self._finish(group)
         self.part, self.parts = 0, 1  # of those that a command writes
-        self._began_work = self._share(self._sums)
+        self._began_work = self._sums["expected"] / self._expected
 
     def left(self) -> list[int]:
         """The groups that are not written yet."""
@@ -154,24 +154,11 @@ class RunState:
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:
         """``more``: sums of the finished samples of the current group."""
         sums = self._sums + Counter(more)
-        counts: Any = {name: sums[name] for name in COUNTED[1:]}
-        names: Any = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
-        return PartProgress(
-            self.part,
-            self.parts,
-            run_id=self.staging.id,
-            **names,
-            samples=self.samples,
-            done=sums["samples"],
-            **counts,
-            written=self._written_here,
-            seconds=time.perf_counter() - self._began,
-            work=self._share(sums),
-            began=self._began_work,
-        )
-
-    def _share(self, sums: Mapping[str, int]) -> float:
-        return sums["expected"] / self._expected
+        told: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
+        told |= {name: sums[name] for name in COUNTED[1:]}
+        told |= {"samples": self.samples, "done": sums["samples"], "work": sums["expected"] / self._expected}
+        told |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
+        return PartProgress(self.part, self.parts, run_id=self.staging.id, **told)
 
     def places_of(self, *groups: Group) -> set[int]:
         """The places of the molecules in these groups."""

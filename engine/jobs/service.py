@@ -15,7 +15,6 @@ import logging
 import threading
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -40,10 +39,6 @@ EXIT_S = 2.0
 
 _threads = functools.cache(spare_cores)
 """The same for all jobs, whose times are compared."""
-
-
-class CancelledError(DriftscopeError):
-    """The work was stopped, and has no result."""
 
 
 class Models:
@@ -128,8 +123,9 @@ class Job(Generic[T]):
             return self.state == "stopping" or self.state in ENDED
 
     def go_on(self) -> None:
+        """An error where it is cancelled."""
         if self.cancelled():
-            raise CancelledError("it was stopped")
+            raise DriftscopeError("it was stopped")
 
     def say(self, note: str) -> None:
         """What is done now."""
@@ -242,12 +238,10 @@ class Service:
     def order(self) -> list[Job[Any]]:
         """Those that wait, in the order of their turns: each owner's first, then each one's second, and so on; the
         owner that was served longest ago first."""
-        rounds: Counter[str] = Counter()
-        places = {}
-        for number, job in enumerate(self.waiting):
-            places[job] = rounds[job.owner], self._served.get(job.owner, 0), number
-            rounds[job.owner] += 1
-        return sorted(places, key=lambda job: places[job])
+        of_owners: dict[str, list[Job[Any]]] = {}
+        for job in sorted(self.waiting, key=lambda job: self._served.get(job.owner, 0)):
+            of_owners.setdefault(job.owner, []).append(job)
+        return [job for turn in itertools.zip_longest(*of_owners.values()) for job in turn if job is not None]
 
     def stop_abandoned(self) -> None:
         for job in self._open():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from engine.figures.statistics import quotient
 from engine.jobs.lane import LaneWatch
+from engine.text.blocks import CUT_KINDS
 from engine.text.generated import first_difference
 
 OF_RUN = (
@@ -48,12 +49,49 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
     return rows
 
 
+def tally(watch: LaneWatch, shown: int) -> dict[str, int]:
+    """Over all ended samples, and the shown one as far as it goes: ``blocks``, of these ``junk`` and ``cut`` ones, and
+    the ``drift`` of the ``known`` ones, positive where positions were left over."""
+    blocks = [block for sample in watch.answered for block in sample.blocks]
+    if watch.texts[shown].answer is None and (aligned := watch.alignment(shown)) is not None:
+        blocks += aligned.blocks
+    drifts = [block.drift for block in blocks if block.drift is not None]
+    return {
+        "blocks": len(blocks),
+        "junk": sum(bool(block.junk_text) for block in blocks),
+        "cut": sum(not CUT_KINDS.isdisjoint(block.kinds) for block in blocks),
+        "drift": sum(drifts),
+        "known": len(drifts),
+    }
+
+
+def atom_being_written(watch: LaneWatch, sample: int) -> int | None:
+    """The atom whose block the last token belongs to; None when the sample has ended."""
+    aligned = watch.alignment(sample)
+    if aligned is None or watch.texts[sample].answer is not None:
+        return None
+    return next((row.block for row in reversed(aligned.rows) if row.pos is not None and row.block >= 0), None)
+
+
+def share_written(watch: LaneWatch) -> float:
+    """The share of the expected tokens, by the templates' lengths; 1 at the end."""
+    if len(watch.answered) == watch.samples:
+        return 1.0
+    if watch.reader is None:  # the tokenizer is not known yet
+        return 0.0
+    generations, done = watch.plan.plan.generations, 0
+    for sample, text in watch.texts.items():
+        tokens = watch.template_tokens[sample // generations]
+        done += tokens if text.answer is not None else min(tokens, len(text.ids))
+    return min(0.99, done / (sum(watch.template_tokens) * generations))
+
+
 def seconds_left(lanes: Sequence[tuple[LaneWatch, float, bool]]) -> float | None:
     """Of all lanes together, by what they took so far for the tokens so far; None before there is a pace.
 
     Each comes with its seconds of loading, writing and checking, and whether it has ended.
     """
-    share = sum(1.0 if has_ended else watch.share_written for watch, _, has_ended in lanes) / len(lanes)
+    share = sum(1.0 if has_ended else share_written(watch) for watch, _, has_ended in lanes) / len(lanes)
     return sum(elapsed_s for _, elapsed_s, _ in lanes) * (1 - share) / share if share > 0.01 else None
 
 

@@ -9,6 +9,7 @@ import streamlit as st
 from engine.chem.drawing import draw_svg
 from engine.errors import DriftscopeError
 from engine.figures.words import counted
+from engine.questions.live_lanes import atom_being_written
 from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
@@ -94,7 +95,7 @@ def drawing(shown: int) -> None:
             for atom, descriptor in enumerate(molecule.descriptors)
         ],
         selected=live_lanes.picked_atom(),
-        lit=running.watch.atom_being_written(shown) if running is not None else None,
+        lit=atom_being_written(running.watch, shown) if running is not None else None,
         on_pick=live_lanes.pick_atom,
         height=HEIGHT_PX,
     )

@@ -16,7 +16,7 @@ from engine.chem.molecule_sets import load_named
 from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
 from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
-from engine.jobs.lane import MOST_MOLECULES, scored_answers
+from engine.jobs.lane import MOST_MOLECULES
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import GuardSettings, lp_choices, lp_record, split_cleanup
 from engine.models.registry import ModelEntry, load_registry
@@ -32,6 +32,8 @@ FIRST_MOLECULE = "CNC[C@H](O)c1ccc(O)c(O)c1"
 """Adrenaline, which both embedded models write well."""
 REFERENCES = 10
 """Reference conformers that a sample is compared with."""
+MOST_SCORED_BLOCKS = 250
+"""The first samples keep their steps, with token probabilities, up to so many blocks of a lane."""
 MOST_TRIES = 100
 OWN = "own"
 BACKEND_HELP = (
@@ -207,14 +209,13 @@ def lanes_of(
     device: str = "auto",
 ) -> list[RunPlan]:
     """One lane each; they differ in LP, backend, placeholder, descriptors and guard only."""
-    kept = scored_answers([molecule.atoms for molecule in molecules], samples)
     model = ModelChoice(entry.alias, entry.step, device=device)
     plan = Plan(sampling=sampling, generations=samples, seed=seed, limit=limit)
     return [
         RunPlan(
             model,
             replace(plan, lp=lp, backend=backend, placeholder=placeholder, descriptors=descriptors, guard=guard),
-            keep_steps=kept,
+            keep_steps=max(1, MOST_SCORED_BLOCKS // max(molecule.atoms for molecule in molecules)),
             rmsd=REFERENCES,
             strain=True,
             source=SOURCE,

@@ -14,7 +14,7 @@ from engine.figures.words import capitalised, counted, percent
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.questions.live_lanes import seconds_left
+from engine.questions.live_lanes import seconds_left, share_written, tally
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
@@ -52,7 +52,7 @@ def level(lanes: Sequence[Shown], *parts: Callable[[Shown], object]) -> None:
 def progress(lanes: list[Running]) -> None:
     """Of all lanes together."""
     open_ = [lane for lane in lanes if not lane.seen.has_ended]
-    share = sum(1.0 if lane.seen.has_ended else lane.watch.share_written for lane in lanes) / len(lanes)
+    share = sum(1.0 if lane.seen.has_ended else share_written(lane.watch) for lane in lanes) / len(lanes)
     st.progress(share, text=progress_words(lanes))
     st.button(
         "Stop all",
@@ -112,16 +112,16 @@ def counters(lane: Running, shown: int) -> None:
     watch = lane.watch
     if not watch.tokens:
         return
-    tally = watch.tally(shown)
-    blocks = tally["blocks"]
+    counts = tally(watch, shown)
+    blocks = counts["blocks"]
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
             f"**{watch.tokens_a_second:,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
-            f":violet[junk **{tally['junk']}**] · :red[cut **{tally['cut']}**] of {counted(blocks, 'block')} · "
-            f"{'' if is_position else 'hypothetical '}drift {signed(tally['drift'])}"
-            + (f" (known in {tally['known']} of them)" if tally["known"] < blocks else "")
+            f":violet[junk **{counts['junk']}**] · :red[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
+            f"{'' if is_position else 'hypothetical '}drift {signed(counts['drift'])}"
+            + (f" (known in {counts['known']} of them)" if counts["known"] < blocks else "")
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )

@@ -78,8 +78,9 @@ def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(st, "markdown", lambda words, help: said.append((words, help)))
     for lp, tally in (("group-v2.1", (5, 1, 2, -4, 3)), ("exact", (5, 0, 0, 7, 5))):
         of_blocks = dict(zip(("blocks", "junk", "cut", "drift", "known"), tally, strict=True))
+        monkeypatch.setattr(live_lanes, "tally", lambda watch, shown, of=of_blocks: of)
         watch = SimpleNamespace(
-            tokens=9, forced_tokens=3, forward_passes=6, tally=lambda shown, of=of_blocks: of,
+            tokens=9, forced_tokens=3, forward_passes=6,
             reader=SimpleNamespace(lp=lp), tokens_a_second=3.0, samples=1, answered=(), is_guarded=False,
         )  # fmt: skip
         lane: Any = SimpleNamespace(watch=watch)

@@ -62,7 +62,7 @@ def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batc
     """Counts of one answer a molecule. The first two of blocks are the reports' ways to count junk."""
     plan = RunPlan(ModelChoice(loaded.entry.alias, loaded.entry.step), Plan(lp, batch_size=batch))
     work = GroupWork(Generation(loaded, molecules, plan.plan), "", plan)
-    for _ in work.events(lambda: False):
+    for _ in work.events():
         pass
     work.rows()  # scores the samples
     samples = work.judged

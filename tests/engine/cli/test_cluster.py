@@ -112,7 +112,7 @@ def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypat
     def interrupted(seconds: float) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cluster.time, "sleep", interrupted)
+    monkeypatch.setattr("time.sleep", interrupted)
     result = run(*ASKED, "--submit", "slurm", "--wait")
     assert result.code == 130
     (left,) = begun()

@@ -120,7 +120,7 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
     monkeypatch.setattr(module, "POLL_S", 0.01)
     one = account(tmp_path, folder, Cluster("local"))
     one.submit()
-    (job,) = one.jobs or ()
+    (job,) = list(one.jobs or ())
     os.kill(int(job.job_id), signal.SIGINT)  # as Ctrl-C does to all that came from a terminal: the task goes on
     next(one.progress())
     os.kill(int(job.job_id), signal.SIGTERM)  # what `cancel` names

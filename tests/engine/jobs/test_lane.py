@@ -15,11 +15,8 @@ from engine.decode.generation import Generation
 from engine.errors import ConstraintError
 from engine.jobs.lane import (
     MOST_MOLECULES,
-    MOST_SCORED_TOKENS,
-    TOKENS_A_BLOCK,
     LaneWatch,
     lane_work,
-    scored_answers,
 )
 from engine.jobs.service import Job, Service
 from engine.store.files import Files
@@ -142,11 +139,3 @@ def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
         LaneWatch(plan, [])
     with pytest.raises(ConstraintError, match=r"^5 molecules with 81 samples each"):
         LaneWatch(plan_of(folder, plan={"generations": 81}), [METHANE] * 5)
-
-
-def test_the_first_answers_are_read_again_in_full() -> None:
-    assert scored_answers([1], 1) == 1
-    assert scored_answers([10_000, 1], 1) == 1  # one always
-    fit = MOST_SCORED_TOKENS // (10 * TOKENS_A_BLOCK)
-    assert scored_answers([10] * 100, 2) == fit
-    assert scored_answers([10, 10], 2) == 4

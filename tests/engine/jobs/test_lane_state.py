@@ -17,7 +17,14 @@ from engine.jobs.lane import LaneWatch
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.lp_records import lp_record
 from engine.paths import DATA
-from engine.questions.live_lanes import first_divergence, lane_figures, seconds_left
+from engine.questions.live_lanes import (
+    atom_being_written,
+    first_divergence,
+    lane_figures,
+    seconds_left,
+    share_written,
+    tally,
+)
 from engine.records import TRIMMED4
 from engine.store.files import Files
 from engine.store.store import Store
@@ -46,6 +53,7 @@ class Written(LaneWatch):
         super().__init__(RunPlan(ModelChoice(MODEL), Plan(lp=row["lp"])), [molecule] * copies)
         tokenizer = load_tokenizer(row["tokenizer"])
         self.reader = Reader(tokenizer, lp_record(row["lp"]).name, row["placeholder"] or "", TRIMMED4)
+        self.template_tokens = [len(row["token_ids"])] * copies
         self.generation: Any = SimpleNamespace(counters=Counters(), samples=[])
 
     def write(self, start: int, stop: int, sample: int = 0, seconds: float = 0.0) -> None:
@@ -74,8 +82,8 @@ class Written(LaneWatch):
 def test_before_the_first_token_there_is_nothing(rows: dict[str, dict[str, Any]]) -> None:
     watch = Written(rows["exact"])
     watch.reader = None
-    assert watch.alignment(0) is None and watch.atom_being_written(0) is None
-    assert (watch.tokens_a_second, watch.share_written, watch.tally(0).total()) == (0.0, 0.0, 0)
+    assert watch.alignment(0) is None and atom_being_written(watch, 0) is None
+    assert (watch.tokens_a_second, share_written(watch), tally(watch, 0)["blocks"]) == (0.0, 0.0, 0)
 
 
 @pytest.mark.parametrize("lp", ["none", "exact"])
@@ -87,8 +95,8 @@ def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: dict[str, dict
         aligned = watch.alignment(0)
         assert aligned is not None
         assert {one.mark for one in aligned.rows if one.pos is not None} <= {"", "beyond"}
-        assert watch.tally(0)["junk"] == watch.tally(0)["cut"] == 0
-        atoms.append(watch.atom_being_written(0))
+        assert tally(watch, 0)["junk"] == tally(watch, 0)["cut"] == 0
+        atoms.append(atom_being_written(watch, 0))
     reached = [atom for atom in atoms if atom is not None]
     assert reached == sorted(reached) and set(reached) == set(range(row["atoms"]))
 
@@ -107,9 +115,9 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: dict[str, dict[str, Any]])
         junk = now
     assert junk
     watch.end()
-    found = watch.tally(0)
+    found = tally(watch, 0)
     assert found["junk"] >= 3 and found["blocks"] == row["blocks"]
-    assert watch.atom_being_written(0) is None
+    assert atom_being_written(watch, 0) is None
 
 
 def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[str, Any]]) -> None:
@@ -152,25 +160,25 @@ def test_what_the_model_says_afterwards_is_taken_over(rows: dict[str, dict[str, 
     sample = watch.answered[0]
     doubtful = next(block.block for block in sample.blocks if block.kinds == ("unverified",))
     blocks = tuple(replace(block, kinds=("cut",)) if block.block == doubtful else block for block in sample.blocks)
-    before = watch.tally(0)["cut"]
+    before = tally(watch, 0)["cut"]
     watch.texts[0].answer = replace(sample, blocks=blocks)
     aligned = watch.alignment(0)
-    assert aligned is not None and watch.tally(0)["cut"] == before + 1
+    assert aligned is not None and tally(watch, 0)["cut"] == before + 1
     assert [one.text_block for one in aligned.rows if one.mark == "cut"].count(doubtful) == 1
 
 
 def test_an_end_in_sight(rows: dict[str, dict[str, Any]]) -> None:
     row, watch = rows["exact"], Written(rows["exact"], copies=2)
     count = len(row["token_ids"])
-    shares = [watch.share_written]
+    shares = [share_written(watch)]
     for place in range(0, count, 20):
         watch.write(place, place + 20, seconds=0.1 * (place + 20))
-        shares.append(watch.share_written)
+        shares.append(share_written(watch))
     assert shares == sorted(shares) and 0.3 < shares[-1] < 0.7
     assert watch.tokens_a_second == pytest.approx(10, rel=0.2)
     watch.end()
     watch.whole(1)
-    assert watch.share_written == 1.0
+    assert share_written(watch) == 1.0
     assert [one.sample_id for one in watch.answered] == [0, 1]
 
 
@@ -204,7 +212,7 @@ def test_the_time_left_is_of_all_lanes(rows: dict[str, dict[str, Any]]) -> None:
     fresh, half, done = (Written(row) for _ in range(3))
     assert seconds_left([(fresh, 1.0, False)] * 2) is None
     half.write(0, len(row["token_ids"]) // 2, seconds=4.0)
-    share = half.share_written
+    share = share_written(half)
     assert 0.3 < share < 0.7
     assert seconds_left([(half, 5.0, False)]) == pytest.approx(5 * (1 - share) / share)
     assert seconds_left([(half, 5.0, False), (fresh, 0.0, False)]) == pytest.approx(5 * (2 - share) / share)
