@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from rdkit import Chem
 
-from engine.chem import file_forms as forms
+from engine.chem import structure_files as forms
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import Array, add_conformer, check_finite
 from engine.chem.molecule_unpickler import PickledMol, load
@@ -36,7 +36,6 @@ from engine.chem.smiles import (
     read_text_order,
     same_graph,
 )
-from engine.chem.structure_files import read_record
 from engine.errors import (
     ConformerError,
     DriftscopeError,
@@ -179,7 +178,7 @@ def read_references(path: Path) -> tuple[forms.Form, Conformers]:
 
 def _of_sdf(path: Path) -> Conformers:
     for number, record in enumerate(forms.sdf_records(path), start=1):
-        _, mol = read_record(path.name, number, record)
+        _, mol = forms.read_record(path.name, number, record)
         try:
             if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
                 raise ConformerError("it has no coordinates in 3D")

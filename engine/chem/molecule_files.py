@@ -17,9 +17,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from engine.chem import file_forms as forms
+from engine.chem import structure_files as forms
 from engine.chem.smiles import parse_smiles, split_smiles
-from engine.chem.structure_files import read_record
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
 
@@ -214,7 +213,7 @@ def _sdf(path: Path, column: str | None) -> Rows:
         raise FileFormatError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
     for number, record in enumerate(forms.sdf_records(path), start=1):
         try:
-            yield number, read_record(path.name, number, record)[0]
+            yield number, forms.read_record(path.name, number, record)[0]
         except FileFormatError as error:
             yield number, error
 

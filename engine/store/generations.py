@@ -26,8 +26,8 @@ from engine.chem.conformer_files import (
     under_its_key,
 )
 from engine.chem.enriched import as_decimals, enriched_text
-from engine.chem.file_forms import form_by_name
 from engine.chem.smiles import enriched_descriptors, read_text_order
+from engine.chem.structure_files import form_by_name
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat
 from engine.store.entries import Entry, number_format_of
