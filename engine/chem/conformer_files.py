@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from rdkit import Chem
@@ -71,17 +71,14 @@ class HeavyConformer:
     source: str = ""  # the file, and where in it
     key: str = ""  # the SMILES that the file names for it; empty: its own
     weight: float | None = None
+    problem: str = ""  # why it cannot be used
 
 
-class OmittedConformer(NamedTuple):
-    """One that cannot be used, and why."""
-
-    source: str
-    key: str
-    reason: str
+Conformers: TypeAlias = Iterator[HeavyConformer]
 
 
-Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
+def omitted(source: str, key: str, problem: str) -> HeavyConformer:
+    return HeavyConformer("", np.empty((0, 3)), source, key, problem=problem)
 
 
 def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
@@ -134,8 +131,10 @@ def _order_in(smiles: str, own: str) -> list[int]:
     return list(match)
 
 
-def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConformer:
-    """The molecule that it is filed under, and its coordinates in the order of that SMILES."""
+def under_its_key(conformer: HeavyConformer) -> HeavyConformer:
+    """Of the molecule that it is filed under, its coordinates in the order of that SMILES."""
+    if conformer.problem:
+        return conformer
     try:
         smiles = settled_smiles(conformer.key or conformer.smiles)
         order, xyz = _order_in(smiles, conformer.smiles), np.asarray(conformer.xyz, dtype=np.float64)
@@ -143,8 +142,8 @@ def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConfo
             raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
         check_coordinates(xyz)
     except DriftscopeError as error:
-        return OmittedConformer(conformer.source, conformer.key or conformer.smiles, error.what)
-    return smiles, np.ascontiguousarray(xyz[order])
+        return omitted(conformer.source, conformer.key or conformer.smiles, error.what)
+    return replace(conformer, smiles=smiles, xyz=np.ascontiguousarray(xyz[order]))
 
 
 def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
@@ -202,7 +201,7 @@ def _columns(schema: Any) -> list[str]:
     return names
 
 
-def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer:
     key = smiles[:MOST_CHARACTERS] if isinstance(smiles, str) else ""
     try:
         if not smiles or key != smiles:
@@ -214,7 +213,7 @@ def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) ->
             raise ConformerError("its xyz are no x, y, z of each atom of its SMILES") from error
         own, (positions,) = heavy_conformers(mol)
     except DriftscopeError as error:
-        return OmittedConformer(place, key, error.what)
+        return omitted(place, key, error.what)
     positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
     weight = next((float(one) for one in more if isinstance(one, int | float)), None)
     return HeavyConformer(own, positions, place, weight=weight)
@@ -227,7 +226,7 @@ def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0,
             embedded = reference_conformers(molecule, count, seed=seed, mmff=mmff)
             smiles, positions = heavy_conformers(embedded)
         except DriftscopeError as error:
-            yield OmittedConformer("ETKDG", molecule.smiles, error.what)
+            yield omitted("ETKDG", molecule.smiles, error.what)
             continue
         for number, xyz in enumerate(positions, start=1):
             yield HeavyConformer(smiles, xyz, f"ETKDG {number}", key=molecule.smiles)
@@ -251,7 +250,7 @@ def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SH
             for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
                 source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
                 if problem:
-                    yield OmittedConformer(source, key, problem)
+                    yield omitted(source, key, problem)
                 else:
                     yield HeavyConformer(smiles, np.frombuffer(body, dtype="<f8").reshape(-1, 3), source, key, weight)
     except SandboxError as error:
