@@ -23,7 +23,7 @@ from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import check_finite, conformer_of, conformers_of
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
-from engine.errors import FileFormatError, UnsupportedMoleculeError, one_line, shown
+from engine.errors import FileFormatError, one_line, shown
 from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
@@ -135,11 +135,7 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
         for conformer in conformers_of(mol):
             check_finite(conformer.GetPositions())
-            with captured_log():
-                try:
-                    block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
-                except (RuntimeError, ValueError) as error:
-                    raise UnsupportedMoleculeError(f"a molecule cannot be written as SDF: {error}") from error
+            block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
             records.append(f"{_safe_line(name)}{block}{fields}$$$$\n")
     return "".join(records)
 

@@ -49,7 +49,7 @@ def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "a.pickle"
     path.write_bytes(content)
     reasons = [item.problem for item in read(path)]
-    assert reasons == ["it has no coordinates", "", "there is no molecule"]
+    assert reasons == ["it has no coordinates in 3D", "", "there is no molecule"]
     path.write_bytes(pickle.dumps({"CCO": [flat]}).replace(flat.ToBinary()[-20:], b"x" * 20))
     (broken,) = read(path)
     assert broken.problem.startswith("RDKit cannot read it")
