@@ -14,16 +14,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from rdkit import Chem
 
-from engine.chem import file_forms as forms
+from engine.chem import structure_files as forms
 from engine.chem.conformers import reference_conformers
 from engine.chem.frame import Array, add_conformer, check_finite
 from engine.chem.molecule_unpickler import PickledMol, load
@@ -36,7 +36,6 @@ from engine.chem.smiles import (
     read_text_order,
     same_graph,
 )
-from engine.chem.structure_files import read_record
 from engine.errors import (
     ConformerError,
     DriftscopeError,
@@ -49,7 +48,6 @@ from engine.records import Molecule
 from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
-MOST_KEPT = 4_096
 FORMS: tuple[forms.Form, ...] = ("sdf", "parquet", "pickle")
 Shape = Literal["references", "molecules", "geom"]
 SHAPES: dict[Shape, str] = {
@@ -72,31 +70,32 @@ class HeavyConformer:
     source: str = ""  # the file, and where in it
     key: str = ""  # the SMILES that the file names for it; empty: its own
     weight: float | None = None
+    problem: str = ""  # why it cannot be used
 
 
-class OmittedConformer(NamedTuple):
-    """One that cannot be used, and why."""
-
-    source: str
-    key: str
-    reason: str
+Conformers: TypeAlias = Iterator[HeavyConformer]
 
 
-Conformers: TypeAlias = Iterator[HeavyConformer | OmittedConformer]
+def omitted(source: str, key: str, problem: str) -> HeavyConformer:
+    return HeavyConformer("", np.empty((0, 3)), source, key, problem=problem)
 
 
-def heavy_conformers(mol: Chem.Mol) -> tuple[str, list[Array]]:
-    """Canonical SMILES of the molecule without hydrogens, and the coordinates of each conformer in the text's order."""
+def of_mol(mol: Chem.Mol, source: str, key: str = "", weight: float | None = None) -> Conformers:
+    """Each conformer with the canonical SMILES of the molecule without hydrogens, in the order of that text."""
     with captured_log():
         try:
             heavy = Chem.RemoveHs(mol)
             smiles, order = canonical_order(heavy)
         except (RuntimeError, ValueError, KeyError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise ConformerError(f"its hydrogens cannot be removed: {reason}") from error
-    if not order:
-        raise ConformerError("it has no atoms")
-    return smiles, [conformer.GetPositions()[order] for conformer in heavy.GetConformers()]
+            yield omitted(source, key, f"its hydrogens cannot be removed: {reason}"[:300])
+            return
+    conformers = list(heavy.GetConformers())
+    if not order or not conformers or (len(order) > 1 and not conformers[0].Is3D()):
+        yield omitted(source, key, "it has no coordinates in 3D")
+        return
+    for conformer in conformers:
+        yield HeavyConformer(smiles, conformer.GetPositions()[order], source, key, weight)
 
 
 def check_coordinates(xyz: Array) -> None:
@@ -105,11 +104,9 @@ def check_coordinates(xyz: Array) -> None:
         raise ConformerError("it has no coordinates: all atoms lie in one place")
 
 
-@lru_cache(MOST_KEPT)
+@lru_cache(4_096)
 def settled_smiles(text: str) -> str:
     """Canonical SMILES that stays as it is when it is read and written again, which RDKit's first one may not."""
-    if len(text) > MOST_CHARACTERS:
-        raise MoleculeSizeError(f"its SMILES has {len(text):,} characters, the limit is {MOST_CHARACTERS:,}")
     mol = read_text_order(text.strip())
     if mol.GetNumHeavyAtoms() > MOST_HEAVY_ATOMS:
         raise MoleculeSizeError(f"it has {mol.GetNumHeavyAtoms()} heavy atoms, the limit is {MOST_HEAVY_ATOMS}")
@@ -120,7 +117,7 @@ def settled_smiles(text: str) -> str:
     return smiles
 
 
-@lru_cache(MOST_KEPT)
+@lru_cache(4_096)
 def _order_in(smiles: str, own: str) -> list[int]:
     """For each atom of ``smiles``, a settled one, its place in ``own``, another SMILES of the same molecule."""
     wanted, given = read_text_order(smiles), read_text_order(own)
@@ -135,8 +132,10 @@ def _order_in(smiles: str, own: str) -> list[int]:
     return list(match)
 
 
-def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConformer:
-    """The molecule that it is filed under, and its coordinates in the order of that SMILES."""
+def under_its_key(conformer: HeavyConformer) -> HeavyConformer:
+    """Of the molecule that it is filed under, its coordinates in the order of that SMILES."""
+    if conformer.problem:
+        return conformer
     try:
         smiles = settled_smiles(conformer.key or conformer.smiles)
         order, xyz = _order_in(smiles, conformer.smiles), np.asarray(conformer.xyz, dtype=np.float64)
@@ -144,8 +143,8 @@ def under_its_key(conformer: HeavyConformer) -> tuple[str, Array] | OmittedConfo
             raise ConformerError(f"coordinates have shape {xyz.shape}, its SMILES has {len(order)} atoms")
         check_coordinates(xyz)
     except DriftscopeError as error:
-        return OmittedConformer(conformer.source, conformer.key or conformer.smiles, error.what)
-    return smiles, np.ascontiguousarray(xyz[order])
+        return omitted(conformer.source, conformer.key or conformer.smiles, error.what)
+    return replace(conformer, smiles=smiles, xyz=np.ascontiguousarray(xyz[order]))
 
 
 def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
@@ -179,15 +178,7 @@ def read_references(path: Path) -> tuple[forms.Form, Conformers]:
 
 def _of_sdf(path: Path) -> Conformers:
     for number, record in enumerate(forms.sdf_records(path), start=1):
-        _, mol = read_record(path.name, number, record)
-        try:
-            if mol.GetNumAtoms() > 1 and not (mol.GetNumConformers() and mol.GetConformer().Is3D()):
-                raise ConformerError("it has no coordinates in 3D")
-            smiles, (xyz,) = heavy_conformers(mol)
-            check_coordinates(xyz)
-        except ConformerError as error:
-            raise forms.damaged(path.name, number, error.what) from error
-        yield HeavyConformer(smiles, xyz, f"record {number} of {path.name}")
+        yield from of_mol(forms.read_record(path.name, number, record)[1], f"record {number} of {path.name}")
 
 
 def _of_parquet(path: Path) -> Conformers:
@@ -203,22 +194,20 @@ def _columns(schema: Any) -> list[str]:
     return names
 
 
-def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer | OmittedConformer:
+def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer:
     key = smiles[:MOST_CHARACTERS] if isinstance(smiles, str) else ""
+    if not smiles or key != smiles:
+        return omitted(place, key, f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
     try:
-        if not smiles or key != smiles:
-            raise ConformerError(f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
-        try:
-            xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
-            mol = molecule_with(smiles, [xyz])
-        except (TypeError, ValueError) as error:
-            raise ConformerError("its xyz are no x, y, z of each atom of its SMILES") from error
-        own, (positions,) = heavy_conformers(mol)
+        xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
+        mol = molecule_with(smiles, [xyz])
     except DriftscopeError as error:
-        return OmittedConformer(place, key, error.what)
-    positions = xyz if own == smiles else positions  # its order is kept, where symmetry allows several
+        return omitted(place, key, error.what)
+    except (TypeError, ValueError):
+        return omitted(place, key, "its xyz are no x, y, z of each atom of its SMILES")
     weight = next((float(one) for one in more if isinstance(one, int | float)), None)
-    return HeavyConformer(own, positions, place, weight=weight)
+    (found,) = of_mol(mol, place, weight=weight)
+    return replace(found, xyz=xyz) if found.smiles == smiles else found  # where symmetry allows several orders
 
 
 def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0, mmff: bool = False) -> Conformers:
@@ -226,12 +215,11 @@ def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0,
     for molecule in molecules:
         try:
             embedded = reference_conformers(molecule, count, seed=seed, mmff=mmff)
-            smiles, positions = heavy_conformers(embedded)
         except DriftscopeError as error:
-            yield OmittedConformer("ETKDG", molecule.smiles, error.what)
+            yield omitted("ETKDG", molecule.smiles, error.what)
             continue
-        for number, xyz in enumerate(positions, start=1):
-            yield HeavyConformer(smiles, xyz, f"ETKDG {number}", key=molecule.smiles)
+        for number, conformer in enumerate(of_mol(embedded, "ETKDG", molecule.smiles), start=1):
+            yield replace(conformer, source=f"ETKDG {number}")
 
 
 def limits_of(size: int) -> Limits:
@@ -251,10 +239,7 @@ def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SH
                 content = file.read()
             for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
                 source = f"conformer {number + 1}{f' of {shown(key, 120)} in' if key else ' of'} {path.name}"
-                if problem:
-                    yield OmittedConformer(source, key, problem)
-                else:
-                    yield HeavyConformer(smiles, np.frombuffer(body, dtype="<f8").reshape(-1, 3), source, key, weight)
+                yield HeavyConformer(smiles, np.frombuffer(body).reshape(-1, 3), source, key, weight, problem)
     except SandboxError as error:
         fix = "Split it" if error.why != "end" else "The file may be damaged, or hostile"
         raise FileFormatError(f"{shown(path.name)}: {error.what} to read", fix) from error
@@ -268,20 +253,16 @@ def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SH
 
 
 def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
-    _read_mol(PickledMol(Chem.MolFromSmiles("C[C@H](N)O").ToBinary()))  # nothing can be imported later
-    heavy_conformers(Chem.MolFromMolBlock(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O"))))
-    return _answers
+    _read(PickledMol(Chem.MolFromMolBlock(Chem.MolToMolBlock(Chem.MolFromSmiles("C[C@H](N)O"))).ToBinary()))
+    return _answers  # nothing can be imported later
 
 
 def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
     """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
     for key, listed, weights in molecules_of(load(content), shapes):
         for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
-            smiles, positions, problem = _read_mol(pickled)
-            if problem:
-                yield (key, number, weight, "", problem), b""
-            for xyz in positions:
-                yield (key, number, weight, smiles, ""), np.ascontiguousarray(xyz, dtype="<f8").tobytes()
+            for one in _read(pickled):
+                yield (key, number, weight, one.smiles, one.problem), one.xyz.astype(np.float64).tobytes()
 
 
 def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
@@ -314,16 +295,10 @@ def _number(value: Any) -> float | None:
     return float(value) if is_number and math.isfinite(value) else None
 
 
-def _read_mol(pickled: PickledMol | None) -> tuple[str, Sequence[Any], str]:
-    """SMILES, positions, and why it cannot be used."""
+def _read(pickled: PickledMol | None) -> list[HeavyConformer]:
     if pickled is None or not pickled.content:
-        return "", (), "there is no molecule"
+        return [omitted("", "", "there is no molecule")]
     try:
-        mol = Chem.Mol(pickled.content)
-        if not mol.GetNumConformers():
-            raise ConformerError("it has no coordinates")
-        return *heavy_conformers(mol), ""
-    except DriftscopeError as error:
-        return "", (), error.what[:300]
+        return list(of_mol(Chem.Mol(pickled.content), ""))
     except (RuntimeError, ValueError) as error:
-        return "", (), f"{UNREADABLE}: {error}"[:300]
+        return [omitted("", "", f"{UNREADABLE}: {error}"[:300])]

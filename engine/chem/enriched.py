@@ -47,7 +47,6 @@ _BARE = re.compile(
 _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
-_MOST_SMILES_CHARACTERS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +198,6 @@ def decode(text: str) -> Decoded:
         position = match.end()
     if len(numbers) > MOST_ATOMS:
         raise MoleculeSizeError(f"the text has {len(numbers):,} atoms, the limit is {MOST_ATOMS:,}")
-    if len(smiles) > _MOST_SMILES_CHARACTERS:
-        raise EnrichedError(f"its SMILES has {len(smiles):,} characters, the limit is {_MOST_SMILES_CHARACTERS:,}")
     try:
         mol = Chem.Mol(_read_once(smiles))
     except SmilesError as error:

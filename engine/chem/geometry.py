@@ -19,7 +19,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem.inchi import MolFromInchi, MolToInchi
 from rdkit.Chem.rdDistGeom import GetMoleculeBoundsMatrix
 
-from engine.chem.frame import Array, add_conformer, conformer_of
+from engine.chem.frame import Array, add_conformer
 from engine.chem.rdkit_log import captured_log, matching
 from engine.records import FailedCheck
 
@@ -42,8 +42,16 @@ INCHI, ENERGY = "inchi_convertible", "internal_energy"
 _OF_PAIRS = dict(zip(APART, (BOND_LENGTHS, BOND_ANGLES, CLASH), strict=True))
 
 SettingsName = Literal["mol_fast", "mol", "group"]
-_GRAPH = ("sanitization", "all_atoms_connected", "no_radicals")
-_FAST = (*_GRAPH, INCHI, *_OF_PAIRS.values(), AROMATIC, RINGS, DOUBLE_BONDS)
+_FAST = (
+    "sanitization",
+    "all_atoms_connected",
+    "no_radicals",
+    INCHI,
+    *_OF_PAIRS.values(),
+    AROMATIC,
+    RINGS,
+    DOUBLE_BONDS,
+)
 SETTINGS: dict[SettingsName, tuple[str, ...]] = {
     "mol_fast": _FAST,
     "mol": (*_FAST, ENERGY),
@@ -89,8 +97,7 @@ class PairBounds:
         return np.flatnonzero(is_wrong), distances, errors
 
     def only(self, kept: NDArray[np.bool_]) -> PairBounds:
-        apart, centre, lower, upper = self.apart[kept], self.centre[kept], self.lower[kept], self.upper[kept]
-        return PairBounds(self.first[kept], self.second[kept], apart, centre, lower, upper)
+        return PairBounds(*(getattr(self, name)[kept] for name in self.__slots__))
 
 
 def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
@@ -139,12 +146,9 @@ class GeometryVerdict:
         """None where nothing failed, but not every check could be made."""
         return False if self.failed else None if self.not_judged else True
 
-    def of(self, check: str) -> bool | None:
-        return None if check in self.not_judged else all(failure.check != check for failure in self.failed)
-
 
 class GeometryChecks:
-    """What must hold of any conformer of one hydrogen-suppressed molecule.
+    """What must hold of any conformer of one sanitised, hydrogen-suppressed molecule.
 
     ``energy`` adds those settings' energy ratio, a second each.
     """
@@ -153,40 +157,33 @@ class GeometryChecks:
         self.checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
         self.mol = Chem.Mol(mol)
         self.mol.RemoveAllConformers()
-        with captured_log():
-            problems = [problem.Message().strip() for problem in Chem.DetectChemistryProblems(self.mol)]
-            self.is_sane = Chem.SanitizeMol(self.mol, catchErrors=True) == Chem.SanitizeFlags.SANITIZE_NONE
-        self.of_graph = [FailedCheck("sanitization", (), problem) for problem in problems]  # fails in every conformer
+        self.of_graph: list[FailedCheck] = []  # fails in every conformer
         if (parts := len(Chem.GetMolFrags(self.mol))) > 1:
             detail = f"{parts} parts without a bond between them"
             self.of_graph.append(FailedCheck("all_atoms_connected", (), detail))
         if radicals := tuple(atom.GetIdx() for atom in self.mol.GetAtoms() if atom.GetNumRadicalElectrons()):
             self.of_graph.append(FailedCheck("no_radicals", radicals, "unpaired electrons"))
-        self.bounds = pair_bounds(self.mol) if self.is_sane else None
+        self.bounds = pair_bounds(self.mol)
         with matching():
             self.planes = [
                 (check, match)
                 for check, patterns in _PATTERNS.items()
-                for pattern in (patterns if self.is_sane else ())
+                for pattern in patterns
                 for match in self.mol.GetSubstructMatches(pattern)
             ]
 
     def judge(self, positions: Array) -> GeometryVerdict:
         """Positions [atoms, 3] in angstrom."""
-        if not np.isfinite(positions).all():
-            return GeometryVerdict(tuple(self.of_graph), tuple(name for name in self.checks if name not in _GRAPH))
         placed = Chem.Mol(self.mol)
         add_conformer(placed, positions)
         failed, not_judged = list(self.of_graph), set[str]()
         with captured_log():  # InChI's stereo layer is read from the conformer, so this is asked of each
-            if not self.is_sane or MolFromInchi(MolToInchi(placed)) is None:
+            if MolFromInchi(MolToInchi(placed)) is None:
                 failed.append(FailedCheck(INCHI, (), "no InChI can be written that reads back"))
         if self.bounds is None:
             not_judged |= set(_OF_PAIRS.values())
         else:
             failed += _wrong_pairs(self.bounds, positions)
-        if not self.is_sane:
-            not_judged |= set(_PLANES)
         failed += wrong_planes(self.planes, positions)
         if ENERGY in self.checks:
             ratio = _energy_ratio(placed)
@@ -198,11 +195,6 @@ class GeometryChecks:
             tuple(failure for failure in failed if failure.check in self.checks),
             tuple(name for name in self.checks if name in not_judged),
         )
-
-
-def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
-    """The first conformer of one molecule."""
-    return GeometryChecks(mol, settings, energy=energy).judge(conformer_of(mol).GetPositions())
 
 
 def judged_with(settings: SettingsName) -> str:

@@ -13,13 +13,12 @@ import json
 import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from engine.chem import file_forms as forms
-from engine.chem.smiles import parse_smiles, split_smiles
-from engine.chem.structure_files import read_record
+from engine.chem import structure_files as forms
+from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
 from engine.records import Molecule
 
@@ -63,12 +62,11 @@ class MoleculeList(Sequence[Molecule]):
 
 
 def smiles_of(molecules: Sequence[Molecule]) -> Sequence[str]:
-    """Of each, without parsing those of a `MoleculeList`."""
+    """Of each, without parsing those of a `MoleculeList`; and their sizes."""
     return molecules.smiles if isinstance(molecules, MoleculeList) else [molecule.smiles for molecule in molecules]
 
 
 def heavy_atoms_of(molecules: Sequence[Molecule]) -> Sequence[int]:
-    """The same for their sizes."""
     if isinstance(molecules, MoleculeList):
         return molecules.heavy_atoms
     return [molecule.heavy_atoms for molecule in molecules]
@@ -143,6 +141,8 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
         cells = first.split(_delimiter(first))
         is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
+    if form == "pickle":
+        raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
     return _READERS[form](path, column)
 
 
@@ -175,11 +175,10 @@ def _table(path: Path, column: str | None) -> Rows:
 
 
 def _is_data(first: list[str]) -> bool:
-    """Whether a first row is no header. ``No`` and ``c1`` may be either: beside others only a molecule is data."""
-    try:
-        return bool(parse_smiles(first[0]) if len(first) > 1 else split_smiles(first[0].strip()))
-    except DriftscopeError:
-        return False
+    """Whether a first row is no header."""
+    with suppress(DriftscopeError):
+        return bool(parse_smiles(first[0]))
+    return False
 
 
 def _delimiter(first: str) -> str:
@@ -214,17 +213,13 @@ def _sdf(path: Path, column: str | None) -> Rows:
         raise FileFormatError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
     for number, record in enumerate(forms.sdf_records(path), start=1):
         try:
-            yield number, read_record(path.name, number, record)[0]
+            yield number, forms.read_record(path.name, number, record)[0]
         except FileFormatError as error:
             yield number, error
 
 
-def _pickle(path: Path, column: str | None) -> Rows:
-    raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
-
-
 _READERS: dict[forms.Form, Callable[[Path, str | None], Rows]] = {
-    "list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet, "pickle": _pickle,
+    "list": _list, "table": _table, "jsonl": _jsonl, "sdf": _sdf, "parquet": _parquet,
 }  # fmt: skip
 
 

@@ -1,7 +1,4 @@
-"""RDKit's messages as text: collected per thread, kept off the terminal.
-
-RDKit explains itself only in its log, which is one for the whole process; here each thread reads its own lines.
-"""
+"""RDKit's messages as text, kept off the terminal: its log is one for the process, here each thread reads its own."""
 
 from __future__ import annotations
 
@@ -19,11 +16,8 @@ _OF_THREAD = threading.local()
 
 
 class _ThreadLines(logging.Handler):
-    """Collects RDKit's log lines per thread, so that concurrent parses do not read each other's errors."""
-
     def emit(self, record: logging.LogRecord) -> None:
-        lines = getattr(_OF_THREAD, "lines", None)
-        if lines is not None:
+        if (lines := getattr(_OF_THREAD, "lines", None)) is not None:
             lines.append(re.sub(r"^\[[\d:]{8}\]\s*", "", record.getMessage()).strip())
 
 

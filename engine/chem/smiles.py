@@ -24,8 +24,6 @@ denser graphs take RDKit seconds to minutes to read and to draw, in which no oth
 BARE_ATOMS = frozenset("B C N O P S F Cl Br I b c n o p s".split())
 """Atoms that SMILES may write without brackets; inside brackets they would be atoms without hydrogens."""
 
-_SYMBOLS = frozenset(Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119))
-
 _ATOM = r"\[[^\[\]]*\]|Br|Cl|[BCNOPSFI]|[bcnops]|\*"
 _LINK = r"->|<-|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]"
 _PIECE = re.compile(rf"(?P<atom>{_ATOM})|(?P<link>{_LINK})")
@@ -70,9 +68,8 @@ def bare_form(bracketed: str) -> str:
 
 def element_of(descriptor: str) -> str:
     """The element symbol in a bracketed descriptor; empty where there is none."""
-    letters = descriptor.strip("[]").lstrip("0123456789")
-    symbol = letters[:2] if letters[1:2].islower() and letters[:2].capitalize() in _SYMBOLS else letters[:1]
-    return symbol.capitalize() if symbol.isalpha() else ""
+    match = re.match(r"\[?\d*([A-Z][a-z]?|se|as|te|si|[a-z])", descriptor, re.ASCII)
+    return match.group(1).capitalize() if match else ""
 
 
 def parse_smiles(text: str) -> Molecule:

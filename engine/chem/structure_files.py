@@ -1,33 +1,126 @@
-"""Molecules with coordinates in and out of files: SDF and XYZ out; SDF, MOL and pasted mol blocks in.
+"""Files of molecules: their forms, how each comes apart (lines, records of SDF, rows of Parquet), and molecules with
+coordinates in and out: SDF and XYZ out; SDF, MOL and pasted mol blocks in.
 
 RDKit reads mol blocks in a closed child: one on which it ends costs that child and a sentence. What is read keeps its
 hydrogens and its conformer. Names and values come from outside: nothing in them ends a record or starts a property.
-What this module does not know: which stereo was left open, since a 3D record has none.
+A file that is no such file, or breaks off, is a FileFormatError.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.file_forms import damaged, form_by_name, sdf_records
 from engine.chem.frame import check_finite, conformer_of, conformers_of
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
-from engine.errors import FileFormatError, UnsupportedMoleculeError, shown
+from engine.errors import FileFormatError, one_line, shown
 from engine.sandbox import Answer, Limits, Sandbox, SandboxError
+from engine.user_files import open_file
 
+Form = Literal["list", "table", "jsonl", "sdf", "parquet", "pickle"]
+ENDINGS: dict[str, Form] = {
+    **dict.fromkeys((".csv", ".tsv"), "table"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
+    **dict.fromkeys((".sdf", ".sd", ".mol"), "sdf"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".pickle", ".pkl", ".p"), "pickle"),
+}
+MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
+_BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 MOST_MOLECULES = 10_000
 _VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
+
+
+def form_by_name(path: Path) -> Form | None:
+    return ENDINGS.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+
+
+def form_of(path: Path) -> Form:
+    """By its first bytes, else its ending; else lines of SMILES."""
+    with open_file(path) as file:
+        head = file.read(4)
+    return "parquet" if head == b"PAR1" else "pickle" if head[:1] == b"\x80" else form_by_name(path) or "list"
+
+
+def text_lines(path: Path) -> Generator[tuple[int, str]]:
+    """(line number from 1, line without its end) as the file streams in, with any line ends, also packed as .gz."""
+    name, is_packed = shown(path.name), path.name.lower().endswith(".gz")
+    try:
+        with (
+            open_file(path) as file,
+            io.TextIOWrapper(gzip.open(file) if is_packed else file, "utf-8-sig", "replace") as text,
+        ):
+            for number, line in enumerate(iter(lambda: text.readline(MOST_LINE_CHARACTERS + 1), ""), start=1):
+                if len(line) > MOST_LINE_CHARACTERS:
+                    raise FileFormatError(f"{name} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
+                if _BINARY.search(line):
+                    raise FileFormatError(f"{name} is no text: line {number} is binary", "Save it as UTF-8 text")
+                yield number, line.removesuffix("\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise FileFormatError(f"{name} is cut short or damaged", "Copy or compress it again") from error
+
+
+def content_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines that are neither blank nor a comment: ``#``, a triple bond, begins no SMILES."""
+    return ((number, line) for number, line in text_lines(path) if line.strip() and not line.lstrip().startswith("#"))
+
+
+def first_line(path: Path) -> str:
+    return next((line for _, line in content_lines(path)), "")
+
+
+def sdf_records(path: Path) -> Iterator[list[str]]:
+    """The lines of each record. The last may lack its ``$$$$`` when it ends with the molecule itself."""
+    record: list[str] = []
+    size, number = 0, 1
+    for _, line in text_lines(path):
+        if line.startswith("$$$$"):
+            yield record
+            record, size, number = [], 0, number + 1
+            continue
+        record.append(line)
+        size += len(line) + 1
+        if size > MOST_RECORD_CHARACTERS:
+            raise damaged(path.name, number, f"it is longer than {MOST_RECORD_CHARACTERS:,} characters")
+    while record and not record[-1].strip():
+        record.pop()
+    if record and record[-1].rstrip() != "M  END":
+        raise damaged(path.name, number, "it is cut short: the file ends before 'M  END' or '$$$$'")
+    if record:
+        yield record
+
+
+def damaged(name: str, number: int, reason: str) -> FileFormatError:
+    return FileFormatError(f"record {number} of {shown(name)} cannot be read: {reason}", "Repair or remove it")
+
+
+def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
+    """The cells of the columns that are chosen of the file's schema, row by row."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = columns_of(file.schema_arrow)
+            for batch in file.iter_batches(4_096, columns=list(names)):
+                yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    # ValueError: text that is not UTF-8, a date that Python cannot have.
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = one_line(str(error).partition("\n")[0])[:200]
+        raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
 
 
 def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str, object]] | None = None) -> str:
@@ -42,11 +135,7 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
         for conformer in conformers_of(mol):
             check_finite(conformer.GetPositions())
-            with captured_log():
-                try:
-                    block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
-                except (RuntimeError, ValueError) as error:
-                    raise UnsupportedMoleculeError(f"a molecule cannot be written as SDF: {error}") from error
+            block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
             records.append(f"{_safe_line(name)}{block}{fields}$$$$\n")
     return "".join(records)
 

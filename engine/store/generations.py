@@ -20,14 +20,13 @@ from typing import Any
 from engine.chem.conformer_files import (
     UNREADABLE,
     HeavyConformer,
-    OmittedConformer,
     pickled_conformers,
     settled_smiles,
     under_its_key,
 )
 from engine.chem.enriched import as_decimals, enriched_text
-from engine.chem.file_forms import form_by_name
 from engine.chem.smiles import enriched_descriptors, read_text_order
+from engine.chem.structure_files import form_by_name
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat
 from engine.store.entries import Entry, number_format_of
@@ -73,8 +72,8 @@ def import_generations(
         while some := list(islice(read, GROUP)):
             samples, conformers = list[Row](), list[Row]()
             for number, item in some:
-                if isinstance(item, OmittedConformer) and item.reason.startswith(UNREADABLE):
-                    unread.append(item.reason)
+                if item.problem.startswith(UNREADABLE):
+                    unread.append(item.problem)
                 sample, conformer = _rows(item)
                 ids = {"run_id": run_id, "sample_id": number}
                 samples.append({**ids, "generation": each[sample["smiles"]], **sample})
@@ -96,17 +95,15 @@ def import_generations(
         return staging.publish(counts)
 
 
-def _rows(item: HeavyConformer | OmittedConformer) -> tuple[Row, Row | None]:
+def _rows(item: HeavyConformer) -> tuple[Row, Row | None]:
     """One answer as a row of ``samples``, and its conformer where it has one."""
-    placed = under_its_key(item) if isinstance(item, HeavyConformer) else item
-    is_asked = not isinstance(placed, OmittedConformer)
-    if isinstance(item, HeavyConformer) and not is_asked:
+    placed = under_its_key(item)
+    if not (is_asked := not placed.problem):
         placed = under_its_key(replace(item, key=""))
-    if isinstance(placed, OmittedConformer):
-        return {**_asked(item.key), "parsed": False, "parse_error": placed.reason}, None
-    smiles, xyz = placed
-    read = {"parsed": True, "same_graph": is_asked, "generated_smiles": smiles, "has_real_coordinates": True}
-    return {**_asked(item.key), **read}, {"smiles": smiles, "xyz": xyz.ravel()}
+    if placed.problem:
+        return {**_asked(item.key), "parsed": False, "parse_error": placed.problem}, None
+    read = {"parsed": True, "same_graph": is_asked, "generated_smiles": placed.smiles, "has_real_coordinates": True}
+    return {**_asked(item.key), **read}, {"smiles": placed.smiles, "xyz": placed.xyz.ravel()}
 
 
 @lru_cache(4_096)

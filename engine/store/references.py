@@ -26,7 +26,6 @@ from rdkit import Chem
 
 from engine.chem.conformer_files import (
     HeavyConformer,
-    OmittedConformer,
     molecule_with,
     read_references,
     settled_smiles,
@@ -102,7 +101,7 @@ def reference_set(store: Store, name: str) -> ReferenceSet:
 
 def write_references(
     store: Store,
-    conformers: Iterable[HeavyConformer | OmittedConformer],
+    conformers: Iterable[HeavyConformer],
     *,
     label: str,
     form: str,
@@ -133,14 +132,14 @@ def write_references(
 
         for done, given in enumerate(conformers, start=1):
             progress(done)
-            placed = under_its_key(given) if isinstance(given, HeavyConformer) else given
-            if isinstance(placed, OmittedConformer):
-                first = first or f": {placed.source}: {placed.reason}"
+            placed = under_its_key(given)
+            if placed.problem:
+                first = first or f": {placed.source}: {placed.problem}"
                 counts["left_out"] += 1
                 key = placed.key[:MOST_KEY] or None
-                omitted.append({"reference_set": name, "source": placed.source, "key": key, "reason": placed.reason})
-            elif isinstance(given, HeavyConformer):
-                smiles, xyz = placed
+                omitted.append({"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem})
+            else:
+                smiles, xyz = placed.smiles, placed.xyz
                 number, digests = seen.setdefault(smiles, (len(seen), set()))
                 digest = hashlib.blake2b(xyz.tobytes(), digest_size=16).digest()
                 counts["repeated" if digest in digests else "conformers"] += 1

@@ -23,10 +23,9 @@ import numpy as np
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import as_decimals, decode, encode
-from engine.chem.file_forms import form_by_name
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import parse_smiles
-from engine.chem.structure_files import read_molecules
+from engine.chem.structure_files import form_by_name, read_molecules
 from engine.errors import EnrichedError, FileFormatError, PlaceholderError, shown, unquoted
 from engine.records import FIXED4, Molecule, NumberFormat
 from engine.text.check import answer_of

@@ -23,7 +23,7 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
-from engine.chem.geometry import judge_geometry
+from engine.chem.geometry import GeometryChecks, GeometryVerdict, SettingsName
 from engine.chem.molecule_sets import load_molecule_set, load_named
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, read_text_order
@@ -103,6 +103,14 @@ def poses(max_workers: int = 0) -> Any:
     return PoseBusters(config="mol_fast", max_workers=max_workers, chunk_size=None)
 
 
+def judge_geometry(mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> GeometryVerdict:
+    return GeometryChecks(mol, settings, energy=energy).judge(mol.GetConformer().GetPositions())
+
+
+def of(verdict: GeometryVerdict, check: str) -> bool | None:
+    return None if check in verdict.not_judged else all(failure.check != check for failure in verdict.failed)
+
+
 @dataclass(slots=True)
 class Agreement:
     """What both sides said of the same conformers."""
@@ -128,7 +136,7 @@ def compare(count: int) -> Agreement:
         for check, expected in theirs.items():
             agreement.failed[check] += expected is False
             agreement.not_judged[check] += expected is None
-            if verdict.of(check) is not expected:
+            if of(verdict, check) is not expected:
                 agreement.differ.append(f"{Chem.MolToSmiles(mol)} ({kind}): {check} is {expected} there")
         if done % 100 == 0:
             sys.stderr.write(f"\r{done}/{count}")

@@ -12,14 +12,14 @@ import pytest
 from rdkit import Chem
 
 from engine.chem import conformer_files as reading
-from engine.chem.conformer_files import HeavyConformer, OmittedConformer, molecules_of, pickled_conformers
+from engine.chem.conformer_files import HeavyConformer, molecules_of, pickled_conformers
 from engine.errors import FileFormatError
 from engine.sandbox import Limits
 from tests.engine.chem.pickles import Planted, conformers, generations, geom, references, write
 from tests.support import of_soak
 
 
-def read(*paths: Path, **more: Any) -> list[HeavyConformer | OmittedConformer]:
+def read(*paths: Path, **more: Any) -> list[HeavyConformer]:
     return list(pickled_conformers(paths, **more))
 
 
@@ -30,7 +30,7 @@ def test_each_shape_is_read_by_one_process(tmp_path: Path) -> None:
         write(tmp_path / "geom.p", geom("CCC", 2), 2),
         write(tmp_path / "unnamed.p", geom("OCC", 1, is_named=False), 0),
     ]
-    found = [item for item in read(*files) if isinstance(item, HeavyConformer)]
+    found = [item for item in read(*files) if not item.problem]
     assert [(item.key, item.smiles, item.weight) for item in found] == [
         *[("CCO", "CCO", None)] * 2,
         *[("CCN", "CCN", None)] * 2,
@@ -48,11 +48,11 @@ def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
     content = pickle.dumps({"CCO": [flat, *conformers("CCO", 1), None]})
     path = tmp_path / "a.pickle"
     path.write_bytes(content)
-    reasons = [item.reason if isinstance(item, OmittedConformer) else "" for item in read(path)]
-    assert reasons == ["it has no coordinates", "", "there is no molecule"]
+    reasons = [item.problem for item in read(path)]
+    assert reasons == ["it has no coordinates in 3D", "", "there is no molecule"]
     path.write_bytes(pickle.dumps({"CCO": [flat]}).replace(flat.ToBinary()[-20:], b"x" * 20))
     (broken,) = read(path)
-    assert isinstance(broken, OmittedConformer) and broken.reason.startswith("RDKit cannot read it")
+    assert broken.problem.startswith("RDKit cannot read it")
 
 
 MISSHAPEN: list[tuple[Any, str]] = [

@@ -15,8 +15,8 @@ from rdkit.Chem import rdDepictor, rdDistGeom
 
 from engine.chem.conformer_files import (
     HeavyConformer,
-    OmittedConformer,
     made_conformers,
+    of_mol,
     read_references,
     settled_smiles,
     under_its_key,
@@ -33,7 +33,7 @@ def embedded(smiles: str, count: int = 1, seed: int = 7) -> Chem.Mol:
     return mol
 
 
-def read(path: Path) -> list[HeavyConformer | OmittedConformer]:
+def read(path: Path) -> list[HeavyConformer]:
     return list(read_references(path)[1])
 
 
@@ -41,7 +41,7 @@ def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:
     path = tmp_path / "many.sdf"
     path.write_text(to_sdf([embedded("OCC", 2), embedded("C[C@H](N)C(=O)O")]))
     found = read(path)
-    assert [item.smiles for item in found if isinstance(item, HeavyConformer)] == ["CCO", "CCO", "C[C@H](N)C(=O)O"]
+    assert [item.smiles for item in found if not item.problem] == ["CCO", "CCO", "C[C@H](N)C(=O)O"]
     assert [item.source for item in found] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
 
 
@@ -54,12 +54,9 @@ def test_coordinates_stand_in_the_order_of_the_canonical_smiles() -> None:
 
 
 def under_its_key_of(mol: Chem.Mol, key: str = "") -> tuple[str, np.ndarray]:
-    from engine.chem.conformer_files import heavy_conformers
-
-    smiles, positions = heavy_conformers(mol)
-    placed = under_its_key(HeavyConformer(smiles, positions[0], key=key))
-    assert not isinstance(placed, OmittedConformer), placed
-    return placed
+    placed = under_its_key(next(of_mol(mol, "", key)))
+    assert not placed.problem
+    return placed.smiles, placed.xyz
 
 
 @pytest.mark.parametrize("key", ["C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
@@ -71,8 +68,7 @@ def test_a_key_may_be_written_in_any_way(key: str) -> None:
 def test_one_of_another_graph_is_named_and_left_out() -> None:
     xyz = np.arange(18.0).reshape(6, 3)
     wrong = under_its_key(HeavyConformer("C[C@H](N)C(=O)O", xyz, "here", key="C[C@@H](N)C(=O)O"))
-    assert isinstance(wrong, OmittedConformer)
-    assert wrong.source == "here" and "which is not its key's 'C[C@@H](N)C(=O)O'" in wrong.reason
+    assert wrong.source == "here" and "which is not its key's 'C[C@@H](N)C(=O)O'" in wrong.problem
 
 
 @pytest.mark.parametrize(
@@ -86,7 +82,7 @@ def test_one_of_another_graph_is_named_and_left_out() -> None:
 )
 def test_coordinates_that_cannot_be(xyz: list[list[float]], reason: str) -> None:
     placed = under_its_key(HeavyConformer("CCO", np.array(xyz, dtype=float)))
-    assert isinstance(placed, OmittedConformer) and reason in placed.reason
+    assert reason in placed.problem
 
 
 def test_a_settled_smiles_is_read_and_written_as_it_is() -> None:
@@ -109,7 +105,6 @@ def parquet(path: Path, **columns: list[object]) -> Path:
 def test_a_parquet_row_is_a_conformer(tmp_path: Path, xyz: list[object]) -> None:
     path = parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[xyz], weight=[0.25], other=[1])
     (found,) = read(path)
-    assert isinstance(found, HeavyConformer)
     assert (found.smiles, found.weight) == ("CCO", 0.25)
     assert found.xyz[2].tolist() == [0.0, 0.0, 0.0]  # the oxygen, first in the file's SMILES
 
@@ -117,26 +112,25 @@ def test_a_parquet_row_is_a_conformer(tmp_path: Path, xyz: list[object]) -> None
 def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
     path = parquet(tmp_path / "a.pq", smiles=["CCO", "CC", "C1C", None], xyz=[FLAT, FLAT, FLAT, FLAT])
     found = read(path)
-    assert [type(item) for item in found] == [HeavyConformer, *[OmittedConformer] * 3]
-    assert isinstance(found[1], OmittedConformer) and "its xyz are no x, y, z" in found[1].reason
+    assert [bool(item.problem) for item in found] == [False, True, True, True]
+    assert "its xyz are no x, y, z" in found[1].problem
     assert found[2].source == "row 3 of a.pq"
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
 
 
-def test_an_sdf_without_coordinates_is_refused(tmp_path: Path) -> None:
+def test_records_without_coordinates_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "flat.sdf"
     flat = Chem.MolFromSmiles("CCO")
     rdDepictor.Compute2DCoords(flat)
-    path.write_text(to_sdf([embedded("CCO")]) + Chem.MolToMolBlock(flat) + "$$$$\n")
-    with pytest.raises(FileFormatError, match=r"record 2 of 'flat\.sdf' .*no coordinates"):
-        read(path)
     nowhere = embedded("CCO")
     nowhere.GetConformer().SetPositions(np.zeros((nowhere.GetNumAtoms(), 3)))
-    path.write_text(to_sdf([nowhere]))
-    with pytest.raises(FileFormatError, match="no coordinates"):
-        read(path)
+    path.write_text(to_sdf([embedded("CCO"), nowhere]) + Chem.MolToMolBlock(flat) + "$$$$\n")
+    problems = [under_its_key(item).problem for item in read(path)]
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "", "it has no coordinates", "it has no coordinates in 3D",
+    ]  # fmt: skip
 
 
 def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
@@ -145,7 +139,7 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     (inner / "one.sdf").write_text(to_sdf([embedded("CCO")]))
     (inner / "two.sdf").write_text(to_sdf([embedded("CCN")]))
     (inner / "readme.txt").write_text("no molecule")
-    assert [item.smiles for item in read(tmp_path) if isinstance(item, HeavyConformer)] == ["CCO", "CCN"]
+    assert [item.smiles for item in read(tmp_path) if not item.problem] == ["CCO", "CCN"]
     parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[FLAT])
     with pytest.raises(FileFormatError, match="files of several forms"):
         read(tmp_path)
@@ -175,7 +169,7 @@ def test_a_folder_without_any_and_a_parquet_without_columns(tmp_path: Path) -> N
 
 def test_conformers_are_made_by_etkdg() -> None:
     found = list(made_conformers([parse_smiles("OCC"), parse_smiles("C12C3C1C23")], 2, seed=3))
-    made = [item for item in found if isinstance(item, HeavyConformer)]
+    made = [item for item in found if not item.problem]
     assert [item.source for item in made if item.key == "CCO"] == ["ETKDG 1", "ETKDG 2"]
 
 
@@ -191,4 +185,4 @@ def test_a_parquet_column_of_another_kind_is_named_or_not_read(tmp_path: Path, c
                 read(path)
         else:
             (found,) = read(path)
-            assert getattr(found, "weight", None) is None and isinstance(found, HeavyConformer) == (column == "weight")
+            assert found.weight is None and (not found.problem) == (column == "weight")

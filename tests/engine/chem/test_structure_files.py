@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 
-from engine.chem import file_forms, structure_files
+from engine.chem import structure_files
 from engine.chem.conformers import reference_conformers
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
@@ -216,7 +216,7 @@ def test_a_file_or_a_record_without_end_is_not_gathered(tmp_path: Path, monkeypa
     monkeypatch.setattr(structure_files, "MOST_MOLECULES", 2)
     with pytest.raises(FileFormatError, match="more than 2 records"):
         read_molecules(written(tmp_path, GOOD * 3))
-    monkeypatch.setattr(file_forms, "MOST_RECORD_CHARACTERS", 4_000)
+    monkeypatch.setattr(structure_files, "MOST_RECORD_CHARACTERS", 4_000)
     with pytest.raises(FileFormatError, match=r"record 1 .* longer than 4,000"):
         read_molecules(written(tmp_path, 5 * ("x" * 999 + "\n")))
 

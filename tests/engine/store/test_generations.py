@@ -63,7 +63,7 @@ def test_a_pickle_becomes_a_run_of_conformers(imported: Any, place: str) -> None
     assert {(row["text"], row["passed"], row["clean"]) for row in rows} == {(None, None, None)}
     other, without = rows[5:]
     assert (other["smiles"], other["same_graph"], other["generated_smiles"]) == ("CCO", False, "CCC")
-    assert (without["parsed"], without["parse_error"]) == (False, "it has no coordinates")
+    assert (without["parsed"], without["parse_error"]) == (False, "it has no coordinates in 3D")
     kept = run_json("sql", "SELECT smiles, len(xyz) AS n FROM conformers ORDER BY sample_id", "--store", place)
     assert [row["n"] for row in kept] == [9, 9, 9, 18, 18, 9] and kept[5]["smiles"] == "CCC"
     assert run("verify", "--store", place).out == "whole runs  1\n"

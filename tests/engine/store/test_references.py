@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.chem.conformer_files import HeavyConformer, OmittedConformer
+from engine.chem.conformer_files import HeavyConformer, omitted
 from engine.errors import FileFormatError, RunError, StoreError
 from engine.store.files import Files
 from engine.store.references import omissions, reference_set, write_references
@@ -26,13 +26,13 @@ def conformer(number: int, smiles: str = "CCO", **more: Any) -> HeavyConformer:
     return HeavyConformer(smiles, XYZ + number, f"record {number}", **more)
 
 
-CONFORMERS: list[HeavyConformer | OmittedConformer] = [
+CONFORMERS: list[HeavyConformer] = [
     conformer(1),
     conformer(2, "CCN", key="NCC"),
     conformer(3, "OCC"),  # another SMILES of the first
     conformer(1),  # again
     conformer(4, "CCC", key="CCO"),
-    OmittedConformer("record 5", "C1", "it cannot be read"),
+    omitted("record 5", "C1", "it cannot be read"),
 ]
 
 
