@@ -147,10 +147,6 @@ class TakenError(StoreError):
     """An entry of that name is in the store already, or was put there meanwhile."""
 
 
-class StoreFolderError(StoreError):
-    """A folder inside a store that is a file, or cannot be read; the rest of the store may be whole."""
-
-
 class RunError(DriftscopeError):
     """A run that cannot be begun, gone on with, or brought to its end."""
 

@@ -14,16 +14,16 @@ import pyarrow.parquet as pq
 
 from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
 
 
 def copied(place: Path, kind: Kind, part: str) -> tuple[Store, Entry]:
     """A store with the demo's first entry whose id has this in it."""
-    demo = Store(LocalFiles(DEMO))
+    demo = Store(Files(DEMO))
     entry = next(entry for entry in demo.found(kind).entries if part in entry.id)
     shutil.copytree(DEMO / entry.folder, place / entry.folder)
-    store = Store(LocalFiles(place))
+    store = Store(Files(place))
     return store, store.entry(entry.id, kind)
 
 

@@ -21,7 +21,7 @@ from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.paths import DATA, read_toml
 from engine.store.columns import Kind, Table
 from engine.store.entries import NAME, Entry, entry_folder
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import write_entry
 from engine.store.store import Store
@@ -97,7 +97,7 @@ def publish_into(
     parser.add_argument("--into", type=Path, required=True, help="the store's folder, such as data/demo")
     into = parser.parse_args(arguments).into
     try:
-        entries = publish(Store(LocalFiles(into)))
+        entries = publish(Store(Files(into)))
     except DriftscopeError as error:
         sys.stderr.write(f"driftscope: {error}\n")
         return 2

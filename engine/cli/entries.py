@@ -5,7 +5,6 @@ Runs, references, traces and logit logs; the questions about them are in ``quest
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -254,7 +253,6 @@ def sql(
                         for stored in tables for column in stored])  # fmt: skip
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")
-    logging.getLogger("engine.store.sql").addHandler(logging.NullHandler())  # its warnings are for an app's keeper
     text = read_text("-") if sql == "-" else sql
     with io.opened(to_read=True).console(Limits(rows=rows, seconds=seconds)) as console:
         answer = console.query(text)
@@ -264,8 +262,6 @@ def sql(
     else:
         cells = [["" if one is None else cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
         cli.write("\n".join(table_lines(table.column_names, cells)))
-    if answer.left_out:
-        cli.note(f"left out are damaged files of {', '.join(answer.left_out)}; `verify` names them")
     if answer.is_cut:
         cli.note(f"cut off after {table.num_rows:,} rows; --rows gives more")
     return 0

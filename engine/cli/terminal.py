@@ -148,7 +148,7 @@ def most(most: float, least: float = 1) -> dict[str, float]:
 
 MANY_MOLECULES = most(10_000_000)
 JSON = option(False, "one JSON document on standard output", "--json")
-STORE = option(None, "a folder or s3://bucket/prefix (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
+STORE = option(None, "a folder (default: DRIFTSCOPE_STORE, else data/store)", metavar="PLACE")
 THREADS = option(None, "default: all cores that are idle now", of=most(4_096), metavar="N")
 RMSD = option(None, "to the nearest of K by ETKDG (10), or of all of --references", of=most(1_000), metavar="[K=10]")
 RUN_ID = words(..., "RUN", "its id, or a part of it that no other has")
@@ -174,11 +174,10 @@ class Io(Output):
 
     def opened(self, *, to_read: bool = False) -> Store:
         """``to_read``: an empty answer may come of a folder that is not there, and that is said."""
-        from engine.store.files import LocalFiles
         from engine.store.store import Store
 
         store = Store.open(self.store)
-        if to_read and self.store and isinstance(store.home, LocalFiles) and not store.home.root.exists():
+        if to_read and self.store and not store.home.root.exists():
             note(f"{shown(store.home.where, 200)} does not exist: it reads as an empty store")
         return store
 

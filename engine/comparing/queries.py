@@ -14,7 +14,6 @@ moment the later one wins. Nothing here knows SQL: the console says what is wron
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -23,8 +22,7 @@ from threading import Lock
 
 from engine.errors import FileFormatError, StoreError, shown, visible
 from engine.paths import DATA
-from engine.store.files import Files, read_sheet
-from engine.user_files import parsed_json
+from engine.store.files import Files
 
 VIEWS, EXAMPLES = DATA / "views", DATA / "examples"
 FILE, VERSION, OWN = "queries.json", 1, "own:"
@@ -56,7 +54,7 @@ def read_query(path: Path) -> Query:
 def own_queries(files: Files) -> list[Query]:
     """By name; none where nothing was ever saved. FileFormatError where the file is not what was written."""
     try:
-        document = parsed_json(read_sheet(files, FILE))
+        document = files.read_object(FILE)
         if document["version"] > VERSION:
             raise ValueError(f"it has version {document['version']}, this program reads up to {VERSION}")
         own = [_checked(query["name"], query["sql"]) for query in document["queries"]]
@@ -83,7 +81,7 @@ def delete_query(files: Files, name: str) -> None:
 
 def _write(files: Files, queries: list[Query]) -> None:
     document = {"version": VERSION, "queries": [{"name": query.title, "sql": query.sql} for query in queries]}
-    files.write(FILE, json.dumps(document, ensure_ascii=False, indent=1).encode())
+    files.write_object(FILE, document)
 
 
 def _checked(name: str, sql: str) -> Query:

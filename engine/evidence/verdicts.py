@@ -24,7 +24,7 @@ from engine.evidence.lost_third import figures, load_usable
 from engine.records import VerdictName
 from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.provenance import git_commit
 from engine.store.store import DEMO, Store
 from engine.store.views import connect
@@ -61,7 +61,7 @@ def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
     """A verdict for each claim, in their order. SQL has the store's tables, and the table ``figures`` of the claims'
     own figures and those of the experiment `lost-third` that ships."""
     known = {claim.id: claim.value for claim in load_claims()}
-    for document in load_usable([LocalFiles(DEMO)])[0]:
+    for document in load_usable([Files(DEMO)])[0]:
         known |= dict(figures(document, document["model"]))
 
     def answer(snapshot: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
@@ -97,7 +97,7 @@ def save(judgement: Judgement, path: Path = FILE) -> None:
     document = msgspec.to_builtins(judgement)
     lines = ",\n".join(json.dumps(verdict, ensure_ascii=False) for verdict in document.pop("verdicts"))
     head = json.dumps(document, indent=1, ensure_ascii=False).removesuffix("\n}")
-    LocalFiles(path.parent).write(path.name, f'{head},\n "verdicts": [\n{lines}\n]}}\n'.encode())
+    Files(path.parent).write(path.name, f'{head},\n "verdicts": [\n{lines}\n]}}\n'.encode())
 
 
 def load(path: Path = FILE) -> Judgement:

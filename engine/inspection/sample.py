@@ -27,7 +27,7 @@ from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
 from engine.store.reports.texts import BEFORE
 from engine.store.store import Store
-from engine.store.views import connect, time_limit
+from engine.store.views import connect
 from engine.text.align import Alignment
 from engine.text.blocks import displacement_ang
 from engine.text.template import needed_by_content
@@ -150,7 +150,7 @@ def _rows(store: Store, run: RunFacts, sample_id: int) -> list[tuple[Row, ...]]:
 
     def ask(parts: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[Row, ...]]:
         names = {"run": run.run_id, "sample": sample_id}
-        with connect(parts, only_of=" ".join(_TABLES)) as connection, time_limit(connection):
+        with connect(parts, only_of=" ".join(_TABLES)) as connection:
             return [tuple(connection.sql(sql, params=names).to_arrow_table().to_pylist()) for sql in _TABLES]
 
     tables = store.reading(ask)

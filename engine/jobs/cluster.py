@@ -30,10 +30,9 @@ from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
 from engine.models.devices import usable_cores
 from engine.models.loading import load_model, load_outline
-from engine.paths import cache_folder
 from engine.records import Molecule
 from engine.store.entries import Entry
-from engine.store.files import Files, LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store, files_at
@@ -138,8 +137,7 @@ class TaskRun(RunState):
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, cluster: Cluster) -> None:
         super().__init__(staging, molecules, plan)
         self.cluster = cluster
-        near = staging.files  # the disk of the store is shared where tasks run on other machines
-        self.logs = (near.root if isinstance(near, LocalFiles) else cache_folder()) / LOGS / staging.id
+        self.logs = staging.files.root / LOGS / staging.id  # a disk that is shared where tasks run on other machines
         self.jobs: list[Any] | None = None  # each has done() and exception()
 
     @property

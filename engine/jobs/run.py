@@ -40,12 +40,11 @@ from engine.processes import usable_cores
 from engine.records import Molecule
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.groups import Group, totals
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet, reference_set
 from engine.store.sample_rows import run_columns
 from engine.store.schema import RUN, SAMPLES
-from engine.store.staging import Staging, sweep
+from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
 from engine.text.blocks import SOUND
 
@@ -243,7 +242,7 @@ class Run(RunState):
     def add(self, work: GroupWork, number: int) -> None:
         tables, sums, peaks = work.rows()
         members = [sample.sample_id for sample in work.generation.in_order()]
-        self._finish(self.staging.add(tables, members, sums=sums, peaks=peaks, rank=self.rank, number=number))
+        self._finish(self.staging.add(tables, members, sums=sums | peaks, rank=self.rank, number=number))
         self._note(*work.generation.counters.notes)
 
     def note_device(self) -> None:
@@ -254,8 +253,8 @@ class Run(RunState):
         """Generates some samples of the last written one of these groups again, and notes how many differ."""
         first = {self.groups[number][0] for number in numbers}
         group = next(group for group in reversed(self.finished) if first & self.places_of(group))
-        with self.staging.open_part(group.parts[SAMPLES.name]) as file:
-            rows = file.read(["sample_id", "token_ids"]).to_pylist()
+        file = self.staging.path_of(group.tables[SAMPLES.name])
+        rows = pq.read_table(file, columns=["sample_id", "token_ids"]).to_pylist()
         known = {row["sample_id"]: row["token_ids"] for row in rows}
         again = self._generate(sorted(self.places_of(group))[:CHECKED]).run()
         differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in again)

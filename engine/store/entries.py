@@ -7,10 +7,13 @@ older one, and its files have the sizes that the sheet gives. What does not is n
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -18,8 +21,8 @@ import pyarrow.parquet as pq
 
 from engine.errors import DriftscopeError, StoreError, nearest, one_line, shown
 from engine.records import BinFormat, NumberFormat, read_number_format
-from engine.store.columns import TEXT, VERSION, Kind, Table
-from engine.store.files import Files, read_sheet
+from engine.store.columns import TEXT, VERSION, Kind
+from engine.store.files import Files
 from engine.store.schema import RUN, RUNS, SAMPLES
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -40,8 +43,20 @@ class TableFile:
     bytes: int
     sha256: str
 
-    def sheet(self) -> dict[str, Any]:
-        return asdict(self)
+
+def write_part(files: Files, folder: str, file: str, rows: pa.Table | pa.RecordBatchReader) -> TableFile:
+    path, count = f"{folder}/{file}", 0
+    with files.writing(path) as target, pq.ParquetWriter(target, rows.schema, compression="zstd") as writer:
+        for some in [rows] if isinstance(rows, pa.Table) else rows:
+            writer.write(some)
+            count += some.num_rows
+    with Path(files.path(path)).open("rb") as written:
+        return TableFile(file, count, written.seek(0, os.SEEK_END), sha256_of(written))
+
+
+def sha256_of(file: BinaryIO) -> str:
+    file.seek(0)
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class Entry:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
 
     def read(self, table: str, columns: Sequence[str] | None = None) -> pa.Table:
-        with pq.ParquetFile(self.path(table), filesystem=self.files.filesystem) as file:
+        with pq.ParquetFile(self.path(table)) as file:
             return file.read(columns if columns is None else list(columns))
 
 
@@ -80,6 +95,7 @@ class Damage:
 
     where: str
     what: str
+    id: str | None = None  # of the entry that goes without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,101 +190,72 @@ def without_samples(entry: Entry, what_for: str) -> StoreError:
 
 def read_entries(files: Files, kind: Kind) -> StoreListing:
     entries, damages = [], []
-    place = f"{files.where}/{kind.folder}"
     for name in files.folders(kind.folder):
-        try:
-            entry, missing = _read_twice(files, kind, name)
-        except FileNotFoundError:
-            if name in files.folders(kind.folder):  # and not removed between listing and reading
-                damages.append(Damage(f"{place}/{name}", f"it has no {kind.sheet}"))
-        except DriftscopeError as error:
-            damages.append(Damage(f"{place}/{name}", error.what))
-        except OSError as error:
-            damages.append(Damage(f"{place}/{name}", f"it cannot be read ({error.strerror or error})"))
-        else:
-            entries.append(entry)
-            damages += missing
-    strangers = [Damage(f"{place}/{name}", f"it is no folder of {kind.folder}") for name in files.sizes(kind.folder)]
+        entry, wrong = read_entry(files, kind, name)
+        if wrong:  # it may have been removed, or made anew, while it was read
+            entry, wrong = read_entry(files, kind, name)
+        entries += [] if entry is None else [entry]
+        damages += wrong
+    strangers = [
+        Damage(files.path(f"{kind.folder}/{name}"), f"it is no folder of {kind.folder}")
+        for name in files.sizes(kind.folder)
+    ]
     return StoreListing(tuple(entries), (*damages, *strangers))
 
 
-def _read_twice(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
-    """What seems damaged is read once more: it may have been removed, or made anew, while it was read."""
-    with contextlib.suppress(FileNotFoundError):
-        entry, damages = read_entry(files, kind, name)
-        if not damages:
-            return entry, damages
-    return read_entry(files, kind, name)
-
-
-def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry, list[Damage]]:
-    """The entry in this folder, and which of its files are not its own, or missing or of another size: it goes without.
-
-    ``FileNotFoundError`` where it has no sheet, StoreError where the sheet is wrong.
-    """
-    prefix, _, id_ = name.partition("=")
-    if prefix != kind.key or not NAME.fullmatch(id_):
-        raise StoreError(f"it is not named {kind.key}=<id>, so it is not of this store", "Move it elsewhere")
+def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[Damage]]:
+    """The entry in this folder, and what is wrong with it: it goes without files that are missing or of another size,
+    or there is none at all. Nothing is wrong with one that is removed meanwhile."""
     folder = f"{kind.folder}/{name}"
-    sizes = files.sizes(folder)
-    if kind.sheet not in sizes:
-        raise FileNotFoundError(f"{folder}/{kind.sheet}")
-    entry = parse_entry(read_sheet(files, f"{folder}/{kind.sheet}"), kind, id_, folder, files)
-    named = {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}
-    strangers = sorted(sizes.keys() - named)
-    damages = [Damage(f"{files.where}/{folder}/{file}", f"{kind.sheet} does not name it") for file in strangers]
-    whole: dict[str, TableFile] = {}
+    prefix, _, id_ = name.partition("=")
+    try:
+        if prefix != kind.key or not NAME.fullmatch(id_):
+            raise StoreError(f"it is not named {kind.key}=<id>, so it is not of this store", "Move it elsewhere")
+        sizes = files.sizes(folder)
+        entry = parse_entry(files.read_object(f"{folder}/{kind.sheet}"), kind, id_, folder, files)
+    except (DriftscopeError, OSError) as error:
+        if isinstance(error, FileNotFoundError) and name not in files.folders(kind.folder):
+            return None, []
+        what = error.what if isinstance(error, DriftscopeError) else f"{kind.sheet}: {error.strerror or error}"
+        return None, [Damage(files.path(folder), what)]
+    wrong = {}
+    parts, row = dict(entry.parts), dict(entry.row)
     for table, part in entry.parts.items():
-        size = sizes.get(part.file)
-        if size != part.bytes:
-            what = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
-            damages.append(Damage(f"{files.where}/{folder}/{part.file}", what))
-        else:
-            whole[table] = part
-    row = dict(entry.row)
+        if (size := sizes.get(part.file)) != part.bytes:
+            wrong[part.file] = "it is missing" if size is None else f"it has {size:,} bytes in place of {part.bytes:,}"
+            del parts[table]
+    for file in sizes.keys() - {kind.sheet, USER_SHEET, *(part["file"] for part in entry.sheet["tables"].values())}:
+        wrong[file] = f"{kind.sheet} does not name it"
     if USER_SHEET in sizes:
         try:
-            user = read_object(read_sheet(files, f"{folder}/{USER_SHEET}"), USER_SHEET)
+            user = files.read_object(f"{folder}/{USER_SHEET}")
             said = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
-            changed = _row_of(kind.main, {**entry.sheet["row"], **said})
+            changed = kind.main.row_of({**entry.sheet["row"], **said})
             row |= {key: changed.get(key) or None for key in said}  # an empty one removes the former
-        except StoreError as error:
-            damages.append(Damage(f"{files.where}/{folder}/{USER_SHEET}", error.what))
-    return replace(entry, row=row, parts=whole), damages
+        except (StoreError, OSError, ValueError) as error:
+            wrong[USER_SHEET] = error.what if isinstance(error, StoreError) else one_line(str(error))
+    damages = [Damage(files.path(f"{folder}/{file}"), what, id_) for file, what in sorted(wrong.items())]
+    return replace(entry, row=row, parts=parts), damages
 
 
-def parse_entry(content: bytes, kind: Kind, id_: str, folder: str, files: Files) -> Entry:
-    sheet = read_object(content, kind.sheet)
-    version = sheet.get("schema")
-    if type(version) is not int or version < 1:
-        raise StoreError(f"{kind.sheet} names no schema version", "It is not of this program")
-    if version > VERSION:
-        raise StoreError(
-            f"{kind.sheet} has schema version {version}, this program reads up to {VERSION}", "Use a newer one"
-        )
-    row, tables = sheet.get("row"), sheet.get("tables")
-    if not isinstance(row, dict) or not isinstance(tables, dict) or row.get(kind.key) != id_:
-        raise StoreError(f"{kind.sheet} does not describe {id_}", "It is not of this program")
+class _Sheet(msgspec.Struct, frozen=True):
+    schema: Annotated[int, msgspec.Meta(ge=1)]
+    row: dict[str, Any]
+    tables: dict[str, TableFile]
+
+
+def parse_entry(sheet: Mapping[str, Any], kind: Kind, id_: str, folder: str, files: Files) -> Entry:
     try:
-        parts = msgspec.convert(tables, dict[str, TableFile])
-    except msgspec.ValidationError as error:
-        raise StoreError(f"{kind.sheet} describes a table wrongly", "It is not of this program") from error
-    parts = {table.name: parts[table.name] for table in kind.tables if table.name in parts}
-    return Entry(id_, folder, files, version, _row_of(kind.main, row), parts, sheet)
-
-
-def _row_of(table: Table, said: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return table.row_of(said)
+        said = msgspec.convert(sheet, _Sheet)
+        if said.schema > VERSION:
+            raise StoreError(
+                f"{kind.sheet} is of version {said.schema}, this program reads up to {VERSION}", "Update it"
+            )
+        if said.row.get(kind.key) != id_:
+            raise ValueError(f"it does not describe {id_}")
+        row = kind.main.row_of(said.row)
     except (ValueError, OverflowError) as error:
-        raise StoreError(f"its row does not fit: {one_line(str(error))}", "It is not of this program") from error
-
-
-def read_object(content: bytes, name: str) -> dict[str, Any]:
-    try:
-        document = msgspec.json.decode(content)
-    except (ValueError, msgspec.MsgspecError, RecursionError) as error:
-        raise StoreError(f"{name} is no JSON ({error})", "Import or run it again") from error
-    if not isinstance(document, dict):
-        raise StoreError(f"{name} holds no object", "Import or run it again")
-    return document
+        what = f"{kind.sheet} does not fit: {one_line(str(error))}"
+        raise StoreError(what, "It is not of this program") from error
+    parts = {table.name: said.tables[table.name] for table in kind.tables if table.name in said.tables}
+    return Entry(id_, folder, files, said.schema, row, parts, sheet)

@@ -8,42 +8,60 @@ own. What is written in one go (an import) is begun anew each time, and in the s
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import logging
 import os
 import re
-import shutil
 import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 
-from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, shown
-from engine.store.columns import VERSION, Kind, Table
-from engine.store.entries import NAME, USER_SHEET, Entry, TableFile, entry_folder, parse_entry, read_object
-from engine.store.files import ASIDE, REMOVED, REMOVED_NAME, Files, LocalFiles, alone, json_bytes, read_sheet
-from engine.store.groups import COMPRESSION, Group, group_of, group_sheet, write_part
+from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
+from engine.store.columns import VERSION, Kind
+from engine.store.entries import NAME, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
+from engine.store.files import ASIDE, REMOVED, Files, alone
 
 log = logging.getLogger(__name__)
 
-READY = "ready"
-"""Begins the name of the folder, inside the staging one, that is renamed."""
-MOST_HELD_BYTES = 16 * 1024 * 1024
-"""Of a table's files, packed: larger ones are sorted through files, a piece at a time."""
 SORT_MEMORY = "256MB"
 BATCH_ROWS = 2**16
+LITTLE: Any = {"batch_size": BATCH_ROWS, "batch_readahead": 1, "fragment_readahead": 1}
 GROUP_FILE = re.compile(r"group-(\d+-\d+)\.json")
 NOTE_FILE = re.compile(r"told-\d+-\d+\.json")
+PEAKS = frozenset({"peak_memory_mb", "misread_most_ang"})
+"""Columns of a run that are the highest of its groups' figures; all others are their sum."""
 ORPHAN_S = 24 * 3600
 """Longer than any process takes between an entry's first file aside and its sheet."""
 LOCK_TRIES, LOCK_PAUSE_S = 50, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Samples that were written together."""
+
+    name: str  # rank and number
+    members: tuple[int, ...]  # sample ids
+    tables: dict[str, TableFile]
+    sums: dict[str, int | float]  # by column of the run: samples, tokens, seconds, ...
+
+
+def totals(groups: Iterable[Group]) -> dict[str, float]:
+    """What groups add up to, by column."""
+    sums: dict[str, float] = {}
+    for group in groups:
+        for name, value in group.sums.items():
+            known = sums.get(name, 0)
+            sums[name] = max(known, value) if name in PEAKS else known + value
+    return sums
 
 
 class Staging:
@@ -72,7 +90,7 @@ class Staging:
             raise TakenError(f"{id_} is there already", "Choose another name")
         for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
             files.write(f"{staging.folder}/{name}", content)
-        files.write(f"{staging.folder}/{kind.sheet}", json_bytes(sheet))
+        files.write_object(f"{staging.folder}/{kind.sheet}", sheet)
         return staging
 
     @classmethod
@@ -84,13 +102,13 @@ class Staging:
             if f"{kind.key}={id_}" in files.folders(kind.folder):
                 raise RunError(f"{id_} is finished", "There is nothing to resume")
             raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
-        sheet = read_object(read_sheet(files, f"{ASIDE}/{chosen}/{kind.sheet}"), kind.sheet)
-        parse_entry(json_bytes({"tables": {}, **sheet}), kind, chosen, "", files)  # an unfinished one has no tables yet
+        sheet = files.read_object(f"{ASIDE}/{chosen}/{kind.sheet}")
+        parse_entry({"tables": {}, **sheet}, kind, chosen, "", files)  # an unfinished one has no tables yet
         return cls(files, kind, chosen, sheet)
 
     def lock(self, rank: int = 0) -> None:
-        """No other process writes under this rank while this one lives. An object store has no locks."""
-        if not isinstance(self.files, LocalFiles) or self._lock is not None:
+        """No other process writes under this rank while this one lives."""
+        if self._lock is not None:
             return
         number = os.open(self.files.path(f"{self.folder}/.lock-{rank:04d}"), os.O_CREAT | os.O_RDWR, 0o644)
         for _ in range(LOCK_TRIES):
@@ -108,24 +126,26 @@ class Staging:
 
     @property
     def is_being_written(self) -> bool:
-        if not isinstance(self.files, LocalFiles):
-            return False
-        return any(map(_is_locked, (self.files.root / self.folder).glob(".lock-*")))
+        for path in (self.files.root / self.folder).glob(".lock-*"):
+            with suppress(OSError), path.open("rb") as file:
+                if _is_taken(file.fileno()):
+                    return True
+        return False
 
     @property
     def is_shown(self) -> bool:
         """Whether the entry is in the store, by this process or another one."""
-        return _is_shown(self.files, self.kind, self.id)
+        return (self.files.root / self.kind.folder / f"{self.kind.key}={self.id}").exists()
 
     def write_note(self, rank: int, **values: Sequence[Any]) -> None:
         """Keep lists of values beside the groups, in a file of this writer's own."""
-        self.files.write(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", json_bytes(values))
+        self.files.write_object(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", values)
 
     def notes(self) -> dict[str, list[Any]]:
         """The notes of all writers, each value once."""
         notes: dict[str, list[Any]] = {}
         for file in filter(NOTE_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
-            for key, values in read_object(self.files.read(f"{self.folder}/{file}"), file).items():
+            for key, values in self.files.read_object(f"{self.folder}/{file}").items():
                 known = notes.setdefault(key, [])
                 known += [value for value in values if value not in known]
         return notes
@@ -142,11 +162,14 @@ class Staging:
             name = GROUP_FILE.fullmatch(file)
             if name is None or (number is not None and _number(name[1]) != number):
                 continue
-            group = group_of(self.files.read(f"{self.folder}/{file}"), name[1])
-            is_whole = group and all(sizes.get(part.file) == part.bytes for part in group.parts.values())
-            if group and is_whole and members.isdisjoint(group.members):
-                members.update(group.members)
-                found.append(group)
+            with suppress(StoreError, ValueError, LookupError, TypeError):  # damaged: its samples are written again
+                sheet = self.files.read_object(f"{self.folder}/{file}")
+                sheet["sums"] |= sheet.get("peaks", {})  # as older versions wrote them
+                group = msgspec.convert({**sheet, "name": name[1]}, Group)
+                is_whole = all(sizes.get(part.file) == part.bytes for part in group.tables.values())
+                if is_whole and members.isdisjoint(group.members):
+                    members.update(group.members)
+                    found.append(group)
         return found
 
     def add(
@@ -155,7 +178,6 @@ class Staging:
         members: Iterable[int] = (),
         *,
         sums: Mapping[str, float] | None = None,
-        peaks: Mapping[str, float] | None = None,
         rank: int = 0,
         number: int | None = None,
     ) -> Group:
@@ -167,8 +189,8 @@ class Staging:
             table: write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
             for table, rows in tables.items()
         }
-        group = Group(name, tuple(members), parts, dict(sums or {}), dict(peaks or {}))
-        self.files.write(f"{self.folder}/group-{name}.json", json_bytes(group_sheet(group)))
+        group = Group(name, tuple(members), parts, dict(sums or {}))
+        self.files.write_object(f"{self.folder}/group-{name}.json", asdict(group))
         return group
 
     def publish(self, row: Mapping[str, Any], **more: Any) -> Entry:
@@ -176,94 +198,62 @@ class Staging:
 
         Of several who do so at once one comes through, and the others get an error.
         """
-        home, sheet = entry_folder(self.kind, self.id), {**self.sheet, **more, "row": {**self.sheet["row"], **row}}
+        home, aside = entry_folder(self.kind, self.id), f"{self.folder}/ready-{uuid.uuid4().hex[:8]}"
         with alone(self.files, self.folder):  # the rename lets one of them through where there are no locks
-            if isinstance(self.files, LocalFiles):
-                aside = f"{self.folder}/{READY}-{uuid.uuid4().hex[:8]}"
-                try:
-                    entry = self._write_entry(aside, sheet)
-                    self.files.publish(aside, home)
-                except BaseException:  # the room that it takes may be what is short
-                    with suppress(DriftscopeError):
-                        self.files.remove(aside)
-                    raise
-            else:
-                entry = self._write_entry(home, sheet)
-                named = {self.kind.sheet, USER_SHEET, *(part.file for part in entry.parts.values())}
-                for name in self.files.sizes(home).keys() - named:  # what a killed attempt left
-                    self.files.remove(f"{home}/{name}")
-        self.release()
+            groups = self.groups()
+            if self.is_shown:  # if not, nothing was removed before, so all groups are there
+                raise TakenError(f"{self.id} is there already", "Choose another name")
+            try:
+                tables = {name: asdict(part) for name, part in self._merge(groups, aside).items()}
+                sheet = {**self.sheet, **more, "row": {**self.sheet["row"], **row}, "tables": tables}
+                entry = parse_entry(sheet, self.kind, self.id, home, self.files)  # refused before it is shown
+                self.files.write_object(f"{aside}/{self.kind.sheet}", sheet)
+                self.files.publish(aside, home)
+            except BaseException:  # the room that it takes may be what is short
+                with suppress(DriftscopeError):
+                    self.files.remove(aside)
+                raise
         with suppress(DriftscopeError):  # it is shown, so what is left is for `sweep`
-            self.files.remove(self.folder)
+            self.abandon()
         return entry
-
-    def _write_entry(self, into: str, sheet: Mapping[str, Any]) -> Entry:
-        parts, groups = {}, self.groups()
-        self._not_shown()  # nothing is removed before, so all groups are there
-        for table in self.kind.tables:
-            if some := [group.parts[table.name] for group in groups if table.name in group.parts]:
-                parts[table.name] = self._merged(some, into, table)
-        content = json_bytes({**sheet, "tables": {name: part.sheet() for name, part in parts.items()}})
-        entry = parse_entry(content, self.kind, self.id, entry_folder(self.kind, self.id), self.files)
-        self._not_shown()
-        self.files.write(f"{into}/{self.kind.sheet}", content)
-        return entry
-
-    def _not_shown(self) -> None:
-        if self.is_shown:
-            raise TakenError(f"{self.id} is there already", "Choose another name")
 
     def abandon(self) -> None:
-        """Throw away what was written."""
+        """Throw away what was written aside."""
         self.release()
         self.files.remove(self.folder)
 
-    def _merged(self, parts: Sequence[TableFile], into: str, table: Table) -> TableFile:
-        file, batches = f"{table.name}.parquet", self._batches(parts, table)
-        if sum(part.bytes for part in parts) <= MOST_HELD_BYTES:
-            rows = pa.concat_tables([table.schema.empty_table(), *batches])
-            keys = [(key, "ascending") for key in table.order]
-            return write_part(self.files, into, file, rows.sort_by(keys) if keys else rows)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / file
-            try:
-                with pq.ParquetWriter(path, table.schema, compression=COMPRESSION) as writer:
-                    for rows in _sorted(batches, table, folder) if table.order else batches:
-                        writer.write_table(rows)
-            except (duckdb.Error, OSError) as error:
-                what = f"{table.name} cannot be sorted: {shown(error)}"
-                raise StoreError(what, f"Free room in {folder}, or shorten texts") from error
-            with path.open("rb") as source, self.files.writing(f"{into}/{file}") as target:
-                digest = hashlib.file_digest(source, "sha256").hexdigest()
-                source.seek(0)
-                shutil.copyfileobj(source, target)
-            return TableFile(file, sum(part.rows for part in parts), path.stat().st_size, digest)
+    def path_of(self, part: TableFile) -> Path:
+        """Of a group's file, whose bytes are those that were written."""
+        path = Path(self.files.path(f"{self.folder}/{part.file}"))
+        with path.open("rb") as file:
+            if sha256_of(file) != part.sha256:
+                raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
+        return path
 
-    def _batches(self, parts: Sequence[TableFile], table: Table) -> Iterator[pa.Table]:
-        """Columns that the rows of an older version lack are null: a run may have been begun by it."""
-        for part in parts:
-            for batch in self.open_part(part).iter_batches(BATCH_ROWS):
-                rows = [table.schema.empty_table(), pa.Table.from_batches([batch])]
-                yield pa.concat_tables(rows, promote_options="default")
-
-    def open_part(self, part: TableFile) -> pq.ParquetFile:
-        content = self.files.read(f"{self.folder}/{part.file}")
-        if hashlib.sha256(content).hexdigest() != part.sha256:
-            raise StoreError(f"{self.folder}/{part.file} is damaged", "Remove it, then use --resume")
-        return pq.ParquetFile(pa.BufferReader(content))
-
-
-def _sorted(batches: Iterable[pa.Table], table: Table, folder: str) -> Iterator[pa.Table]:
-    """In the table's order, equal keys in the order in which they came."""
-    keys = ", ".join([*(f'"{key}"' for key in table.order), "rowid"])
-    with duckdb.connect(config={"temp_directory": folder, "memory_limit": SORT_MEMORY}) as connection:
-        connection.register("batch", table.schema.empty_table())
-        connection.execute("CREATE TABLE held AS FROM batch")
-        for rows in batches:
-            connection.register("batch", rows)
-            connection.execute("INSERT INTO held FROM batch")
-        for found in connection.sql(f"FROM held ORDER BY {keys}").to_arrow_reader(BATCH_ROWS):
-            yield pa.Table.from_batches([found]).cast(table.schema)
+    def _merge(self, groups: Sequence[Group], into: str) -> dict[str, TableFile]:
+        """A file of each table, in the table's order, equal keys in the order in which they were written. Columns that
+        the rows of an older version lack are null: a run may have been begun by it."""
+        merged = {}
+        try:
+            with (
+                tempfile.TemporaryDirectory() as room,
+                duckdb.connect(config={"memory_limit": SORT_MEMORY, "temp_directory": room}) as database,
+            ):
+                for table in self.kind.tables:
+                    if paths := [
+                        str(self.path_of(one.tables[table.name])) for one in groups if table.name in one.tables
+                    ]:
+                        rows = ds.dataset(paths, table.schema, "parquet").scanner(**LITTLE).to_reader()
+                        if table.order:
+                            database.register("rows", rows)
+                            database.execute("CREATE OR REPLACE TABLE held AS FROM rows")
+                            held = database.sql(f"FROM held ORDER BY {', '.join(table.order)}, rowid")
+                            rows = held.to_arrow_reader(BATCH_ROWS).cast(table.schema)
+                        merged[table.name] = write_part(self.files, into, f"{table.name}.parquet", rows)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            what = f"the parts of {self.id} cannot be merged: {one_line(str(error))}"
+            raise StoreError(what, f"Make room in {tempfile.gettempdir()}, or shorten texts") from error
+        return merged
 
 
 # --- in one go ------------------------------------------------------------------------------------------------------
@@ -301,39 +291,24 @@ def write_entry(
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:
     """Entries that were begun; one that was shown in the meantime is swept away."""
-    begun = [id_ for id_ in files.folders(ASIDE) if NAME.fullmatch(id_) and not id_.startswith(REMOVED)]
-    return [id_ for id_ in begun if kind.sheet in _sizes(files, f"{ASIDE}/{id_}") and not _is_shown(files, kind, id_)]
+    return [
+        id_
+        for id_ in files.folders(ASIDE)
+        if NAME.fullmatch(id_)
+        and (files.root / ASIDE / id_ / kind.sheet).is_file()
+        and not Staging(files, kind, id_, {}).is_shown
+    ]
 
 
 def sweep(files: Files, kind: Kind) -> None:
-    """Remove what killed processes left behind: half-removed folders, the staging of entries that are shown, what has
-    had no sheet for a day, so was never begun."""
+    """Remove what killed processes left aside: half-removed folders, what is shown, and what got no sheet in a day."""
     for id_ in files.folders(ASIDE):
-        if REMOVED_NAME.fullmatch(id_) or _is_shown(files, kind, id_) or _is_orphan(files, id_):
-            with suppress(DriftscopeError):  # such as in a store that is only read
+        folder = files.root / ASIDE / id_
+        with suppress(DriftscopeError, OSError):  # such as in a store that is only read
+            files_in = [path.suffix for path in folder.iterdir()]
+            is_orphan = set(files_in) == {".parquet"} and folder.stat().st_mtime < time.time() - ORPHAN_S
+            if is_orphan or id_.startswith(REMOVED) or Staging(files, kind, id_, {}).is_shown:
                 files.remove(f"{ASIDE}/{id_}")
-
-
-def _is_shown(files: Files, kind: Kind, id_: str) -> bool:
-    return kind.sheet in _sizes(files, f"{kind.folder}/{kind.key}={id_}")
-
-
-def _is_orphan(files: Files, id_: str) -> bool:
-    """Tables are there and no sheet, which comes last. A folder with others is a user's own."""
-    names = _sizes(files, f"{ASIDE}/{id_}")
-    if not isinstance(files, LocalFiles) or not names or not all(name.endswith(".parquet") for name in names):
-        return False
-    with suppress(OSError):  # removed meanwhile
-        return (files.root / ASIDE / id_).stat().st_mtime < time.time() - ORPHAN_S
-    return False
-
-
-def _sizes(files: Files, folder: str) -> dict[str, int]:
-    """None of a folder that does not read."""
-    try:
-        return files.sizes(folder)
-    except DriftscopeError:
-        return {}
 
 
 def _number(name: str) -> int:
@@ -349,11 +324,3 @@ def _is_taken(number: int) -> bool:
     except OSError as error:
         log.info("the store has no locks (%s): writers are kept apart by their ranks alone", error)
     return False
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _is_taken(file.fileno())
-    except OSError:
-        return False

@@ -6,7 +6,6 @@ one's own (``DRIFTSCOPE_STORE``, ``--store``) is shown alone.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,11 +28,13 @@ from engine.store.entries import (
     entry_folder,
     read_entries,
     read_entry,
+    sha256_of,
 )
-from engine.store.files import Files, LocalFiles, RemoteFiles, alone, json_bytes
+from engine.store.files import Files, alone
 from engine.store.schema import KINDS, RUN
 from engine.store.staging import sweep
-from engine.store.views import MOST_MEMORY, connect, datasets, time_limit
+from engine.store.views import MOST_MEMORY, connect, datasets
+from engine.user_files import open_regular
 
 if TYPE_CHECKING:
     from engine.store.sql.child import Limits
@@ -69,7 +70,7 @@ class Store:
         chosen = str(place or "") or os.environ.get(VARIABLE, "")
         if chosen:
             return cls(files_at(chosen))
-        return cls(LocalFiles(HOME), (LocalFiles(DEMO),))
+        return cls(Files(HOME), (Files(DEMO),))
 
     def snapshot(self) -> Store:
         """The same, with sheets read once: for several queries in a row.
@@ -123,23 +124,16 @@ class Store:
         def ask(found: Found) -> pa.Table:
             if ids is not None:
                 found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
-            with connect(found, only_of=sql) as connection, time_limit(connection):
+            with connect(found, only_of=sql) as connection:
                 return connection.sql(sql, params=parameters or None).to_arrow_table()
 
         return self.reading(ask)
 
     def console(self, limits: Limits | None = None) -> Console:
-        """A connection for a user's SQL, which sees the tables and nothing else. Where a file turns out not to be what
-        was written, every byte of the store is read, to leave out such files alone."""
+        """A connection for a user's SQL, which sees the tables and nothing else."""
         from engine.store.sql.guard import Console
 
-        def without_damages() -> tuple[dict[str, Any], tuple[str, ...]]:
-            found = self._of_all_kinds()
-            whole = [(kind, [without_damage(entry) for entry in entries]) for kind, entries in found]
-            left_out = {id_ for id_, _ in _files(found) - _files(whole)}
-            return _tables_of(whole), tuple(sorted(left_out))
-
-        return Console(_tables_of(self._of_all_kinds()), limits, without_damages)
+        return Console(datasets(self._of_all_kinds()), limits)
 
     def reading(self, ask: Callable[[Found], Answer]) -> Answer:
         """Query the entries; again where one was removed meanwhile, or without the files that do not read."""
@@ -208,9 +202,9 @@ class Store:
 def _change_user_sheet(entry: Entry, kind: Kind, new: Callable[[Entry], Mapping[str, Any]]) -> None:
     """Read again and written by one process at a time: of several that add a tag none is lost."""
     with alone(entry.files, entry.folder):
-        now, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
+        now = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])[0] or entry
         known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()}
-        entry.files.write(f"{entry.folder}/{USER_SHEET}", json_bytes({**known, **new(now)}))
+        entry.files.write_object(f"{entry.folder}/{USER_SHEET}", {**known, **new(now)})
 
 
 def checked_tags(tags: Iterable[str]) -> list[str]:
@@ -225,7 +219,7 @@ def checked_tags(tags: Iterable[str]) -> list[str]:
 
 def files_at(place: str) -> Files:
     if place.startswith("s3://"):
-        return RemoteFiles.at(place)
+        raise StoreError(f"{shown(place, 200)} is no folder", "Use one, and copy it with `aws s3 sync`")
     try:
         place.encode()  # DuckDB takes no other paths
         if "\0" in place:
@@ -236,19 +230,19 @@ def files_at(place: str) -> Files:
     except (OSError, ValueError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"{shown(place, 200)} cannot be a store's path: {reason}", "Give another folder") from error
-    return LocalFiles(path)
+    return Files(path)
 
 
 def damaged_parts(entry: Entry) -> list[Damage]:
     """The files of an entry that are not what was written, found by reading every byte."""
     damages = []
-    for part in entry.parts.values():
-        where = f"{entry.files.where}/{entry.folder}/{part.file}"
+    for name, part in entry.parts.items():
         try:
-            if hashlib.sha256(entry.files.read(f"{entry.folder}/{part.file}")).hexdigest() != part.sha256:
-                damages.append(Damage(where, "its bytes are not those that were written"))
+            with open_regular(entry.path(name)) as file:
+                if sha256_of(file) != part.sha256:
+                    damages.append(Damage(entry.path(name), "its bytes are not those that were written", entry.id))
         except OSError as error:
-            damages.append(Damage(where, f"it cannot be read ({error.strerror or error})"))
+            damages.append(Damage(entry.path(name), f"it cannot be read ({error.strerror or error})", entry.id))
     return damages
 
 
@@ -259,10 +253,6 @@ def without_damage(entry: Entry) -> Entry:
         return entry
     log.warning("%s: left out are %s; see `verify`", entry.id, ", ".join(sorted(damaged)))
     return replace(entry, parts={name: part for name, part in entry.parts.items() if part.file not in damaged})
-
-
-def _tables_of(found: Found) -> dict[str, Any]:
-    return {name: table for kind, entries in found for name, table in datasets(kind, entries).items()}
 
 
 def _files(found: Found) -> set[tuple[str, str]]:

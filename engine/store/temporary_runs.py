@@ -16,7 +16,7 @@ from pathlib import Path
 
 from engine.errors import DriftscopeError, StoreError
 from engine.store.entries import Entry
-from engine.store.files import Files, LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import begun_anew
 from engine.store.store import Store
@@ -27,17 +27,17 @@ SHEET_KEYS = ("schema", "kind", "row", "tables")
 _CREATING = threading.Lock()
 
 
-def temporary_files() -> LocalFiles:
+def temporary_files() -> Files:
     """The place, created at its first use."""
     with _CREATING:
         return _temporary_files()
 
 
 @functools.cache
-def _temporary_files() -> LocalFiles:
+def _temporary_files() -> Files:
     folder = Path(tempfile.mkdtemp(prefix="driftscope-temporary-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return LocalFiles(folder)
+    return Files(folder)
 
 
 def with_temporary(store: Store) -> Store:

@@ -1,8 +1,5 @@
 """Runs that were begun and are not in the store yet: how far each is, whether a process writes it, how to remove it;
-and the state of all that a store holds.
-
-A place without locks (an object store) does not tell whether one does: there a run counts as stopped.
-"""
+and the state of all that a store holds."""
 
 from __future__ import annotations
 
@@ -10,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import RunError, StoreError, StoreFolderError
+from engine.errors import RunError, StoreError
+from engine.store.columns import Kind
 from engine.store.files import Files
 from engine.store.schema import KINDS, RUN
 from engine.store.staging import Staging, unfinished_ids
@@ -42,8 +40,7 @@ def unfinished_runs(files: Files) -> list[Unfinished]:
             runs.append(Unfinished(id_, "damaged", None, None, {}, can_resume=False))
             continue
         sheet, state = staging.sheet, "being written" if staging.is_being_written else "stopped"
-        samples = sheet.get("samples")
-        runs.append(Unfinished(id_, state, done, samples, sheet["row"], can_resume="plan" in sheet))
+        runs.append(Unfinished(id_, state, done, sheet.get("samples"), sheet["row"], can_resume="plan" in sheet))
     return runs
 
 
@@ -64,21 +61,24 @@ def abandon(files: Files, id_: str) -> None:
 def state_rows(store: Store) -> list[dict[str, Any]]:
     """Of each entry whether it is whole, damaged or unfinished, every byte of it read; its kind, id, place, and what is
     wrong."""
-    states: list[tuple[str, str, str | None, str, str | None]] = []
+    rows: list[dict[str, Any]] = []
+
+    def add(state: str, kind: Kind, id_: str | None, where: str, what: str | None = None) -> None:
+        row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+        rows.append(row | {"run_id": id_ if kind is RUN else None})
+
     for kind in KINDS:
-        of, home = kind.folder, store.home.where
         try:
-            entries, damages = (found := store.found(kind)).entries, list(found.damages)
-            folders = {f"{entry.files.where}/{entry.folder}": entry.id for entry in entries}
-            damages += [part for entry in entries for part in damaged_parts(entry)]
-            damaged = [(folders.get(one.where.rpartition("/")[0]), one.where, one.what) for one in damages]
-            states += [("damaged", of, *one) for one in damaged]
-            unsound = {id_ for id_, *_ in damaged}
-            states += [("whole", of, entry.id, entry.files.where, None) for entry in entries if entry.id not in unsound]
+            found = store.found(kind)
+            damages = [*found.damages, *(damage for entry in found.entries for damage in damaged_parts(entry))]
+            for damage in damages:
+                add("damaged", kind, damage.id, damage.where, damage.what)
+            for entry in found.entries:
+                if all(damage.id != entry.id for damage in damages):
+                    add("whole", kind, entry.id, entry.files.where)
             for run in unfinished_runs(store.home) if kind is RUN else ():
                 done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
-                states.append(("unfinished", of, run.run_id, home, done + run.state))
-        except StoreFolderError as error:  # a file where a folder of the store should be; the others are looked at
-            states.append(("damaged", of, None, home, error.what))
-    rows = [dict(zip(("state", "kind", "id", "where", "what"), state, strict=True)) for state in states]
-    return [row | {"run_id": row["id"] if row["kind"] == RUN.folder else None} for row in rows]
+                add("unfinished", kind, run.run_id, store.home.where, done + run.state)
+        except StoreError as error:  # a file where a folder of the store should be; the others are looked at
+            add("damaged", kind, None, store.home.where, error.what)
+    return rows

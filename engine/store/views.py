@@ -10,16 +10,14 @@ import atexit
 import functools
 import os
 import re
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset
+import pyarrow.dataset as ds
+import pyarrow.fs
 
-from engine.errors import StoreError
 from engine.store.columns import Kind, Table
 from engine.store.entries import Entry
 
@@ -30,10 +28,9 @@ SETTINGS = {
 }
 MOST_MEMORY = "4 GB"
 """For all queries of a process at once."""
-MOST_SECONDS = 120.0
-PATTERN = re.compile(r"[*?\[\\]")
-"""What DuckDB does not take as it stands in a path."""
-LOCAL = pa.fs.LocalFileSystem()
+PATTERN = re.compile(r"[*?\[]")
+"""What DuckDB takes for a pattern in a path, unless it is in brackets."""
+PARQUET, LOCAL = ds.ParquetFileFormat(), pa.fs.LocalFileSystem()
 _OF_RUN = "OVER (PARTITION BY samples.run_id)"
 WALL_PART_S = f"""CASE WHEN count(samples.decode_s) {_OF_RUN} = count(*) {_OF_RUN}
     THEN runs.wall_s * samples.decode_s / nullif(sum(samples.decode_s) {_OF_RUN}, 0) END"""
@@ -42,7 +39,10 @@ WALL_PART_S = f"""CASE WHEN count(samples.decode_s) {_OF_RUN} = count(*) {_OF_RU
 Samples of a batch overlap, so their own times add up to no time: they only say how the run's is shared out."""
 
 
-def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | None = None) -> duckdb.DuckDBPyConnection:
+Listings = Iterable[tuple[Kind, Sequence[Entry]]]
+
+
+def connect(listings: Listings, only_of: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.sql.guard``.
 
     ``only_of``: the only SQL that will be asked. Tables that it does not name are left out: views of all take longer
@@ -50,27 +50,39 @@ def connect(listings: Iterable[tuple[Kind, Sequence[Entry]]], only_of: str | Non
     connection = _connection()
     for kind, entries in listings:
         if only_of is None or kind.main.name in only_of:
-            connection.register(kind.main.name, main_rows(kind, entries))
+            connection.register(kind.main.name, kind.main.rows([entry.row for entry in entries]))
         for table in kind.tables:
             if only_of is None or table.name in only_of:
                 _view(connection, table, [entry for entry in entries if table.name in entry.parts])
     return connection
 
 
-@contextmanager
-def time_limit(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """StoreError where the queries inside take longer than ``MOST_SECONDS``."""
-    timer = threading.Timer(MOST_SECONDS, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except duckdb.InterruptException as error:
-        if timer.is_alive():  # somebody else stopped it
-            raise
-        raise StoreError(f"a query was stopped after {MOST_SECONDS:g} s", "Choose fewer or smaller entries") from error
-    finally:
-        timer.cancel()
+def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence[Entry]) -> None:
+    """The empty table gives columns and types, so that no file, or an older one, has them too."""
+    connection.register(f"_no_{table.name}", table.schema.empty_table())
+    parts = [f'SELECT * FROM "_no_{table.name}"']
+    for version in sorted({entry.version for entry in entries}):
+        paths = [entry.path(table.name).replace("'", "''") for entry in entries if entry.version == version]
+        names = "', '".join(PATTERN.sub(r"[\g<0>]", path) for path in paths)
+        parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
+    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')
+
+
+def datasets(listings: Listings) -> dict[str, Any]:
+    """The same tables for a connection without access to files. Columns that a file lacks are null; a row's id is that
+    of its entry's folder, whatever the file says, and a file of an id that is not asked for is not opened."""
+    tables: dict[str, Any] = {}
+    for kind, entries in listings:
+        tables[kind.main.name] = kind.main.rows([entry.row for entry in entries])
+        for table in kind.tables:
+            files = [
+                PARQUET.make_fragment(entry.path(table.name), LOCAL, ds.field(kind.key) == entry.id)
+                for entry in entries
+                if table.name in entry.parts
+            ]
+            dataset = ds.FileSystemDataset(files, table.schema, PARQUET, LOCAL) if files else None
+            tables[table.name] = dataset or table.schema.empty_table()
+    return tables
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
@@ -98,50 +110,3 @@ def _close(process: int, database: duckdb.DuckDBPyConnection) -> None:
     if process == os.getpid():
         _database.cache_clear()
         database.close()
-
-
-def main_rows(kind: Kind, entries: Sequence[Entry]) -> pa.Table:
-    return kind.main.rows([entry.row for entry in entries])
-
-
-def datasets(kind: Kind, entries: Sequence[Entry]) -> dict[str, Any]:
-    """The same tables for pyarrow: what a connection without file access can be given."""
-    tables = {table.name: [entry for entry in entries if table.name in entry.parts] for table in kind.tables}
-    parquet = {table.name: dataset(table, tables[table.name]) for table in kind.tables}
-    return {kind.main.name: main_rows(kind, entries), **parquet}
-
-
-def dataset(table: Table, entries: Sequence[Entry]) -> Any:
-    """Columns that a file lacks are null. A row's id is that of its entry's folder, whatever the file says, and a
-    file of an id that is not asked for is not opened."""
-    form = pa.dataset.ParquetFileFormat()
-    fragments: dict[int, tuple[Any, list[Any]]] = {}  # by filesystem
-    for entry in entries:
-        filesystem = entry.files.filesystem or LOCAL
-        key = entry.folder.rpartition("/")[2].partition("=")[0]
-        is_its = pa.dataset.field(key) == entry.id
-        fragment = form.make_fragment(entry.path(table.name), filesystem, partition_expression=is_its)
-        fragments.setdefault(id(filesystem), (filesystem, []))[1].append(fragment)
-    datasets = [
-        pa.dataset.FileSystemDataset(some, table.schema, form, filesystem) for filesystem, some in fragments.values()
-    ]
-    if not datasets:
-        return table.schema.empty_table()
-    return datasets[0] if len(datasets) == 1 else pa.dataset.dataset(datasets, schema=table.schema)
-
-
-def _view(connection: duckdb.DuckDBPyConnection, table: Table, entries: Sequence[Entry]) -> None:
-    """The empty table gives columns and types, so that no file, or an older one, has them too."""
-    connection.register(f"_no_{table.name}", table.schema.empty_table())
-    parts = [f'SELECT * FROM "_no_{table.name}"']
-    is_far = [entry.files.filesystem is not None or bool(PATTERN.search(entry.path(table.name))) for entry in entries]
-    local = [entry for entry, far in zip(entries, is_far, strict=True) if not far]
-    for version in sorted({entry.version for entry in local}):
-        paths = [entry.path(table.name).replace("'", "''") for entry in local if entry.version == version]
-        names = "', '".join(paths)
-        parts.append(f"SELECT * FROM read_parquet(['{names}'], hive_partitioning = false)")
-    if any(is_far):
-        others = [entry for entry, far in zip(entries, is_far, strict=True) if far]
-        connection.register(f"_far_{table.name}", dataset(table, others))
-        parts.append(f'SELECT * FROM "_far_{table.name}"')
-    connection.execute(f'CREATE TEMP VIEW "{table.name}" AS {" UNION ALL BY NAME ".join(parts)}')

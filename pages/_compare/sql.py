@@ -237,8 +237,6 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
         st.markdown(f"{size} · {answer.seconds:.2f} s", width="stretch")
         table_buttons(table, "answer", key="sql_file", what="All rows here")
     notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
-    if answer.left_out:
-        notes.append(f"Damaged files of {', '.join(answer.left_out)} are left out; `verify` lists them.")
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
         notes.append("$tests stands for no run: choose a test above.")
     ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []

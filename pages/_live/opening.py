@@ -8,7 +8,7 @@ from engine.errors import DriftscopeError
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import Inspected
 from engine.paths import DATA
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from pages._live.conformer import conformer
 from pages._live.lanes import level, picked_atom, stored_atoms
@@ -21,7 +21,7 @@ WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and 
 
 def show_opening() -> None:
     """Nothing where the store that ships cannot be read: the inputs above are enough."""
-    store = Store(LocalFiles(DATA / "opening")).snapshot()
+    store = Store(Files(DATA / "opening")).snapshot()
     try:
         lanes = [inspected(store, run, 0) for run in reversed(runs_with_samples(store))]
     except DriftscopeError:

@@ -13,7 +13,7 @@ from engine.decode.samples import Reader
 from engine.inspection.molecules import sample_table
 from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import StoredSample, run_columns, tables_of, verdict_row, verdict_sums
@@ -37,7 +37,7 @@ OVERRIDE = "\u202e[x](http://a.b)</script>"
 
 
 def store_at(place: Path) -> Store:
-    return Store(LocalFiles(place))
+    return Store(Files(place))
 
 
 def with_demo(place: Path, *run_ids: str) -> Store:

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.logits.ingest import LogNames
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from tests.engine.logits.logs import Rows, clean, new_log, objects, singles, write
@@ -76,7 +76,7 @@ DAMAGES: dict[str, Callable[[Rows, np.random.Generator], None]] = {
 
 
 def store_at(place: Path) -> Store:
-    return Store(LocalFiles(place / "store"))
+    return Store(Files(place / "store"))
 
 
 def add(store: Store, folder: Path, name: str, rows: Rows, **said: Any) -> Entry:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Locator, expect
 
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.pages.browser import (
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    found = Store(LocalFiles(tmp_path_factory.mktemp("profiles") / "store"))
+    found = Store(Files(tmp_path_factory.mktemp("profiles") / "store"))
     publish_traces(found)
     hostile(found)
     on_gpu(found)

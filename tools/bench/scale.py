@@ -24,7 +24,7 @@ from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.models.registry import load_registry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.jobs.stub_backend import stubbed
 from tools.bench._measure import machine, note, peak_mb, pin, show
@@ -36,7 +36,7 @@ TWENTIETHS = 20
 
 def measure(place: Path, samples: int, molecules: int, atoms: int) -> None:
     entry = load_registry().find(MODEL)
-    loaded, files = load_outline(entry), LocalFiles(place)
+    loaded, files = load_outline(entry), Files(place)
     small = (parse_smiles(smiles) for smiles in load_run_set())
     chosen = [molecule for molecule in small if molecule.heavy_atoms <= atoms][:molecules]
     stubbed(loaded, chosen)

@@ -14,6 +14,7 @@ import json
 import random
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from engine.store.columns import VERSION
-from engine.store.entries import entry_folder
-from engine.store.files import LocalFiles
-from engine.store.groups import write_part
+from engine.store.entries import entry_folder, write_part
+from engine.store.files import Files
 from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect
@@ -52,7 +52,7 @@ ONE_RUN = "SELECT * FROM samples WHERE run_id = $id ORDER BY sample_id"
 
 def build(place: Path, runs: int, samples: int, blocks: int) -> None:
     """Each LP's rows are made once; a run has them under its own id, with passes and seconds of its own."""
-    files, rng, pairs = LocalFiles(place), np.random.default_rng(SEED), [(m, lp) for m in MODELS for lp in LPS]
+    files, rng, pairs = Files(place), np.random.default_rng(SEED), [(m, lp) for m in MODELS for lp in LPS]
     rows = {lp: rows_of(lp, samples, blocks) for lp in LPS}
     for number in range(runs):
         model, lp = pairs[number % len(pairs)]
@@ -79,7 +79,7 @@ def build(place: Path, runs: int, samples: int, blocks: int) -> None:
             "wall_s": float(number),
             "versions": json.dumps({"python": "3.11", "torch": "2.13"}),
         }
-        tables = {name: part.sheet() for name, part in parts.items()}
+        tables = {name: asdict(part) for name, part in parts.items()}
         sheet = {"schema": VERSION, "kind": RUN.folder, "row": row, "tables": tables}
         files.write(f"{folder}/{RUN.sheet}", json.dumps(sheet).encode())
         if number % 50 == 49:

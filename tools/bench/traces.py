@@ -34,11 +34,11 @@ SIDES = {"ours": "trace add", "plain": "json.load + pandas"}
 def ours(path: Path) -> int:
     """Nanoseconds of all kernels."""
     from engine.profile.ingest import add_trace
-    from engine.store.files import LocalFiles
+    from engine.store.files import Files
     from engine.store.store import Store
 
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(LocalFiles(Path(folder)))
+        store = Store(Files(Path(folder)))
         add_trace(store, path)
         (row,) = store.rows("SELECT sum(total_ns)::BIGINT AS ns FROM trace_ops WHERE category = 'kernel'")
         return int(row["ns"])

@@ -29,7 +29,6 @@ from engine.errors import FileFormatError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.entries import Entry
-from engine.store.groups import totals
 from engine.store.reports.texts import (
     FAILURES,
     METADATA,
@@ -43,7 +42,7 @@ from engine.store.reports.texts import (
 )
 from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
-from engine.store.staging import Staging, begun_anew
+from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT, found_form
 from engine.text.template import check_placeholder
@@ -145,7 +144,7 @@ def _write(
         if len(waiting) >= GROUP or done == whole:
             members = [sample.sample_id for sample in waiting]
             tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
-            staging.add(tables, members, sums=sums, peaks=peaks, number=number)
+            staging.add(tables, members, sums=sums | peaks, number=number)
             waiting, number = [], number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]

@@ -21,26 +21,19 @@ import pyarrow.dataset as ds
 from engine.errors import SqlError, nearest, one_line, shown
 from engine.sandbox import MB, Answer
 
-EXPECTED = (duckdb.Error, pa.ArrowException, OSError, RuntimeError, MemoryError, ValueError, TypeError, SqlError)
 SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
 LAST_SETTINGS = "SET enable_external_access = false; SET lock_configuration = true"
-TEXT_ONLY = frozenset({"bignum", "bit", "enum", "geometry", "interval", "null", "time with time zone", "uhugeint"})
-TEXT_ONLY |= {"union", "variant"}
-"""Types that files of Arrow cannot carry, that multiply (an ENUM names a long text ten thousand times), or that come
-out wrong: a large UHUGEINT negative, a list of bare NULLs with some missing."""
-NESTED = frozenset({"array", "list", "map", "struct", "tuple"})
-MOST_LEVELS = 30  # of lists and structs in each other; Arrow has an end at 64, a map having two levels
+TEXT_ONLY = re.compile(r"\b(BIGNUM|BIT|ENUM|GEOMETRY|INTERVAL|TIME WITH|UHUGEINT|UNION|VARIANT)\b|\"NULL\".")
+MOST_NESTED = 30
+"""Types that come as text: files of Arrow cannot carry them, they multiply (an ENUM names a long text ten thousand
+times), they come out wrong (a large UHUGEINT negative, lists of bare NULLs). And so do those nested deeper."""
 ROWS_PER_BATCH = 1024
-MOST_HEADER = 1 << 17  # characters of the columns' names and types
-
+QUOTE = chr(34)
 VALUE, LIST = 24, 64  # bytes of a value in Python, and of a list or struct besides what is in it
-
-_PLACE = re.compile(r"\n\nLINE (\d+): (.*)\n( *)(\^+)")
 _PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
-_UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed")
+_UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed(?:[^']* '(/.*?)')?")
 _SETTING_ADVICE = re.compile(r"[,.]? (?:or|Use) \"?SET .*")  # SET is not allowed here
-MOST_TEXT, MOST_DETAIL = 4_000, 500
-LESS_MEMORY = "Filter or aggregate before sorting, joining or making long values"
+MOST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class Limits:
 
 
 def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answer]:
-    """A head, and the rows as an Arrow stream."""
+    """Whether an answer was cut, its seconds, and the rows as an Arrow stream."""
     database: duckdb.DuckDBPyConnection | None = None
 
     def answer(sql: str, names: Mapping[str, Any]) -> Answer:
@@ -66,10 +59,13 @@ def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answe
             body = pa.BufferOutputStream()
             with pa.ipc.new_stream(body, table.schema) as stream:
                 stream.write_table(table)
-            head = {"is_cut": is_cut, "seconds": time.monotonic() - started, "is_last": False}
-            return head, body.getvalue().to_pybytes()
-        except EXPECTED as error:
-            return failure(error, limits.memory_mb), b""
+            return (is_cut, time.monotonic() - started), body.getvalue().to_pybytes()
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError, ValueError, TypeError) as error:
+            if str(error).startswith(("Out of Memory Error", "std::bad_alloc")):
+                raise MemoryError from error
+            if isinstance(error, duckdb.InternalException | duckdb.FatalException):
+                database = None  # it answers nothing any more
+            raise in_words(str(error)) from error
 
     return answer
 
@@ -86,7 +82,7 @@ def opened(tables: Mapping[str, Any], limits: Limits) -> duckdb.DuckDBPyConnecti
     database = duckdb.connect(":memory:", config={"threads": "1", "memory_limit": f"{limits.memory_mb}MB"})
     database.execute(SETTINGS)
     for name, table in tables.items():
-        if type(table) is ds.FileSystemDataset:
+        if isinstance(table, ds.FileSystemDataset):
             of = table.partition_expression
             table = _FileDataset(list(table.get_fragments()), table.schema, table.format, table.filesystem, of)
         database.register(name, table)
@@ -107,25 +103,26 @@ def rows_of(
     ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
     end = next((place for place in ends if text.startswith(b";", place)), len(text))
     relation = database.sql(text[:end].decode(), params=values)
-    header = [f"{name} {kind}" for name, kind in zip(relation.columns, relation.types, strict=True)]
-    if sum(map(len, header)) + 50 * len(header) > MOST_HEADER:
-        raise SqlError(f"the answer has {len(header):,} columns, or their names are too long", "Select fewer columns")
-    is_text = [_is_text_only(kind) for kind in relation.types]
+    kinds = list(map(str, relation.types))
+    is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
     if any(is_text) or len(set(relation.columns)) < len(relation.columns):
-        names_of = (name.replace('"', '""') for name in relation.columns)
-        named = enumerate(zip(is_text, names_of, strict=True), 1)
-        columns = [f'#{at}{"::VARCHAR" if as_text else ""} AS "{name}"' for at, (as_text, name) in named]
+        named = enumerate(zip(is_text, relation.columns, strict=True), 1)
+        columns = [
+            f'#{at}{"::VARCHAR" if as_text else ""} AS "{name.replace(QUOTE, QUOTE * 2)}"'
+            for at, (as_text, name) in named
+        ]
         relation = relation.project(", ".join(columns)).project("*")  # which makes the names differ
     batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:
+        a_row = len("".join(relation.columns))
         for batch in reader:
             fit = min(batch.num_rows, limits.rows - rows)
-            while fit and bytes_of(batch.slice(0, fit)) > left:
+            while fit and (size := a_row * fit + sum(map(size_of, batch.slice(0, fit).columns))) > left:
                 fit //= 2
             if not fit and not rows and batch.num_rows:
                 raise SqlError(f"a row of the answer is over {limits.answer_mb} MB", "Select less of each row")
             batches.append(batch.slice(0, fit))
-            rows, left, is_cut = rows + fit, left - bytes_of(batches[-1]), fit < batch.num_rows
+            rows, left, is_cut = rows + fit, left - size if fit else left, fit < batch.num_rows
             if is_cut:
                 break
         return pa.Table.from_batches(batches, schema=reader.schema), is_cut
@@ -147,70 +144,27 @@ def checked(database: duckdb.DuckDBPyConnection, sql: str) -> Any:
     return statements[0]
 
 
-def _is_text_only(kind: Any, level: int = 0) -> bool:
-    """Whether a type, or one inside it, is in TEXT_ONLY or nested too deep. A bare NULL in a column does no harm."""
-    if (kind.id in TEXT_ONLY and (level or kind.id != "null")) or level > MOST_LEVELS:
-        return True
-    inner = kind.children if kind.id in NESTED else []
-    return any(_is_text_only(child, level + 1) for _, child in inner if not isinstance(child, int))  # an array's size
-
-
-def bytes_of(rows: pa.RecordBatch) -> int:
-    """What rows become once they are out of Arrow, where a list of ``true`` has a bit for each, one of NULL nothing."""
-    return int(rows.num_rows) * len("".join(rows.schema.names)) + sum(map(_bytes_of, rows.columns))
-
-
-def _bytes_of(array: pa.Array) -> int:
-    kind, own = array.type, VALUE * len(array)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return own + int(array.nbytes)
-    if pa.types.is_map(kind):  # its keys and values know nothing of the slice
-        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        inner = [of.slice(first, last - first) for of in (array.keys, array.items)]
+def size_of(array: pa.Array) -> int:
+    """Bytes of the values once they are out of Arrow, where a list of ``true`` has a bit for each, one of NULL none."""
+    kind, inner = array.type, []
+    if pa.types.is_map(kind):
+        pairs = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        inner = [pa.ListArray.from_arrays(array.offsets, pairs).flatten()]
     elif pa.types.is_nested(kind):
         inner = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
-    else:
-        return own
-    return own + LIST * len(array) + sum(map(_bytes_of, inner))
-
-
-def failure(error: BaseException, memory_mb: int) -> dict[str, object]:
-    """What an exception met on the way to an answer means, in one line. Text that could name a file is for the log."""
-    text, detail, is_unreadable, is_last = str(error), "", False, False
-    if isinstance(error, SqlError):
-        found = error
-    elif isinstance(error, MemoryError) or text.startswith(("Out of Memory Error", "std::bad_alloc")):
-        what, is_last = f"the statement ran out of memory (limit {memory_mb} MB)", True
-        found = SqlError(what, LESS_MEMORY)
-    elif match := _UNREADABLE.search(text):
-        what, is_unreadable = f"the table {shown(match[1])} cannot be read", True
-        found = SqlError(what, "Its files have changed or are damaged: open the store again")
-        detail = one_line(text[:MOST_DETAIL])
-    elif type(error).__name__ in ("InternalException", "FatalException") or not _PREFIX.match(text):
-        what, is_last = f"the statement failed inside DuckDB ({type(error).__name__})", True
-        found, detail = SqlError(what, "Write it in another way"), one_line(text[:MOST_DETAIL])
-    else:
-        found = in_words(text)
-    return {"what": found.what, "fix": found.fix, "detail": detail, "is_unreadable": is_unreadable,
-            "is_last": is_last}  # fmt: skip
+    own = LIST * len(array) if inner else 0 if pa.types.is_boolean(kind) else array.nbytes
+    return VALUE * len(array) + own + sum(map(size_of, inner))
 
 
 def in_words(text: str) -> SqlError:
     """DuckDB's message as one line: what happened, where, and what it proposes.
 
-    ``Parser Error: syntax error at "WHERE"\\n\\nLINE 3: WHERE\\n        ^^^^^`` -> ``syntax error at "WHERE", line 3
-    column 1, at 'WHERE'``"""
-    if len(text) > MOST_TEXT:  # a message may quote megabytes of a value; its end says where in the statement that is
-        text = f"{text[: MOST_TEXT // 2]} … {text[-MOST_TEXT // 2 :]}"
-    place = _PLACE.search(text)
-    message = _PREFIX.sub("", text[: place.start()] if place else text, count=1).strip()
-    what, _, fix = message.partition("\n")
-    fix = fix.rstrip(".").replace("`", "'")  # names of the statement are no code of ours
-    what = _SETTING_ADVICE.sub("", what).rstrip("!. ")
-    if place is None:
-        return SqlError(what, fix)
-    number, line = int(place[1]), place[2]
-    column = len(place[3]) - len(f"LINE {number}: ")
-    near = line[column : column + len(place[4])]
-    what += f", line {number}" if line.startswith("...") else f", line {number} column {column + 1}"
-    return SqlError(f"{what}, at {shown(near)}" if near else what, fix)
+    ``Parser Error: syntax error at "X"\\n\\nLINE 3: X\\n ^^^`` -> ``syntax error at "X", line 3``"""
+    if match := _UNREADABLE.search(text):
+        what = f"{shown(match[2], 200)} cannot be read" if match[2] else f"the table {shown(match[1])} cannot be read"
+        return SqlError(what, "It was removed or is damaged: `verify` names such files")
+    message, _, place = text.partition("\n\nLINE ")
+    what, _, fix = _PREFIX.sub("", message, count=1).strip().partition("\n")
+    what = _SETTING_ADVICE.sub("", what).rstrip("!. ")[:MOST_TEXT]
+    line = f", line {place.partition(':')[0]}" if place else ""
+    return SqlError(one_line(what) + line, one_line(fix.rstrip(".").replace("`", "'")[:MOST_TEXT]))

@@ -10,7 +10,7 @@ import pytest
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import VARIABLE, Store
 from tests.cli import run, run_json
 from tests.engine.inspection.made import sample_row, write_run
@@ -91,7 +91,7 @@ def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
 ) -> None:
     beside = store_at(tmp_path / "beside")
     write_run(beside, "one", [sample_row(0, text=BENT, decodes=True)])
-    opened = Store(LocalFiles(tmp_path / "own"), (beside.home,))
+    opened = Store(Files(tmp_path / "own"), (beside.home,))
     monkeypatch.setattr(Store, "open", classmethod(lambda cls, place=None: opened))
     result = run("judge", "one", "--workers", "1")
     assert "read-only: printed, not stored" in result.err

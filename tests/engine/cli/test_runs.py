@@ -9,13 +9,14 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
 from engine.cli.main import main
 from engine.inspection.runs import run_facts
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
 from engine.store.store import VARIABLE, Store
@@ -27,7 +28,7 @@ from tests.engine.store.stored_runs import add, begun, folder_of, ids, sheet_of,
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A control and a test, a week later."""
-    files = LocalFiles(tmp_path_factory.mktemp("whole"))
+    files = Files(tmp_path_factory.mktemp("whole"))
     written(files, "20260101-none", 8, lp="none", wall_s=100.0, model_step="final", passes=4)
     later = {"created_at": "2026-01-08T00:00:00+00:00", "label": "better", "equal_work": True}
     written(files, "20260108-exact", 8, lp="exact", wall_s=25.0, passes=8, steps=True, **later)
@@ -94,9 +95,9 @@ def test_a_damaged_run_is_named_and_the_others_are_listed(store: Store) -> None:
     assert [line.split()[0] for line in result.out.splitlines()] == ["run_id", "20260108-exact"]
     assert result.code == 0
     foreign, damaged = sorted(result.err.splitlines(), key=lambda line: "no JSON" in line)
-    assert "run_id=20260101-none: run.json is no JSON" in damaged
+    assert "run_id=20260101-none: run.json holds no JSON object" in damaged
     assert "photos: it is not named run_id=<id>" in foreign and foreign.isprintable()
-    assert "run.json is no JSON" in run("show", "20260101-none").error
+    assert "run.json holds no JSON object" in run("show", "20260101-none").error
 
 
 def test_what_a_foreign_sheet_says_cannot_break_the_terminal(store: Store) -> None:
@@ -141,14 +142,14 @@ def test_unfinished_runs(store: Store) -> None:
 def test_a_run_that_is_finished_while_it_is_listed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     staging = begun(store.home, "quick")
     add(staging, range(4))
-    read = LocalFiles.read
+    read = Files.read_object
 
-    def finished_first(files: LocalFiles, name: str, *most: int) -> bytes:
+    def finished_first(files: Files, name: str) -> dict[str, Any]:
         if "group" in name:
             files.remove(staging.folder)
-        return read(files, name, *most)
+        return read(files, name)
 
-    monkeypatch.setattr(LocalFiles, "read", finished_first)
+    monkeypatch.setattr(Files, "read_object", finished_first)
     assert run_json("runs", "--unfinished") == []
 
 
@@ -275,7 +276,7 @@ def test_damage_is_named_file_by_file_and_makes_it_fail(store: Store) -> None:
         "run_id=20260101-none/samples.parquet": "its bytes are not those that were written",
         "run_id=20260108-exact/steps.parquet": "it is missing",
         "run_id=20260108-exact/mine.txt": "run.json does not name it",
-        "run_id=fourth": "run.json holds no object",
+        "run_id=fourth": "run.json holds no JSON object (Expected `object`, got `array`)",
     }.items():
         (line,) = (line for line in lines if f"{place}: " in line)
         assert line.startswith("damaged: ") and line.endswith(f"{place}: {what}")
@@ -319,7 +320,7 @@ def test_a_file_in_place_of_a_folder_is_damage(store: Store, place: str, make: C
         (["rm", "../..", "--yes"], "there is no run '../..'"),
         (["runs", "--store", "a\0b"], "cannot be a store's path"),
         (["verify", "--store", __file__], "is a file. Give a folder for the store"),
-        (["runs", "--store", "s3://"], "names no bucket"),
+        (["runs", "--store", "s3://bucket/x"], "is no folder. Use one, and copy it with `aws s3 sync`"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], told: str) -> None:

@@ -23,7 +23,7 @@ from engine.comparing.queries import (
 )
 from engine.errors import FileFormatError, StoreError
 from engine.evidence.claims import load_claims
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.sql.guard import Console
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
@@ -292,11 +292,11 @@ def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> 
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
-    return LocalFiles(tmp_path / "store")
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "store")
 
 
-def test_save_replace_delete(files: LocalFiles) -> None:
+def test_save_replace_delete(files: Files) -> None:
     assert own_queries(files) == []
     assert save_query(files, " b ", "SELECT 'é\n'") == Query("own:b", "b", "SELECT 'é\n'")
     for sql in ("SELECT 1", "SELECT 2"):
@@ -319,7 +319,7 @@ def test_save_replace_delete(files: LocalFiles) -> None:
         ("a", "SELECT '\ud800'", "cannot be kept"),
     ],
 )
-def test_what_cannot_be_kept(files: LocalFiles, name: str, sql: str, said: str) -> None:
+def test_what_cannot_be_kept(files: Files, name: str, sql: str, said: str) -> None:
     with pytest.raises(StoreError, match=said):
         save_query(files, name, sql)
     assert own_queries(files) == []
@@ -337,7 +337,7 @@ def test_what_cannot_be_kept(files: LocalFiles, name: str, sql: str, said: str) 
         b'{"version": 1, "queries": [{"name": "a", "sql": "\\ud800"}]}',
     ],
 )
-def test_a_damaged_file_is_named_and_left_alone(files: LocalFiles, content: bytes) -> None:
+def test_a_damaged_file_is_named_and_left_alone(files: Files, content: bytes) -> None:
     files.write(FILE, content)
     for act in (lambda: own_queries(files), lambda: save_query(files, "a", "SELECT 1")):
         with pytest.raises(FileFormatError, match=r"queries.json' holds no saved queries \(.+\). Correct it"):

@@ -11,12 +11,12 @@ from engine.array_files import read_arrays
 from engine.comparing import rmsd_matrices
 from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
 from engine.comparing.measures import has_samples
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.comparing.test_evaluation import CHAIN, texts, write
 from tools.demo_coverage import publish_coverage
 
-STORE, REQUEST = Store(LocalFiles(DEMO)), EvaluationRequest()
+STORE, REQUEST = Store(Files(DEMO)), EvaluationRequest()
 RUNS = [entry for entry in STORE.found().entries if has_samples(entry)]
 
 
@@ -42,7 +42,7 @@ def test_another_rdkit_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_published_is_laid_into_an_empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     write(store, "one", [(CHAIN, text) for text in texts(CHAIN, 2)] + [("CCO", "junk")])
     entry = store.entry("one")
     assert publish_coverage(store) == [entry]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.evidence.lost_third import load_usable
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.store.stored_runs import store_at
 
@@ -36,13 +36,13 @@ def store(tmp_path: Path) -> Store:
 )
 def test_what_is_no_result_is_named(store: Store, content: bytes, why: str) -> None:
     store.home.write("lost_third/x.json", content)
-    usable, (error,) = load_usable([LocalFiles(DEMO), store.home])
+    usable, (error,) = load_usable([Files(DEMO), store.home])
     assert len(usable) == 3 and re.search(f"x.json' is no result of `lost-third`: .*{why}", str(error))
 
 
 def test_the_first_place_that_has_a_model_is_shown(store: Store, tmp_path: Path) -> None:
     empty: dict[str, Any] = {"lanes": [], "fall": None, "reordered": None}
-    beside = LocalFiles(tmp_path / "beside")
+    beside = Files(tmp_path / "beside")
     for model, files in (("b:early", store.home), ("a", beside), ("b:early", beside)):
         document = {"model": model, "from": files.where, **empty}
         files.write(f"lost_third/{model.replace(':', '-')}.json", json.dumps(document).encode())

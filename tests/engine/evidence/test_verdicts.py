@@ -13,13 +13,13 @@ from engine.evidence import claims
 from engine.evidence.checks import CHECKS
 from engine.evidence.claims import Claim, load_claims, said
 from engine.evidence.verdicts import FILE, Verdict, document, judge, judge_all, load, save
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 
 CLAIMS = {claim.id: claim for claim in load_claims()}
-SHIPPED = Store(LocalFiles(DEMO))
+SHIPPED = Store(Files(DEMO))
 SAVED = {verdict.claim_id: verdict for verdict in load().verdicts}
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.store.store import DEMO, Store
 from tests.engine.store.stored_runs import begun, published
 
-DEMO_STORE = Store(LocalFiles(DEMO))
+DEMO_STORE = Store(Files(DEMO))
 Row = Mapping[str, Any]
 
 
@@ -45,7 +45,7 @@ def write_run(
     }
     ids = [row["sample_id"] for row in parts[SAMPLES]]
     staging = begun(store.home, run_id, len(ids), **about)
-    staging.add(tables, ids, sums={"samples": len(ids)}, peaks={})
+    staging.add(tables, ids, sums={"samples": len(ids)})
     published(staging)
 
 

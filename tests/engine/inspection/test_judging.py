@@ -10,7 +10,7 @@ from engine.chem import judges
 from engine.chem.verdict import JudgeSettings
 from engine.inspection.judging import judge_run
 from engine.sandbox import Sandbox
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.store.stored_runs import assert_whole
@@ -66,7 +66,7 @@ def test_strain_is_judged_on_request_and_stays_when_judged_again_without(store: 
 
 def test_a_run_in_a_place_that_is_only_read_is_not_changed(store: Store, tmp_path: Any) -> None:
     write(store, sample_row(0, text=LONG))
-    reader = Store(LocalFiles(tmp_path / "own"), (store.home,))
+    reader = Store(Files(tmp_path / "own"), (store.home,))
     judged = judge_run(reader, "one", workers=1)
     assert not judged.is_stored
     assert judged.rows[0]["geometry_right"] is False

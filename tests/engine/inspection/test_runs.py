@@ -18,7 +18,7 @@ from engine.inspection.runs import number_format, placeholder_of, run_facts, run
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
@@ -136,7 +136,7 @@ def test_entries_count_by_their_files() -> None:
     assert [number(DEMO_STORE, entry, most=4), number(DEMO_STORE, other)] == [1, 2]
     changed = {name: replace(part, sha256="0" * 64) for name, part in entry.parts.items()}
     assert number(DEMO_STORE, replace(entry, parts=changed)) == 3
-    assert number(DEMO_STORE, replace(entry, files=LocalFiles(Path("elsewhere")))) == 4
+    assert number(DEMO_STORE, replace(entry, files=Files(Path("elsewhere")))) == 4
 
 
 @pytest.mark.parametrize("module", ["runs", "molecules", "axes", "sample", "realign", "conformers"])

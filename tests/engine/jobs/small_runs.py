@@ -20,7 +20,7 @@ from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import LoadedModel, load_model
 from engine.records import Molecule
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.staging import Staging
 
 OF_THE_CLOCK = ("run_id", "decode_s")
@@ -48,7 +48,7 @@ def plan_of(folder: Path, **more: Any) -> RunPlan:
 
 def started(place: Path, folder: Path, count: int, **more: Any) -> Run:
     """A run that is begun as the command line does it."""
-    model, files = loaded(folder), LocalFiles(place)
+    model, files = loaded(folder), Files(place)
     return opened(begin(files, model, molecules(count), plan_of(folder, **more)), model)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from engine.jobs import plan
 from engine.jobs import run as run_module
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import content, finished, loaded, opened, started
 from tests.small_models import small_folder
@@ -48,4 +48,4 @@ def test_a_clock_set_back_by_an_hour_at_each_look_changes_no_figure(
     assert (second[0].done, second[-1].done) == (2, 4)
     assert content(entry) == expected
     assert min(entry.row[name] for name in ("wall_s", "template_s", "decode_s")) >= 0
-    assert [found.id for found in Store(LocalFiles(tmp_path / "store")).found().entries] == [entry.id]
+    assert [found.id for found in Store(Files(tmp_path / "store")).found().entries] == [entry.id]

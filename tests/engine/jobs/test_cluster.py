@@ -21,7 +21,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -48,7 +48,7 @@ def account(place: Path, folder: Path, cluster: Cluster, model: ModelChoice | No
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
     outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
     plan = replace(plan_of(folder), model=model or choice(folder))
-    return opened(begin(LocalFiles(place), outline, some, plan, parts=2, on_gpu=False), cluster)
+    return opened(begin(Files(place), outline, some, plan, parts=2, on_gpu=False), cluster)
 
 
 def opened(staging: Staging, cluster: Cluster = DEBUG) -> TaskRun:
@@ -67,7 +67,7 @@ def problems(run: TaskRun) -> list[str]:
 
 
 def entry_in(place: Path) -> Entry:
-    (entry,) = Store(LocalFiles(place)).found().entries
+    (entry,) = Store(Files(place)).found().entries
     return entry
 
 

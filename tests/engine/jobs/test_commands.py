@@ -19,7 +19,7 @@ from engine.jobs import commands
 from engine.jobs.commands import Task, TaskQueue, TaskSnapshot, file_name, task_queue
 from engine.models.devices import spare_cores
 from engine.paths import ROOT
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.store.unfinished import abandon, unfinished_runs
 from tests.engine.store.reports.documents import document
@@ -39,10 +39,10 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     use_small_model(monkeypatch)
-    return LocalFiles(tmp_path / "store")
+    return Files(tmp_path / "store")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def has_written(board: TaskQueue, task: Task, samples: int) -> Callable[[], bool
 
 
 @of_soak
-def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: LocalFiles) -> None:
+def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, place: Files) -> None:
     long = board.submit("long", LONG)
     waiting = board.submit("two", ["run", *MODEL, "--lp", "none", "--lp", "exact", "--", "CC=O", "CCO"])
     never = board.submit("never", LONG)
@@ -125,7 +125,7 @@ def _modules_of_the_queue() -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_no_orphan_of_a_server_that_ends(number: int, place: LocalFiles, tmp_path: Path) -> None:
+def test_no_orphan_of_a_server_that_ends(number: int, place: Files, tmp_path: Path) -> None:
     """Killed, it cannot say anything: its commands hear the end of their input."""
     code = (
         OF_A_SERVER
@@ -151,7 +151,7 @@ def test_no_orphan_of_a_server_that_ends(number: int, place: LocalFiles, tmp_pat
         assert list(tmp_path.glob("driftscope-tasks-*")) == []
 
 
-def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place: LocalFiles) -> None:
+def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place: Files) -> None:
     good = json.dumps(document()).encode()
     named = "../../evil\0 ünï.json.gz"
     inputs = [("good.json", good), (named, gzip.compress(good)), ("torn.json", good[:100]), ("good.json", b"[]")]
@@ -180,7 +180,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place:
     assert not task.folder.exists()
 
 
-def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: LocalFiles) -> None:
+def test_what_fails_says_what_a_terminal_would(board: TaskQueue, place: Files) -> None:
     wrong = ended(board, board.submit("wrong", ["run", "--model", "demo-lama"]))
     assert wrong.state == "failed"
     assert "Did you mean" in wrong.error
@@ -213,7 +213,7 @@ def test_a_task_that_ignores_sigint_is_ended(board: TaskQueue, monkeypatch: pyte
     assert task.process is not None and task.process.returncode == -signal.SIGTERM
 
 
-def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> None:
+def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: Files) -> None:
     board = TaskQueue()
     task = board.submit("import", ["import", "--", "nothing*"])
     waiting = board.submit("waiting", LONG)
@@ -225,7 +225,7 @@ def test_a_closed_queue_takes_nothing_and_leaves_nothing(place: LocalFiles) -> N
         board.submit("late", ["import", "x"])
 
 
-def test_old_ones_are_forgotten(board: TaskQueue, place: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_ones_are_forgotten(board: TaskQueue, place: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "MOST_TASKS", 1)
     for title in ("first", "second"):
         task = board.submit(title, ["run", "--model=\0"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.lp_records import GuardSettings
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts
@@ -41,7 +41,7 @@ def work(place: str, folder: str, run_id: str, lp: str) -> None:
     from engine.jobs.run import begin
 
     torch.set_num_threads(1)
-    model, files = loaded(Path(folder)), LocalFiles(Path(place))
+    model, files = loaded(Path(folder)), Files(Path(place))
     if run_id:
         staging = Staging.open(files, RUN, run_id)
     else:
@@ -68,7 +68,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
     while kills < sized(1, 15):
         place = tmp_path / f"st öre {finishes} '[*]"
         run_id = ""
-        while not (shown := Store(LocalFiles(place)).found()).entries:
+        while not (shown := Store(Files(place)).found()).entries:
             assert shown.damages == ()
             process = processes.Process(target=work, args=(str(place), str(folder), run_id, lp))
             process.start()
@@ -78,7 +78,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
                 kills += 1
             process.join()
             assert process.exitcode in (0, -signal.SIGKILL)
-            run_id = next(iter(unfinished_ids(LocalFiles(place), RUN)), "")
+            run_id = next(iter(unfinished_ids(Files(place), RUN)), "")
         (entry,) = shown.entries
         assert content(entry) == whole
         assert damaged_parts(entry) == []

@@ -22,7 +22,7 @@ from engine.jobs.lane import (
     scored_answers,
 )
 from engine.jobs.service import Job, Service
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
@@ -38,7 +38,7 @@ def lane_of(folder: Path, count: int = 2, **more: Any) -> LaneWatch:
 
 
 def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
-    job = service.submit("a", lane_work(watch, LocalFiles(place)))
+    job = service.submit("a", lane_work(watch, Files(place)))
     assert ended(job) == "done", job.error
     return job
 
@@ -51,7 +51,7 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     run(service, watch, tmp_path)
     assert watch.reader is not None
     assert (watch.reader.lp, watch.reader.tokenizer.name, watch.device) == (lp, "qwen3", "cpu")
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     texts = [watch.texts[row["sample_id"]] for row in rows]
     assert [(text.ids, text.forced) for text in texts] == [(row["token_ids"], row["forced"]) for row in rows]
@@ -76,7 +76,7 @@ def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
 ) -> None:
     watch = lane_of(folder, plan={"lp": "guarded"})
     run(service, watch, tmp_path)
-    rows = Store(LocalFiles(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
+    rows = Store(Files(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
     assert [watch.texts[row["sample_id"]].ids for row in rows] == [row["token_ids"] for row in rows]
     assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
     assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
@@ -89,7 +89,7 @@ def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
 
 def test_a_lanes_samples_are_judged_as_their_texts(service: Service, folder: Path, tmp_path: Path) -> None:
     run(service, lane_of(folder, rmsd=1, judge=True), tmp_path)
-    rows = Store(LocalFiles(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
+    rows = Store(Files(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
     verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
     assert [[failed["check"] for failed in row["failed"]] for row in rows] == [
         [failed.check for failed in verdict.failed] for verdict in verdicts
@@ -118,20 +118,20 @@ def test_a_stopped_lane_leaves_nothing(
 
     def work(job: Job[None]) -> None:
         assert began.wait(PATIENCE_S)
-        lane_work(watch, LocalFiles(tmp_path))(job)
+        lane_work(watch, Files(tmp_path))(job)
 
     job = service.submit("a", work)
     began.set()
     assert ended(job) == "stopped" and watch.run_id is None
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     assert store.found().entries == () and store.home.folders("staging") == []
 
 
 def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, folder: Path, tmp_path: Path) -> None:
-    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), LocalFiles(tmp_path)))
+    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), Files(tmp_path)))
     assert ended(job) == "failed"
     assert job.poll().error == "the LP exact has no placeholder. Leave --placeholder out"
-    assert Store(LocalFiles(tmp_path)).found().entries == ()
+    assert Store(Files(tmp_path)).found().entries == ()
 
 
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:

@@ -19,7 +19,7 @@ from engine.lp_records import lp_record
 from engine.paths import DATA
 from engine.questions.live_lanes import first_divergence, lane_figures, seconds_left
 from engine.records import TRIMMED4
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 
@@ -29,7 +29,7 @@ MODEL = "demo-llama"
 @pytest.fixture(scope="module")
 def rows() -> dict[str, dict[str, Any]]:
     """By LP one answer each of the demo store, of the same molecule; under group-v2.1 it has junk."""
-    found = Store(LocalFiles(DATA / "demo")).rows(
+    found = Store(Files(DATA / "demo")).rows(
         "SELECT s.*, r.lp, r.placeholder, r.tokenizer FROM samples s JOIN runs r USING (run_id) "
         "WHERE r.model_alias = $model AND s.sample_id = (SELECT min(b.sample_id) FROM samples b JOIN runs q "
         "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'group-v2.1' AND b.bad_blocks > 3)",

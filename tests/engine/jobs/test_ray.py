@@ -19,7 +19,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.run import begin, molecules_of, resume
 from engine.models.loading import load_outline
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.cli import run_json
 from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started, stopped
@@ -61,13 +61,13 @@ def cluster() -> Iterator[str]:
 def ray_run(place: Path, folder: Path, pool: Cluster, model: ModelChoice | None = None) -> TaskRun:
     outline = load_outline(choice(folder).entry())
     plan = replace(plan_of(folder, **ASKED), model=model or choice(folder))
-    staging = begin(LocalFiles(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
+    staging = begin(Files(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
     staging, plan = resume(staging.files, staging.id)
     return TaskRun(staging, molecules_of(staging), plan, pool)
 
 
 def entry_in(place: Path) -> Entry:
-    (entry,) = Store(LocalFiles(place)).found().entries
+    (entry,) = Store(Files(place)).found().entries
     return entry
 
 

@@ -19,7 +19,7 @@ from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.lp_records import GuardSettings
 from engine.records import VERDICT_COLUMNS
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store
@@ -46,7 +46,7 @@ def test_a_run_holds_the_samples_of_a_plain_generation(folder: Path, tmp_path: P
 
 def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) -> None:
     entry = finished(started(tmp_path, folder, 5, plan={"lp": "group-v2.1"}))
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     (counted,) = store.rows(
         "SELECT count(*) AS samples, sum(passed::INT) AS passes, sum(clean::INT) AS clean, sum(tokens) AS tokens, "
         "sum(forced_tokens) AS forced_tokens, sum(blocks) AS blocks, sum(bad_blocks) AS bad_blocks, "
@@ -152,8 +152,8 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     assert ({row["sample_id"] for row in whole.get("tries", ())} == set(range(6))) == (lp == "guarded")
     run = started(tmp_path / "b", folder, 6, **settings)
     stopped(run)
-    assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == [run.staging.id]
-    assert Store(LocalFiles(tmp_path / "b")).found().entries == ()
+    assert unfinished_ids(Files(tmp_path / "b"), RUN) == [run.staging.id]
+    assert Store(Files(tmp_path / "b")).found().entries == ()
     again = opened(run.staging, run.loaded)
     assert again.left() == [1, 2] and again.plan.plan.guard == guard
     entry = finished(again)
@@ -161,7 +161,7 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
     assert entry.row["samples"] == 6
     assert entry.row["threads"] == torch.get_num_threads()
-    assert unfinished_ids(LocalFiles(tmp_path / "b"), RUN) == []
+    assert unfinished_ids(Files(tmp_path / "b"), RUN) == []
 
 
 def test_no_number_of_threads_is_told_where_writers_had_several(
@@ -202,7 +202,7 @@ def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> N
     run = started(tmp_path, folder, 4)
     with pytest.raises(RunError, match=r"lacks 2 of 2 groups. Resume it with --resume"):
         run.publish()
-    assert Store(LocalFiles(tmp_path)).found().entries == ()
+    assert Store(Files(tmp_path)).found().entries == ()
 
 
 def test_nobody_writes_a_run_that_is_being_written(folder: Path, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_the_time_left_of_a_resumed_run_is_by_what_is_written_since(folder: Path
 
 def test_a_run_of_no_molecule(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no molecule"):
-        begin(LocalFiles(tmp_path), loaded(folder), [], plan_of(folder))
+        begin(Files(tmp_path), loaded(folder), [], plan_of(folder))
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
@@ -284,7 +284,7 @@ def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
     monkeypatch.setattr(model.model.config, "max_position_embeddings", 30)
     with pytest.raises(ConstraintError, match="the model's context 30"):
         begin(
-            LocalFiles(tmp_path),
+            Files(tmp_path),
             model,
             [*molecules(30), parse_smiles("[13CH3]" + "[13CH2]" * 10 + "C")],
             plan_of(folder),
@@ -301,9 +301,9 @@ def test_a_plan_that_cannot_be(wrong: dict[str, Any], folder: Path) -> None:
 def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_path: Path) -> None:
     entry = finished(started(tmp_path, folder, 2))
     with pytest.raises(RunError, match=r"is finished\. There is nothing to resume"):
-        resume(LocalFiles(tmp_path), entry.id)
+        resume(Files(tmp_path), entry.id)
     with pytest.raises(RunError, match="no unfinished run_id is named 'x'"):
-        resume(LocalFiles(tmp_path), "x")
+        resume(Files(tmp_path), "x")
 
 
 def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> None:
@@ -332,4 +332,4 @@ def test_presets_are_known_by_their_parameters(folder: Path) -> None:
 def test_a_store_that_cannot_be_written_says_so_before_the_model_works(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "staging").write_text("in the way")
     with pytest.raises(StoreError, match="staging"):
-        begin(LocalFiles(tmp_path), loaded(folder), molecules(2), plan_of(folder))
+        begin(Files(tmp_path), loaded(folder), molecules(2), plan_of(folder))

@@ -15,7 +15,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, Service, Work
 from engine.records import SHORTEST4
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import choice
 from tests.engine.jobs.test_lane import lane_of, run
@@ -25,7 +25,7 @@ from tests.small_models import small_folder
 
 def stored(service: Service, folder: Path, place: Path, lp: str) -> Store:
     run(service, lane_of(folder, 2, plan={"lp": lp}, keep_steps=1), place)
-    return Store(LocalFiles(place))
+    return Store(Files(place))
 
 
 def answered(service: Service, work: Work[Any]) -> Any:

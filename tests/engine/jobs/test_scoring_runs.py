@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,8 +14,8 @@ from engine.errors import RunError
 from engine.inspection.lp_cost import cost_of_run
 from engine.inspection.runs import run_facts
 from engine.jobs.scoring import score_run
-from engine.store.files import LocalFiles
-from engine.store.groups import write_part
+from engine.store.entries import write_part
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.cli import run, run_json
 from tests.engine.inspection.made import sample_row, write_run
@@ -44,7 +45,7 @@ def written(place: Path, lp: str) -> Path:
 @pytest.fixture
 def store(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     use_small_model(monkeypatch)
-    return Store(LocalFiles(shutil.copytree(made, tmp_path / "store")))
+    return Store(Files(shutil.copytree(made, tmp_path / "store")))
 
 
 def only(store: Store) -> str:
@@ -82,7 +83,7 @@ def test_under_lps_with_a_plan_of_their_own_what_is_scored_is_what_was_kept(
     lp: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_small_model(monkeypatch)
-    store = Store(LocalFiles(written(tmp_path, lp)))
+    store = Store(Files(written(tmp_path, lp)))
     run_id = only(store)
     sql = f"SELECT forced, rule, {CHANCES} FROM steps WHERE sample_id = 0 ORDER BY pos"
     kept = store.rows(sql)
@@ -102,7 +103,7 @@ def forget(store: Store, run_id: str) -> None:
     part = write_part(entry.files, entry.folder, "steps-old.parquet", rows)
     path = folder_of(store, run_id) / "run.json"
     sheet = json.loads(path.read_text())
-    path.write_text(json.dumps({**sheet, "schema": 4, "tables": {**sheet["tables"], "steps": part.sheet()}}))
+    path.write_text(json.dumps({**sheet, "schema": 4, "tables": {**sheet["tables"], "steps": asdict(part)}}))
 
 
 def test_judging_an_old_run_gives_its_steps_the_new_columns_too(store: Store) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from engine.decode.log_recorder import ENGINE
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import DEMO, Store
 
-STORE = Store(LocalFiles(DEMO))
+STORE = Store(Files(DEMO))
 MOST_BYTES = 400_000
 """Of our own: other engines' lie beside them."""
 

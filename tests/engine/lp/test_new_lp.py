@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.inspection.runs import run_facts
 from engine.lp_records import ALIASES, LPS, UNKNOWN_LP, LpRecord, lp_choices, stored_lp
 from engine.paths import ROOT
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import read_block
 from engine.text.generated import mode_of
@@ -52,7 +52,7 @@ def test_its_record_says_who_closes_a_block(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_stored_run_has_the_record_of_its_lp(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     for run_id, lp in (("a", "toy"), ("b", "toy+cleanup"), ("c", "v3.8"), ("d", "nobody's"), ("e", None)):
         write_run(store, run_id, [sample_row(0)], lp=lp)
     records = [run_facts(store, run_id).lp_record for run_id in "abcde"]

@@ -13,7 +13,7 @@ from engine.errors import FileFormatError
 from engine.profile import columns
 from engine.profile import events as reader
 from engine.profile.ingest import add_trace
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
@@ -110,11 +110,11 @@ def test_deep_nesting_does_not_break_it(tmp_path: Path) -> None:
 def test_durations_that_no_number_holds_are_refused(tmp_path: Path) -> None:
     path = file_of(tmp_path, json.dumps([one(dur=4e15)] * 4).encode())
     with pytest.raises(FileFormatError, match="over 292 years"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), path)
+        add_trace(Store(Files(tmp_path / "store")), path)
 
 
 def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     whole = tmp_path / "whole.json.gz"
     write_trace(whole, 5_000)
     path = file_of(tmp_path, whole.read_bytes()[:-3_000], "t.json.gz")

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import StoreError
 from engine.profile import summary
 from engine.profile.ingest import add_trace, new_trace_id, remove_trace
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store, damaged_parts
@@ -22,7 +22,7 @@ from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(LocalFiles(tmp_path / "store"))
+    return Store(Files(tmp_path / "store"))
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_operators_count_as_work_only_without_a_device(store: Store, tmp_path: P
         ("gemm", "aten::addmm", 6, 6),
         ("concat", "aten::cat", 1, 1),
     ]
-    again = Store(LocalFiles(tmp_path / "again"))
+    again = Store(Files(tmp_path / "again"))
     add_trace(again, trace_of(tmp_path, [*inner, KERNEL]))
     rows = again.rows("SELECT DISTINCT family FROM trace_ops WHERE side = 'host'")
     assert rows == [{"family": "cpu_op"}]

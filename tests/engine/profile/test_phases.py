@@ -9,7 +9,7 @@ import pytest
 
 from engine.profile.traces import PHASES, passes_of
 from engine.questions import ask
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
 from tests.cli import run
@@ -88,7 +88,7 @@ def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> No
     assert other.code == 0 and "its samples have other tokens" in other.err
     elsewhere = tmp_path / "elsewhere"
     assert run(*words, *ASKED, "--profile", "--store", str(elsewhere)).code == 0
-    assert len(Store(LocalFiles(elsewhere)).found(TRACE).entries) == 1
+    assert len(Store(Files(elsewhere)).found(TRACE).entries) == 1
     assert len(Store.open().found(TRACE).entries) == 2
 
 

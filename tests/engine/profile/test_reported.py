@@ -11,7 +11,7 @@ from engine.comparing.queries import ready_queries
 from engine.errors import FileFormatError
 from engine.profile.ingest import add_trace
 from engine.questions import ask
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.profile.made_events import event
 from tests.engine.profile.made_traces import write_trace
@@ -23,7 +23,7 @@ ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
 
 def test_what_is_ours_follows_from_what_is_stated(tmp_path: Path) -> None:
     """To the digits that are given, and it is another figure than the report's."""
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     derived = ask(store, "evidence_reports", []).tables["main"].to_pylist()
     assert len(derived) > 8
     for one in derived:
@@ -37,7 +37,7 @@ def test_what_is_ours_follows_from_what_is_stated(tmp_path: Path) -> None:
 
 
 def test_the_reports_table(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     publish_traces(store)
     publish_traces(store)  # in place of what is there
     figures = ask(store, "profiles_launches", ["reported-003-llama", "reported-003-qwen"]).tables["main"].to_pylist()
@@ -49,7 +49,7 @@ def test_the_reports_table(tmp_path: Path) -> None:
 
 
 def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     publish_traces(store)
     path = tmp_path / "made.json"
     write_trace(path, 5_000)
@@ -75,7 +75,7 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
 
 
 def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     outer = event("cpu_op", "aten::scaled_dot_product_attention", 0, 10)
     add_trace(store, trace_of(tmp_path, [outer, event("cpu_op", "aten::_scaled_dot_product_flash_attention", 2, 6)]))
     views = {view.key: view for view in ready_queries()}
@@ -99,4 +99,4 @@ def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> 
     path = tmp_path / "t.toml"
     path.write_text(text)
     with pytest.raises(FileFormatError, match=word):
-        publish_traces(Store(LocalFiles(tmp_path)), path)
+        publish_traces(Store(Files(tmp_path)), path)

@@ -11,7 +11,7 @@ from engine.profile import tables
 from engine.profile.families import VARIABLE
 from engine.profile.ingest import add_trace
 from engine.profile.tables import looks_like_a_table
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 
 LINES = [
@@ -33,7 +33,7 @@ def written(tmp_path: Path, lines: list[list[str]], mark: str = "\t") -> Path:
 @pytest.mark.parametrize("mark", ["\t", ","])
 @pytest.mark.parametrize("head", [[HEAD], [["Name", "Calls", "Total (ms)", "Avg (ms)"]], []])
 def test_a_table_becomes_a_trace_that_says_so(tmp_path: Path, mark: str, head: list[list[str]]) -> None:
-    path, store = written(tmp_path, [*head, *LINES], mark), Store(LocalFiles(tmp_path / "store"))
+    path, store = written(tmp_path, [*head, *LINES], mark), Store(Files(tmp_path / "store"))
     assert looks_like_a_table(path)
     row = add_trace(store, path).row
     assert (row["form"], row["origin"], row["events"]) == ("table", "imported", 2_912_920 + 48_440 + 4)
@@ -50,7 +50,7 @@ def test_a_table_becomes_a_trace_that_says_so(tmp_path: Path, mark: str, head: l
 
 def test_columns_may_stand_in_any_order(tmp_path: Path) -> None:
     path, store = written(tmp_path, [["total_ms", "name", "share", "count"], ["2.5", "k", "1", "5"]]), None
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     add_trace(store, path)
     assert store.rows("SELECT name, calls, total_us FROM trace_ops") == [{"name": "k", "calls": 5, "total_us": 2500.0}]
 
@@ -70,7 +70,7 @@ BOOKKEEPING = [
 
 def test_spans_and_bookkeeping_are_no_work_of_a_device(tmp_path: Path) -> None:
     """The team's table: 81,106 ms of device time with 71.5 % `other`, where its kernels take 23,089 ms."""
-    store = Store(LocalFiles(tmp_path / "store"))
+    store = Store(Files(tmp_path / "store"))
     row = add_trace(store, written(tmp_path, [HEAD, *KERNELS, *BOOKKEEPING])).row
     assert (row["device_us"], row["other_share"], row.get("warnings")) == (23_089_000, 0, None)
     sides = store.rows("SELECT side FROM trace_ops ORDER BY op")
@@ -82,7 +82,7 @@ def test_a_name_that_may_be_a_span_is_set_apart_until_a_rule_claims_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, path = (
-        Store(LocalFiles(tmp_path / "store")),
+        Store(Files(tmp_path / "store")),
         written(tmp_path, [HEAD, *KERNELS, [name, "1", "30,000", "30,000"]]),
     )
     row = add_trace(store, path).row
@@ -97,7 +97,7 @@ def test_a_name_that_may_be_a_span_is_set_apart_until_a_rule_claims_it(
 
 def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
     lines = [HEAD, *KERNELS, ["PyTorch Profiler (0)", "1", "20,000", "20,000"]]
-    row = add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, lines)).row
+    row = add_trace(Store(Files(tmp_path / "store")), written(tmp_path, lines)).row
     assert row["warnings"].startswith("the kernels' 23,089 ms are more than the profiler's own 20,000 ms")
 
 
@@ -121,20 +121,20 @@ def test_more_work_than_the_profiler_recorded_is_told(tmp_path: Path) -> None:
 )
 def test_a_line_that_does_not_read_is_named(tmp_path: Path, line: list[str]) -> None:
     with pytest.raises(FileFormatError, match="line 3"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, LINES[1], line]))
+        add_trace(Store(Files(tmp_path / "store")), written(tmp_path, [HEAD, LINES[1], line]))
 
 
 @pytest.mark.parametrize("line", [["a", "1", str(2**63 // 10**6 - 1), "1"], ["a", str(2**53), "1", "0"]])
 def test_sums_that_no_store_holds_are_refused(tmp_path: Path, line: list[str]) -> None:
     with pytest.raises(FileFormatError, match="adds up to over"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD, line, line]))
+        add_trace(Store(Files(tmp_path / "store")), written(tmp_path, [HEAD, line, line]))
 
 
 @pytest.mark.parametrize("line", [["gemm", "x", "1", "1"], ["gemm", "1"], ["name", "n", "ms", "avg"]])
 def test_the_first_line_is_named_where_there_is_no_header(tmp_path: Path, line: list[str]) -> None:
     """The bug: such a file was called no trace."""
     with pytest.raises(FileFormatError, match=r"table\.tsv', line 1: .* is no name, count, total_ms, avg_ms"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [line, *LINES]))
+        add_trace(Store(Files(tmp_path / "store")), written(tmp_path, [line, *LINES]))
 
 
 def test_lines_beyond_the_limit_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_lines_beyond_the_limit_are_not_read(tmp_path: Path, monkeypatch: pytest
 
 def test_a_head_alone_is_no_table(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="has no line of an operation"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), written(tmp_path, [HEAD]))
+        add_trace(Store(Files(tmp_path / "store")), written(tmp_path, [HEAD]))
 
 
 @pytest.mark.parametrize("text", ["", "[1,2,3,4]", '{"a":1}', "\0\0,1,1,1", "#a,1,1,1\n", "hello", "a,b,c,d\n"])
@@ -153,4 +153,4 @@ def test_other_files_are_no_trace(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.txt"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="is no trace"):
-        add_trace(Store(LocalFiles(tmp_path / "store")), path)
+        add_trace(Store(Files(tmp_path / "store")), path)

@@ -20,7 +20,7 @@ from engine.questions.compare_figures import mark_of, ratio_words
 from engine.questions.compare_molecules import MEASURES
 from engine.questions.question import NeedsWork
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
@@ -288,7 +288,7 @@ def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) 
     question: Any = question_of("compare_slowdown")
     names = ("wall_s", "samples", "tokens", "forward_passes")
     entries = [
-        Entry(str(n), str(n), LocalFiles(Path()), 1,
+        Entry(str(n), str(n), Files(Path()), 1,
               {"origin": "measured", "lp": str(n), **dict(zip(names, sheet, strict=True))}, {}, {})
         for n, sheet in enumerate(sheets)
     ]  # fmt: skip

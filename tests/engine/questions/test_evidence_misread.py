@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.questions import ask
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
@@ -25,7 +25,7 @@ def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
 
 
 def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:
-    store = Store(LocalFiles(tmp_path))
+    store = Store(Files(tmp_path))
     blocks = [
         damaged(0, "1.0,2.0,3.0(cc6", 3.0),
         damaged(1, "1.0,2.0,3.0amen", 3.0),  # taken as it is meant

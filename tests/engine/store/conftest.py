@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.store.stored_runs import store_at, written
 
@@ -17,7 +17,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two whole runs, to be copied: writing them through to the disk takes longer than a test."""
     place = tmp_path_factory.mktemp("whole")
     for name in ("one", "other"):
-        written(LocalFiles(place), name, steps=True)
+        written(Files(place), name, steps=True)
     return place
 
 

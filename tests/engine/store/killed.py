@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import sweep
 from tests.engine.store.faults import Fault
@@ -62,7 +62,7 @@ def was_killed(number: int) -> bool:
 def each(root: Path, stride: int) -> None:
     template = root / "template"
     for name in ("old", "kept"):
-        written(LocalFiles(template), name)
+        written(Files(template), name)
     for turn in itertools.count(step=stride):
         place = Path(shutil.copytree(template, root / str(turn)))
 
@@ -81,7 +81,7 @@ def whenever(place: Path, count: int) -> None:
         reads, writes = os.pipe()
 
         def task(writer: int = writer, pipe: int = writes) -> None:
-            files = LocalFiles(place)
+            files = Files(place)
             with Fault(lambda: os.write(pipe, b".")).armed():
                 for number in itertools.count():
                     sweep(files, RUN)

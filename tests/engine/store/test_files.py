@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StoreError
-from engine.store.files import ASIDE, LocalFiles
+from engine.store.files import ASIDE, Files
 
 BAD_PLACES = [
     (errno.ENOSPC, "No space left on device. Make room there, check its rights, or choose another place with --store"),
@@ -34,7 +34,7 @@ def everything(root: Path) -> list[str]:
 
 
 def test_a_file_is_written_and_written_anew(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path / "not" / "yet")
+    files = Files(tmp_path / "not" / "yet")
     files.write("a/b.json", b"first")
     files.write("a/b.json", b"second")
     assert files.read("a/b.json") == b"second"
@@ -44,7 +44,7 @@ def test_a_file_is_written_and_written_anew(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_has_no_files() -> None:
-    files = LocalFiles(Path("/nowhere/at/all"))
+    files = Files(Path("/nowhere/at/all"))
     assert files.folders("runs") == []
     assert files.sizes("runs") == {}
     files.remove("runs/x")
@@ -55,14 +55,14 @@ def test_what_is_not_there_has_no_files() -> None:
 def test_hidden_files_are_not_seen(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".DS_Store").touch()
-    assert (LocalFiles(tmp_path).folders(""), LocalFiles(tmp_path).sizes("")) == ([], {})
+    assert (Files(tmp_path).folders(""), Files(tmp_path).sizes("")) == ([], {})
 
 
 def test_what_is_neither_file_nor_folder_counts_as_a_folder_that_does_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nowhere")
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     assert files.folders("") == ["dangling", "loop", "pipe"]
     assert files.sizes("") == {}
     for name in ("pipe", "loop"):
@@ -89,7 +89,7 @@ def test_the_order_in_which_things_reach_the_disk(tmp_path: Path, monkeypatch: p
     noted("fsync", lambda number: str(Path(f"/proc/self/fd/{number}").readlink().relative_to(tmp_path)))
     noted("replace", lambda aside, path: Path(path).name)
     noted("rename", lambda aside, path: Path(path).name)
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("staging/x/run.json", b"{}")
     first, *rest = seen
     assert first.startswith("fsync staging/x/.")
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, told: str
 ) -> None:
     """The old content stays, nothing else does, and the message has the place and a remedy."""
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("runs/a.json", b"old")
     monkeypatch.setattr(os, call, failing(number))
     name = "runs/a.json" if call != "mkdir" else "other/a.json"
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_written(
 
 
 def test_a_writer_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
 
     def half() -> None:
         with files.writing("runs/a.json") as file:
@@ -130,7 +130,7 @@ def test_a_writer_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> Non
 
 
 def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("runs/run_id=x/run.json", b"first")
     files.write("staging/x/run.json", b"second")
     with pytest.raises(StoreError, match="is there already"):
@@ -142,7 +142,7 @@ def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("taken", ["runs", "staging"])
 def test_a_file_where_a_folder_belongs(tmp_path: Path, taken: str) -> None:
     (tmp_path / taken).touch()
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     with pytest.raises(StoreError, match=r"cannot be read as a folder: Not a directory\. "):
         files.folders(taken)
     with pytest.raises(StoreError, match=r"cannot be written: (Not a directory|File exists)"):
@@ -153,7 +153,7 @@ def test_a_file_where_a_folder_belongs(tmp_path: Path, taken: str) -> None:
 
 
 def test_files_and_folders_are_removed(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("runs/run_id=x/deep/run.json", b"")
     files.write("runs/a.json", b"")
     files.remove("runs/run_id=x")
@@ -166,7 +166,7 @@ def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "mine").touch()
-    files = LocalFiles(tmp_path / "store")
+    files = Files(tmp_path / "store")
     runs = files.root / "runs"
     runs.mkdir(parents=True)
     for name, target in {"a": str(elsewhere), "b": "b", "c": "nowhere"}.items():
@@ -177,14 +177,14 @@ def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_out_of_sight_before_its_first_file_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("runs/run_id=x/run.json", b"")
     monkeypatch.setattr(shutil, "rmtree", failing(errno.EIO))
     with pytest.raises(StoreError, match="Input/output error"):
         files.remove("runs/run_id=x")
     assert files.folders("runs") == []
     (hidden,) = files.folders(ASIDE)
-    assert hidden.startswith("removed-")
+    assert hidden.startswith("_removed-")
     monkeypatch.undo()
     files.remove(f"{ASIDE}/{hidden}")
     assert everything(tmp_path) == ["runs", ASIDE]
@@ -192,7 +192,7 @@ def test_a_folder_is_out_of_sight_before_its_first_file_goes(tmp_path: Path, mon
 
 def test_two_processes_remove_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever finds a file gone that he was about to remove goes on with the next; the bug left the folder there."""
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     for name in "abc":
         files.write(f"runs/run_id=x/{name}", b"")
     unlink, others = os.unlink, iter([True, False, True])
@@ -208,7 +208,7 @@ def test_two_processes_remove_the_same_folder(tmp_path: Path, monkeypatch: pytes
 
 
 def test_another_process_was_first_to_take_a_folder_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     files.write("runs/run_id=x/run.json", b"")
     monkeypatch.setattr(os, "rename", failing(errno.ENOENT))
     files.remove("runs/run_id=x")

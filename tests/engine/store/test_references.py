@@ -13,7 +13,7 @@ import pytest
 
 from engine.chem.conformer_files import HeavyConformer, OmittedConformer
 from engine.errors import FileFormatError, RunError, StoreError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.references import omissions, reference_set, write_references
 from engine.store.schema import REFERENCES
 from engine.store.staging import Staging
@@ -38,7 +38,7 @@ CONFORMERS: list[HeavyConformer | OmittedConformer] = [
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Store:
-    return Store(LocalFiles(tmp_path / "store"))
+    return Store(Files(tmp_path / "store"))
 
 
 def write(store: Store, conformers: Any = tuple(CONFORMERS), label: str = "mine", form: str = "sdf") -> Any:
@@ -113,7 +113,7 @@ def test_it_is_of_its_owner_alone(empty: Store) -> None:
 
 def test_of_two_that_add_one_name_at_once_the_second_is_told_so(empty: Store, tmp_path: Path) -> None:
     """It was told that nothing is left to do, though its own conformers were not stored."""
-    other = Store(LocalFiles(tmp_path / "other"))
+    other = Store(Files(tmp_path / "other"))
     write(other)
 
     def overtaken() -> Iterator[Any]:

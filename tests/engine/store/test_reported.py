@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from engine.errors import FileFormatError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.store.reports.documents import store_in
 from tools.reported import RUNS_FILE, load_reported, main, publish_reported
 
-SHIPPED = Store(LocalFiles(DEMO))
+SHIPPED = Store(Files(DEMO))
 
 
 def rows(sql: str) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def test_publishing_again_puts_the_runs_in_their_places(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--into", str(tmp_path / "demo")]) == 0
-    assert len(Store(LocalFiles(tmp_path / "demo")).found().entries) == len(load_reported())
+    assert len(Store(Files(tmp_path / "demo")).found().entries) == len(load_reported())
     (tmp_path / "file").write_text("")
     assert main(["--into", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err.count("\n") <= 2

@@ -21,11 +21,10 @@ from engine.decode.steps import Candidate, Diagnosis
 from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck, MoleculeVerdict
 from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
-from engine.store.groups import totals
+from engine.store.files import Files
 from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
-from engine.store.staging import Staging
+from engine.store.staging import Staging, totals
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import AlignedToken
@@ -128,7 +127,7 @@ def block(number: int = 0, text: str = "1.0,2.0,3.0", kinds: tuple = ("exact",),
 
 def stored(place: Path, samples: list[StoredSample], steps: pa.Table | None = None) -> Store:
     """Through a group, a merged file, and the view that a query sees."""
-    store = Store(LocalFiles(place))
+    store = Store(Files(place))
     if "run_id=one" in store.home.folders(RUN.folder):
         store.remove("one")
     tables = tables_of("one", samples) | ({} if steps is None else {STEPS.name: steps})

@@ -18,17 +18,15 @@ import pytest
 from engine.errors import RunError, StoreError
 from engine.store import staging as staging_module
 from engine.store.columns import VERSION
-from engine.store.files import LocalFiles
-from engine.store.groups import totals
+from engine.store.files import Files
 from engine.store.schema import RUN, SAMPLES
-from engine.store.staging import Staging, sweep, unfinished_ids
+from engine.store.staging import Staging, sweep, totals, unfinished_ids
 from engine.store.store import Store
 from tests.engine.store import stored_runs
 from tests.engine.store.stored_runs import (
     add,
     assert_whole,
     begun,
-    folder_of,
     named,
     published,
     staged,
@@ -89,13 +87,13 @@ def test_what_writers_tell_beside_their_groups(store: Store) -> None:
 
 def test_files_beside_the_sheet_are_there_before_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    write = LocalFiles.write
+    write = Files.write
 
-    def noting(files: LocalFiles, name: str, content: bytes) -> None:
+    def noting(files: Files, name: str, content: bytes) -> None:
         seen.append(name)
         write(files, name, content)
 
-    monkeypatch.setattr(LocalFiles, "write", noting)
+    monkeypatch.setattr(Files, "write", noting)
     Staging.create(store.home, RUN, "one", {"origin": "measured"}, {"molecules": b"C"})
     assert seen == ["staging/one/molecules", "staging/one/run.json"]
 
@@ -133,8 +131,8 @@ def test_ranks_write_side_by_side(store: Store) -> None:
 
 def test_sums_add_up_and_peaks_are_the_highest(store: Store) -> None:
     staging = begun(store.home)
-    staging.add({}, [0], sums={"samples": 1, "wall_s": 0.5}, peaks={"peak_memory_mb": 9.0})
-    staging.add({}, [1], sums={"samples": 2, "tokens": 7}, peaks={"peak_memory_mb": 3.0})
+    staging.add({}, [0], sums={"samples": 1, "wall_s": 0.5, "peak_memory_mb": 9.0})
+    staging.add({}, [1], sums={"samples": 2, "tokens": 7, "peak_memory_mb": 3.0})
     staging.add({}, [2])
     assert totals(staging.groups()) == {"samples": 3, "wall_s": 0.5, "tokens": 7, "peak_memory_mb": 9.0}
     assert totals([]) == {}
@@ -223,7 +221,7 @@ def test_a_look_at_the_lock_does_not_keep_a_writer_out(store: Store, monkeypatch
 
 def bad_groups() -> dict[str, Any]:
     def changed(**more: Any) -> dict[str, Any]:
-        return {"members": [0], "tables": {}, "sums": {}, "peaks": {}, **more}
+        return {"members": [0], "tables": {}, "sums": {}, **more}
 
     part = {"file": "samples-0000-00000.parquet", "rows": 1, "bytes": 1, "sha256": ""}
     return {
@@ -236,7 +234,6 @@ def bad_groups() -> dict[str, Any]:
         "sums": changed(sums=[1]),
         "sum": changed(sums={"samples": "4"}),
         "sum NaN": changed(sums={"samples": float("nan")}),
-        "peak": changed(peaks={"peak_memory_mb": None}),
         "tables": changed(tables=[]),
         "part": changed(tables={"samples": []}),
         "part file": changed(tables={"samples": {**part, "file": []}}),
@@ -301,8 +298,8 @@ def test_what_dead_processes_left_is_swept(store: Store) -> None:
     written(store.home, "shown")
     aside = staged(store).parent
     shutil.copytree(aside / "unfinished", aside / "shown")
-    (aside / "removed-01234567").mkdir()
-    (aside / "removed-01234567" / "run.json").touch()
+    (aside / "_removed-01234567").mkdir()
+    (aside / "_removed-01234567" / "run.json").touch()
     sweep(store.home, RUN)
     assert sorted(path.name for path in aside.iterdir()) == ["unfinished"]
     assert unfinished_ids(store.home, RUN) == ["unfinished"]
@@ -319,23 +316,15 @@ def test_what_never_got_its_sheet_is_swept_after_a_day(store: Store) -> None:
     assert sorted(store.home.folders("staging")) == ["new", "one"]
 
 
-def test_nothing_is_swept_for_an_entry_that_is_not_whole_yet(store: Store) -> None:
-    """Where there is no rename, an entry's folder is there before its sheet, and its groups are still needed."""
-    begun(store.home)
-    folder_of(store).mkdir(parents=True)
-    sweep(store.home, RUN)
-    assert unfinished_ids(store.home, RUN) == ["one"]
-
-
 def test_a_sweep_of_another_process_is_in_nobodys_way(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: what the other one had removed already failed the run that had just been shown."""
-    publish = LocalFiles.publish
+    publish = Files.publish
 
-    def then_swept(self: LocalFiles, aside: str, name: str) -> None:
+    def then_swept(self: Files, aside: str, name: str) -> None:
         publish(self, aside, name)
         sweep(store.home, RUN)
 
-    monkeypatch.setattr(LocalFiles, "publish", then_swept)
+    monkeypatch.setattr(Files, "publish", then_swept)
     written(store.home)
     assert_whole(store)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import DriftscopeError, StoreError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging, sweep, unfinished_ids
 from engine.store.store import Store
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Store:
 
 def copy_of(template: Path, place: Path) -> Staging:
     shutil.copytree(template, place)
-    return Staging.open(LocalFiles(place), RUN, "one")
+    return Staging.open(Files(place), RUN, "one")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_whatever_fails_while_a_run_is_shown_it_is_there_whole_or_not_at_all(
 ) -> None:
     """The fault comes at every call of the system in turn; afterwards the same run can be shown."""
     template = tmp_path / "template"
-    staging = begun(LocalFiles(template))
+    staging = begun(Files(template))
     add(staging, range(2), steps=True)
     add(staging, range(2, 4))
     hidden = 0
@@ -63,7 +63,7 @@ def test_whatever_fails_while_a_run_is_shown_it_is_there_whole_or_not_at_all(
             continue
         hidden += 1
         assert type(said) is (StoreError if isinstance(error, OSError) else KeyboardInterrupt)
-        assert isinstance(error, KeyboardInterrupt) or "Make room there" in str(said)
+        assert isinstance(error, KeyboardInterrupt) or "Make room " in str(said)
         published(Staging.open(store.home, RUN, "one"))
         assert store.entry("one").row["samples"] == 4
         assert_whole(store)
@@ -81,7 +81,7 @@ def failed(staging: Staging) -> BaseException | None:
 
 def test_whatever_fails_while_a_group_is_written_the_others_stay(tmp_path: Path) -> None:
     template = tmp_path / "template"
-    add(begun(LocalFiles(template)), range(2))
+    add(begun(Files(template)), range(2))
     lost = 0
     for turn in itertools.count():
         staging = copy_of(template, tmp_path / str(turn))
@@ -107,9 +107,9 @@ import resource, sys
 from pathlib import Path
 import pyarrow as pa
 from engine.errors import StoreError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from tests.engine.store.stored_runs import assert_whole, staged, add, begun, tables
-staging = begun(LocalFiles(Path(sys.argv[1])))
+staging = begun(Files(Path(sys.argv[1])))
 add(staging, range(2))
 resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
 try:
@@ -173,7 +173,7 @@ def finish(store: Store, run_id: str) -> None:
     staging = Staging.open(store.home, RUN, run_id)
     groups = staging.groups()
     for group in groups:
-        for part in group.parts.values():
+        for part in group.tables.values():
             assert pq.ParquetFile(store.home.path(f"{staging.folder}/{part.file}")).metadata.num_rows == part.rows
     add(staging, set(range(4)).difference(*(group.members for group in groups)))
     assert published(staging).row["samples"] == 4

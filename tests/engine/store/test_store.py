@@ -16,7 +16,7 @@ from engine.paths import DATA
 from engine.store import store as store_module
 from engine.store.columns import Kind
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.store import Store, damaged_parts, without_damage
 from engine.store.views import connect
@@ -33,10 +33,10 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home, demo = tmp_path / "home", tmp_path / "demo"
     monkeypatch.setattr(store_module, "HOME", home)
     monkeypatch.setattr(store_module, "DEMO", demo)
-    written(LocalFiles(home), "mine", lp="exact")
-    written(LocalFiles(home), "both", lp="mine")
-    written(LocalFiles(demo), "shipped", steps=True)
-    written(LocalFiles(demo), "both", lp="shipped")
+    written(Files(home), "mine", lp="exact")
+    written(Files(home), "both", lp="mine")
+    written(Files(demo), "shipped", steps=True)
+    written(Files(demo), "both", lp="shipped")
     return demo
 
 
@@ -49,7 +49,7 @@ def test_the_demo_store_is_shown_beside_the_users_own(demo: Path) -> None:
 
 
 def test_a_place_that_was_asked_for_is_shown_alone(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(LocalFiles(tmp_path / "given"), "given")
+    written(Files(tmp_path / "given"), "given")
     assert ids(Store.open(tmp_path / "given")) == ["given"]
     monkeypatch.setenv(store_module.VARIABLE, str(tmp_path / "set"))
     assert ids(Store.open()) == []
@@ -107,7 +107,7 @@ def test_a_file_where_the_runs_belong(tmp_path: Path) -> None:
 
 ODD_NAMES = [
     "with space", "ünï 的🙂", 'quote\'s "double"', "[brackets]", "[a-z]", "[!a]", "star*", "a?b", "**", "per%20cent%",
-    "new\nline", "tab\t", "back\\slash", "back\\sl[a]sh*", "-dash", "~tilde", "a=b", "run_id=x", "{braces}", "$HOME",
+    "new\nline", "tab\t", "back\\slash", "-dash", "~tilde", "a=b", "run_id=x", "{braces}", "$HOME",
     "a]b", "#hash", "a&b;c", ".hidden", "_under", "s3:", "file:", "\u202eRTL", "\x1b[31m",
 ]  # fmt: skip
 
@@ -323,7 +323,7 @@ def test_a_part_that_vanished(store: Store) -> None:
 
 
 def test_the_newest_run_comes_last(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     for name, made in {"a": "2026-03-01", "b": None, "c": "2025-01-01T00:00:00+02:00", "d": "2026-03-01"}.items():
         written(files, name, created_at=made)
     assert ids(Store(files)) == ["b", "c", "a", "d"]

@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import temporary_runs
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.store import Store, damaged_parts
 from engine.store.temporary_runs import is_temporary, keep, temporary_files, trim, with_temporary
 from tests.engine.store.faults import Fault, raising
@@ -21,24 +21,24 @@ from tests.support import ROOT
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalFiles:
-    files = LocalFiles(tmp_path / "temporary")
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    files = Files(tmp_path / "temporary")
     monkeypatch.setattr(temporary_runs, "_temporary_files", lambda: files)
     return files
 
 
-def test_it_is_shown_beside_the_store_and_cannot_be_changed(place: LocalFiles, tmp_path: Path) -> None:
+def test_it_is_shown_beside_the_store_and_cannot_be_changed(place: Files, tmp_path: Path) -> None:
     written(place, "live", steps=True)
-    store = with_temporary(Store(LocalFiles(tmp_path / "store")))
+    store = with_temporary(Store(Files(tmp_path / "store")))
     assert [entry.id for entry in store.found().entries] == ["live"]
     assert is_temporary(store.entry("live"))
     with pytest.raises(StoreError, match="which is read-only"):
         store.annotate("live", label="mine")
 
 
-def test_what_is_kept_is_the_same_run_in_the_users_store(place: LocalFiles, tmp_path: Path) -> None:
+def test_what_is_kept_is_the_same_run_in_the_users_store(place: Files, tmp_path: Path) -> None:
     written(place, "live", steps=True)
-    home = LocalFiles(tmp_path / "store")
+    home = Files(tmp_path / "store")
     entry = keep(with_temporary(Store(home)).entry("live"), home, "mine")
     before, after = Store(place), Store(home)
     assert (entry.id, entry.row["label"]) == ("live", "mine")
@@ -49,9 +49,9 @@ def test_what_is_kept_is_the_same_run_in_the_users_store(place: LocalFiles, tmp_
     assert not is_temporary(with_temporary(after).entry("live"))  # the kept one is found first
 
 
-def test_keeping_twice_says_so_and_leaves_the_first(place: LocalFiles, tmp_path: Path) -> None:
+def test_keeping_twice_says_so_and_leaves_the_first(place: Files, tmp_path: Path) -> None:
     written(place, "live")
-    home = LocalFiles(tmp_path / "store")
+    home = Files(tmp_path / "store")
     entry = Store(place).entry("live")
     keep(entry, home)
     with pytest.raises(StoreError, match="live is there already"):
@@ -60,10 +60,10 @@ def test_keeping_twice_says_so_and_leaves_the_first(place: LocalFiles, tmp_path:
     assert home.folders("staging") == []
 
 
-def test_a_full_disk_at_any_call_leaves_no_part_of_what_is_kept(place: LocalFiles, tmp_path: Path) -> None:
+def test_a_full_disk_at_any_call_leaves_no_part_of_what_is_kept(place: Files, tmp_path: Path) -> None:
     entry = written(place, "live", steps=True)
     for turn in range(0, 1_000, 8):  # one of them leaves the sheet of a run, and nothing else
-        home = LocalFiles(tmp_path / str(turn))
+        home = Files(tmp_path / str(turn))
         fault = Fault(raising(OSError(errno.ENOSPC, "No space left on device")), turn)
         with fault.armed(), contextlib.suppress(StoreError):
             keep(entry, home)
@@ -77,16 +77,16 @@ def test_a_full_disk_at_any_call_leaves_no_part_of_what_is_kept(place: LocalFile
     assert turn > 20
 
 
-def test_a_run_that_is_gone_is_said_to_be(place: LocalFiles, tmp_path: Path) -> None:
+def test_a_run_that_is_gone_is_said_to_be(place: Files, tmp_path: Path) -> None:
     written(place, "live")
     entry = Store(place).entry("live")
     place.remove(entry.folder)
     with pytest.raises(StoreError, match=r"^live is gone\. Generate it again"):
-        keep(entry, LocalFiles(tmp_path / "store"))
-    assert LocalFiles(tmp_path / "store").folders("staging") == []
+        keep(entry, Files(tmp_path / "store"))
+    assert Files(tmp_path / "store").folders("staging") == []
 
 
-def test_the_oldest_go_first(place: LocalFiles) -> None:
+def test_the_oldest_go_first(place: Files) -> None:
     for name in ("20260101-a", "20260103-c", "20260102-b"):
         written(place, name)
     trim(place, 2)

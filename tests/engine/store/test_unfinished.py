@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RunError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.unfinished import Unfinished, abandon, check_idle, unfinished_runs
@@ -15,11 +15,11 @@ from tests.engine.store.stored_runs import MADE_AT, add, begun, published
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
-    return LocalFiles(tmp_path / "store")
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path / "store")
 
 
-def test_how_far_each_is_and_whether_it_can_go_on(files: LocalFiles) -> None:
+def test_how_far_each_is_and_whether_it_can_go_on(files: Files) -> None:
     assert unfinished_runs(files) == []
     row = {"created_at": MADE_AT, "origin": "measured", "lp": "none"}
     planned = Staging.create(files, RUN, "planned", row, plan={}, samples=10)
@@ -33,7 +33,7 @@ def test_how_far_each_is_and_whether_it_can_go_on(files: LocalFiles) -> None:
     assert found["torn"] == Unfinished("torn", "damaged", None, None, {}, can_resume=False)
 
 
-def test_what_is_being_written_is_not_thrown_away(files: LocalFiles) -> None:
+def test_what_is_being_written_is_not_thrown_away(files: Files) -> None:
     staging = begun(files, "busy")
     staging.lock()
     assert [unfinished_run.state for unfinished_run in unfinished_runs(files)] == ["being written"]
@@ -45,7 +45,7 @@ def test_what_is_being_written_is_not_thrown_away(files: LocalFiles) -> None:
     assert unfinished_runs(files) == []
 
 
-def test_what_is_finished_meanwhile_stays(files: LocalFiles) -> None:
+def test_what_is_finished_meanwhile_stays(files: Files) -> None:
     staging = begun(files, "quick")
     add(staging, range(4))
     published(staging)

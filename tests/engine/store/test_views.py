@@ -20,7 +20,7 @@ from engine.store import staging as staging_module
 from engine.store import views
 from engine.store.columns import TEXT, VERSION, WHOLE, Column, Kind, Table
 from engine.store.entries import read_entries
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import KINDS, RUN, RUNS, SAMPLES
 from engine.store.staging import Staging
 from engine.store.store import Store
@@ -76,7 +76,7 @@ def test_runs_with_and_without_steps(tmp_path: Path) -> None:
 
 
 def test_two_places_are_one_table(tmp_path: Path) -> None:
-    home, beside = LocalFiles(tmp_path / "home"), LocalFiles(tmp_path / "beside")
+    home, beside = Files(tmp_path / "home"), Files(tmp_path / "beside")
     written(home, "a", 4)
     written(beside, "b", 6, steps=True)
     written(home, "both", 2)
@@ -93,7 +93,7 @@ def test_a_run_says_nothing_of_its_folder(tmp_path: Path) -> None:
     store = store_at(tmp_path)
     written(store.home, "one")
     shutil.copytree(folder_of(store), folder_of(store, "two"))
-    assert named(store) == {"runs/run_id=two": "run.json does not describe two"}
+    assert named(store) == {"runs/run_id=two": "run.json does not fit: it does not describe two"}
     assert asked(store, "SELECT DISTINCT run_id FROM samples") == [("one",)]
 
 
@@ -103,7 +103,7 @@ def test_pyarrow_sees_the_same_rows(tmp_path: Path, table: Table) -> None:
     store = store_at(tmp_path)
     for number in range(3):
         written(store.home, f"r{number}", steps=number == 1)
-    given = {name: one for kind in KINDS for name, one in datasets(kind, store.found(kind).entries).items()}[table.name]
+    given = datasets([(kind, store.found(kind).entries) for kind in KINDS])[table.name]
     rows = given if isinstance(given, pa.Table) else given.to_table()
     assert rows.schema.names == list(table.names)
     order = [(name, "ascending") for name in (table.names[0], *table.order)]
@@ -171,7 +171,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def newer_run(files: LocalFiles, run_id: str) -> None:
+def newer_run(files: Files, run_id: str) -> None:
     sample_table, *_, feelings = NEWER.tables
     rows = [row | {"mood": "fair"} for row in tables(run_id, range(4))["samples"].to_pylist()]
     staging = Staging.create(files, NEWER, run_id, {"origin": "measured", "created_at": MADE_AT})
@@ -185,7 +185,7 @@ def newer_run(files: LocalFiles, run_id: str) -> None:
 
 def test_runs_of_an_older_version_are_read(tmp_path: Path, newer: None) -> None:
     """Columns that came later are null, a table that came later is empty for them."""
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     for name in ("new-1", "new-2"):
         newer_run(files, name)
     for name in ("old-1", "old-2"):
@@ -202,7 +202,7 @@ def test_runs_of_an_older_version_are_read(tmp_path: Path, newer: None) -> None:
             ("new-1", 1), ("new-2", 1), ("old-1", None), ("old-2", None),
         ]  # fmt: skip
         assert connection.sql("SELECT count(*) FROM feelings").fetchall() == [(2,)]
-    table = datasets(NEWER, found.entries)["samples"].to_table()
+    table = datasets([(NEWER, found.entries)])["samples"].to_table()
     assert sorted(map(str, table["mood"].to_pylist())) == ["None"] * 8 + ["fair"] * 8
 
 
@@ -211,15 +211,15 @@ def test_runs_of_a_newer_version_are_named_and_left_out(tmp_path: Path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(staging_module, "VERSION", VERSION + 1)
         patched.setattr(entries_module, "VERSION", VERSION + 1)
-        newer_run(LocalFiles(tmp_path), "new")
+        newer_run(Files(tmp_path), "new")
     written(store.home, "old")
-    told = f"run.json has schema version {VERSION + 1}, this program reads up to {VERSION}"
+    told = f"run.json is of version {VERSION + 1}, this program reads up to {VERSION}"
     assert named(store) == {"runs/run_id=new": told}
     assert asked(store, "SELECT run_id, count(*) FROM samples GROUP BY run_id") == [("old", 4)]
 
 
 def test_the_columns_do_not_depend_on_which_run_comes_first(tmp_path: Path, newer: None) -> None:
-    files = LocalFiles(tmp_path)
+    files = Files(tmp_path)
     newer_run(files, "b")
     written(files, "a")
     path = sheet_of(store_at(tmp_path), "a")

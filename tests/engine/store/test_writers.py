@@ -11,7 +11,7 @@ from threading import Barrier
 import pytest
 
 from engine.errors import RunError, StoreError
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import damaged_parts
@@ -45,7 +45,7 @@ def test_the_other_one_counts_where_the_first_is_damaged(tmp_path: Path) -> None
 
 
 def test_writers_who_say_something_at_once_lose_none_of_it(tmp_path: Path) -> None:
-    staging, together = begun(LocalFiles(tmp_path)), Barrier(8)
+    staging, together = begun(Files(tmp_path)), Barrier(8)
 
     def write(rank: int) -> None:
         together.wait()
@@ -103,11 +103,11 @@ def test_an_attempt_to_publish_that_fails_leaves_nothing_behind(
     staging = begun(store.home)
     add(staging, range(4))
 
-    def full(self: LocalFiles, aside: str, name: str) -> None:
+    def full(self: Files, aside: str, name: str) -> None:
         raise StoreError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalFiles, "publish", full)
+        patch.setattr(Files, "publish", full)
         with pytest.raises(StoreError, match="the disk is full"):
             published(staging)
     assert store.home.folders("staging/one") == []
@@ -115,7 +115,7 @@ def test_an_attempt_to_publish_that_fails_leaves_nothing_behind(
 
 
 def test_a_rank_that_is_alive_keeps_others_out(tmp_path: Path) -> None:
-    staging = begun(LocalFiles(tmp_path))
+    staging = begun(Files(tmp_path))
     staging.lock(7)
     other = Staging.open(staging.files, RUN, "one")
     other.lock(8)

@@ -22,7 +22,7 @@ from engine.jobs.run import Run, begin
 from engine.models.loading import load_outline
 from engine.models.registry import load_registry
 from engine.records import Molecule
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from tests.engine.jobs.small_runs import content, finished, opened, stopped
 from tests.engine.jobs.stub_backend import StubBackend, stubbed
 from tools.bench.scale import MODEL
@@ -54,7 +54,7 @@ def begun(place: Path, molecules: int) -> Run:
     stubbed(loaded, chosen)
     plan = RunPlan(ModelChoice(MODEL), Plan(lp="exact", batch_size=GROUP), group=GROUP)
     asked = [molecule for molecule in chosen for _ in range(EACH)]
-    staging = begin(LocalFiles(place), loaded, asked, plan)
+    staging = begin(Files(place), loaded, asked, plan)
     return opened(staging, loaded)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.store.entries import Entry
-from engine.store.files import LocalFiles
+from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from tests.strategies import ALPHABET, MOLECULES, damaged, molecule, written
@@ -98,7 +98,7 @@ def file_of(folder: Path, content: Any, name: str = "run.json") -> Path:
 
 
 def store_in(folder: Path) -> Store:
-    return Store(LocalFiles(folder / "store"))
+    return Store(Files(folder / "store"))
 
 
 def imported(folder: Path, content: Any, **more: Any) -> Entry:

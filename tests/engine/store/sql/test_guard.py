@@ -270,10 +270,10 @@ def test_what_is_harmless_is_answered(console: Console) -> None:
             "a PIVOT that finds its own columns is several statements. Name them: ON column IN",
         ),
         ("SELECT c FROM t", 'Referenced column "c" not found in FROM clause. Candidate bindings: '),
-        ("SELECT a\nFROM t\nWHERE", "syntax error at or near \"WHERE\", line 3 column 1, at 'WHERE'"),
+        ("SELECT a\nFROM t\nWHERE", 'syntax error at or near "WHERE", line 3'),
         (
             "SELECT b::INT FROM t",
-            "Could not convert string 'x' to INT32 when casting from source column b, line 1 column 9, at '::INT'",
+            "Could not convert string 'x' to INT32 when casting from source column b, line 1",
         ),
         ("SELECT 1 // (a - a) FROM t", "Division by zero in expression (1 // (a - a)). Use TRY(...) to return NULL"),
         ("SELECT " + "NOT " * 2000 + "true", "Max expression depth limit of 1000 exceeded"),
@@ -330,9 +330,6 @@ def test_bytes_are_cut_too() -> None:
         for sql in ("repeat('x', 3000000)", "struct_pack(a := range(1000000))", "range(400000)"):
             with pytest.raises(SqlError, match="a row of the answer is over 2 MB"):
                 console.query(f"SELECT {sql}")
-        for sql in (f"SELECT {', '.join(['1'] * 9_000)}", f"SELECT {{{', '.join(f'a{i}: 1' for i in range(9_000))}}}"):
-            with pytest.raises(SqlError, match=r"the answer has [\d,]+ columns, or their names are too long"):
-                console.query(sql)
 
 
 @pytest.mark.parametrize(
