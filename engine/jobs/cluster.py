@@ -137,7 +137,7 @@ class TaskRun(RunState):
     def __init__(self, staging: Staging, molecules: Sequence[Molecule], plan: RunPlan, cluster: Cluster) -> None:
         super().__init__(staging, molecules, plan)
         self.cluster = cluster
-        self.logs = staging.files.root / LOGS / staging.id  # on the store's disk, which other machines have too
+        self.logs = staging.files.root / LOGS / staging.id  # a disk that is shared where tasks run on other machines
         self.jobs: list[Any] | None = None  # each has done() and exception()
 
     @property

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +55,7 @@ def write_part(files: Files, folder: str, file: str, rows: pa.Table | pa.RecordB
         return TableFile(file, count, written.seek(0, os.SEEK_END), sha256_of(written))
 
 
-def sha256_of(file: Any) -> str:
+def sha256_of(file: BufferedReader) -> str:
     file.seek(0)
     return hashlib.file_digest(file, "sha256").hexdigest()
 
