@@ -30,7 +30,7 @@ from engine.jobs.plan import RunPlan
 from engine.jobs.service import CancelledError
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.references import ReferenceSet
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, sums_of, tables_of, tries_table
 from engine.store.schema import STEPS, TRIES
 from engine.text.check import answer_of
 from engine.text.generated import mode_of
@@ -113,7 +113,7 @@ class GroupWork:
                 thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
         tables = tables_of(self.run_id, stored)
         if steps:
-            tables[STEPS.name] = steps_table(self.run_id, steps)
+            tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
         if thrown:
             tables[TRIES.name] = tries_table(self.run_id, thrown)
         counters = generation.counters

@@ -22,7 +22,7 @@ from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck,
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, peaks_of, step_rows, sums_of, tables_of
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
 from engine.store.staging import Staging, totals
 from engine.store.store import Store
@@ -337,7 +337,7 @@ def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
     rows = list(step_rows(0, [aligned(0), aligned(None), aligned(1, role=None, template_id=None)], [told]))
     assert [row["pos"] for row in rows] == [0, 1]
     assert (rows[1]["role"], rows[1]["template_id"]) == ("FREE", None)
-    store = stored(tmp_path, [sample()], steps_table("one", rows))
+    store = stored(tmp_path, [sample()], STEPS.rows([row | {"run_id": "one"} for row in rows]))
     first, second = store.rows("SELECT * FROM steps ORDER BY pos")
     assert first == {
         "run_id": "one", "sample_id": 0, "pos": 0, "token_id": 7, "piece": "\\xe7", "role": "COPY", "forced": False,
