@@ -30,7 +30,7 @@ from engine.jobs.plan import RunPlan
 from engine.jobs.service import CancelledError
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.references import ReferenceSet
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, sums_of, tables_of, tries_table
+from engine.store.sample_rows import StoredSample, step_rows, sums_of, tables_of, tries_table
 from engine.store.schema import STEPS, TRIES
 from engine.text.check import answer_of
 from engine.text.generated import mode_of
@@ -79,8 +79,8 @@ class GroupWork:
         if was_cancelled:
             raise CancelledError("it was stopped")
 
-    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
-        """Tables, sums and peaks; CancelledError where it is cancelled meanwhile."""
+    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float]]:
+        """Tables, and what they add up to; CancelledError where it is cancelled meanwhile."""
         generation = self.generation
         tokenizer = generation.loaded.tokenizer
         wall_s = generation.template_s + time.perf_counter() - self._began
@@ -118,9 +118,9 @@ class GroupWork:
             tables[TRIES.name] = tries_table(self.run_id, thrown)
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
-        sums |= {"template_s": generation.template_s, "wall_s": wall_s}
+        sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
-        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
+        return tables, sums
 
     def _take_verdicts(self, judges: JudgePool, *, wait: bool) -> None:
         self._verdicts |= {task.key: verdict for task, verdict in judges.verdicts(wait=wait, most_s=WAIT_S)}

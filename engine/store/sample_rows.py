@@ -112,8 +112,12 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
 
 
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
-    """What the samples add up to, by column of ``runs``."""
+    """What the samples add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
     blocks = [block for sample in samples for block in sample.blocks]
+    # A sound block is read as it stands; one of bins is not for the group's reader.
+    damaged = (block for block in blocks if not SOUND.issuperset(block.kinds))
+    found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in damaged)
+    misread = [ang for ang in found if ang is not None]
     sums: dict[str, float] = {
         "samples": len(samples),
         "passes": sum(sample.check.passed for sample in samples),
@@ -125,10 +129,12 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "bad_blocks": sum(sample.bad_blocks for sample in samples),
         "cut_blocks": sum(sample.cut_blocks for sample in samples),
         "unverified_blocks": sum("unverified" in block.kinds for block in blocks),
-        "misread_blocks": len(_misread_ang(samples)),
+        "misread_blocks": len(misread),
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
+    if known := _known(misread):
+        sums["misread_most_ang"] = max(known)
     if rmsds := _known(sample.rmsd_ang for sample in samples):
         sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
@@ -140,19 +146,6 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
     return sums
-
-
-def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
-    """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
-    known = _known(_misread_ang(samples))
-    return {"misread_most_ang": max(known)} if known else {}
-
-
-def _misread_ang(samples: Sequence[StoredSample]) -> list[float]:
-    """Of each misread block how far. A sound one is read as it stands; one of bins is not for the group's reader."""
-    blocks = (block for sample in samples for block in sample.blocks if not SOUND.issuperset(block.kinds))
-    found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in blocks)
-    return [ang for ang in found if ang is not None]
 
 
 def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[str, float]:
