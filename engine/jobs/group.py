@@ -29,7 +29,7 @@ from engine.errors import DriftscopeError, EnrichedError
 from engine.jobs.plan import RunPlan
 from engine.records import Molecule, MoleculeVerdict
 from engine.store.references import ReferenceSet
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of, tries_table
+from engine.store.sample_rows import StoredSample, step_rows, sums_of, tables_of, tries_table
 from engine.store.schema import STEPS, TRIES
 from engine.text.check import answer_of
 from engine.text.generated import mode_of
@@ -75,8 +75,8 @@ class GroupWork:
             yield event
             self.go_on()
 
-    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float], dict[str, float]]:
-        """Tables, sums and peaks."""
+    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float]]:
+        """Tables, and what they add up to; CancelledError where it is cancelled meanwhile."""
         generation = self.generation
         tokenizer = generation.loaded.tokenizer
         wall_s = generation.template_s + time.perf_counter() - self._began
@@ -109,14 +109,14 @@ class GroupWork:
                 thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
         tables = tables_of(self.run_id, stored)
         if steps:
-            tables[STEPS.name] = steps_table(self.run_id, steps)
+            tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
         if thrown:
             tables[TRIES.name] = tries_table(self.run_id, thrown)
         counters = generation.counters
         sums = sums_of(stored) | {name: getattr(counters, name) for name in COUNTED}
-        sums |= {"template_s": generation.template_s, "wall_s": wall_s}
+        sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
-        return tables, sums, {"peak_memory_mb": counters.peak_memory_mb, **peaks_of(stored)}
+        return tables, sums
 
     def _take_verdicts(self, judges: JudgePool, *, wait: bool) -> None:
         self._verdicts |= {task.key: verdict for task, verdict in judges.verdicts(wait=wait, most_s=WAIT_S)}

@@ -229,9 +229,9 @@ class Run(RunState):
         return GroupWork(generation, self.staging.id, self.plan, self.judges, self._references)
 
     def add(self, work: GroupWork, number: int) -> None:
-        tables, sums, peaks = work.rows()
+        tables, sums = work.rows()
         members = [sample.sample_id for sample in work.generation.in_order()]
-        self._finish(self.staging.add(tables, members, sums=sums | peaks, rank=self.rank, number=number))
+        self._finish(self.staging.add(tables, members, sums=sums, rank=self.rank, number=number))
         self._note(*work.generation.counters.notes)
 
     def note_device(self) -> None:

@@ -27,7 +27,7 @@ from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry
 from engine.store.entries import Entry, without_samples
 from engine.store.rewriting import rewrite_run
-from engine.store.sample_rows import step_rows, steps_table
+from engine.store.sample_rows import step_rows
 from engine.store.schema import STEPS
 from engine.store.store import Store
 
@@ -180,8 +180,8 @@ def score_run(
         generation = Generation(loaded, list(map(parse_written, smiles)), plan)
         places = [smiles.index(sample["smiles"]) for sample in some]
         rows, took_s = _step_rows(generation, places, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
-        rows = [row | {"top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
-        tables.append(steps_table(entry.id, rows))
+        rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
+        tables.append(STEPS.rows(rows))
         seconds += took_s
         progress(start + len(some), len(waiting))
     steps = pa.concat_tables(tables).sort_by([("sample_id", "ascending"), ("pos", "ascending")])

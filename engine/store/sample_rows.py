@@ -18,16 +18,15 @@ from engine.chem.group_reader import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis
 from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
-from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
+from engine.store.schema import BLOCKS, SAMPLES, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
-RMSD_SUM = "rmsd_sum_ang"
-STRAIN_SUM = "strain_sum_kcal"
-_MEANS = (("rmsd_ang", RMSD_SUM, "rmsd_samples"), ("strain_kcal", STRAIN_SUM, "strain_samples"))
+_MEANS = (
+    ("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"),
+    ("strain_kcal", "strain_sum_kcal", "strain_samples"),
+)
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
-SINCE_2 = ("decodes", "misread_blocks", "misread_most_ang")
-"""Figures of a group of samples that schema version 2 brought."""
 _NAMED = ("sample_id", "generation", "smiles", "atoms", "text", "token_ids", "forced", "stop_reason")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
 TOKEN_COLUMNS = ("pos", "token_id", "piece", "forced", "template_id", "block")
@@ -84,10 +83,6 @@ def tables_of(run_id: str, samples: Sequence[StoredSample]) -> dict[str, pa.Tabl
     }
 
 
-def steps_table(run_id: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    return STEPS.rows([{"run_id": run_id, **row} for row in rows])
-
-
 def step_rows(
     sample_id: int, aligned: Iterable[AlignedToken], diagnoses: Sequence[Diagnosis]
 ) -> Iterator[dict[str, Any]]:
@@ -117,8 +112,12 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
 
 
 def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
-    """What the samples add up to, by column of ``runs``."""
+    """What the samples add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
     blocks = [block for sample in samples for block in sample.blocks]
+    # A sound block is read as it stands; one of bins is not for the group's reader.
+    damaged = (block for block in blocks if not SOUND.issuperset(block.kinds))
+    found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in damaged)
+    misread = [ang for ang in found if ang is not None]
     sums: dict[str, float] = {
         "samples": len(samples),
         "passes": sum(sample.check.passed for sample in samples),
@@ -130,12 +129,14 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         "bad_blocks": sum(sample.bad_blocks for sample in samples),
         "cut_blocks": sum(sample.cut_blocks for sample in samples),
         "unverified_blocks": sum("unverified" in block.kinds for block in blocks),
-        "misread_blocks": len(_misread_ang(samples)),
+        "misread_blocks": len(misread),
         "chars_raw": sum(len(sample.text) if sample.raw_chars is None else sample.raw_chars for sample in samples),
         "chars_clean": sum(len(sample.text) for sample in samples),
     }
+    if known := _known(misread):
+        sums["misread_most_ang"] = max(known)
     if rmsds := _known(sample.rmsd_ang for sample in samples):
-        sums |= {"rmsd_samples": len(rmsds), RMSD_SUM: math.fsum(rmsds)}
+        sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
     sums |= verdict_sums((sample.check.clean, sample.verdict) for sample in samples if sample.verdict is not None)
     if guarded := [sample.guarding for sample in samples if sample.guarding is not None]:
         sums["redrawn_blocks"] = sum(one.redrawn_blocks for one in guarded)
@@ -145,19 +146,6 @@ def sums_of(samples: Sequence[StoredSample]) -> dict[str, float]:
         sums["tokens"] = sum(len(sample.token_ids or ()) for sample in samples)
         sums["forced_tokens"] = sum(sum(sample.forced or ()) for sample in samples)
     return sums
-
-
-def peaks_of(samples: Sequence[StoredSample]) -> dict[str, float]:
-    """Figures of which a run has the largest, by column of ``runs``; nothing where no block is misread by so much."""
-    known = _known(_misread_ang(samples))
-    return {"misread_most_ang": max(known)} if known else {}
-
-
-def _misread_ang(samples: Sequence[StoredSample]) -> list[float]:
-    """Of each misread block how far. A sound one is read as it stands; one of bins is not for the group's reader."""
-    blocks = (block for sample in samples for block in sample.blocks if not SOUND.issuperset(block.kinds))
-    found = (misread_ang(block.text, (block.x, block.y, block.z)) for block in blocks)
-    return [ang for ang in found if ang is not None]
 
 
 def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[str, float]:
@@ -177,7 +165,7 @@ def verdict_sums(judged: Iterable[tuple[bool | None, MoleculeVerdict]]) -> dict[
         "usable": sum(clean is not None and verdict.is_usable(clean) for clean, verdict in pairs),
     }
     if strains := _known(verdict.strain_kcal for verdict in verdicts if verdict.geometry_right):
-        sums |= {"strain_samples": len(strains), STRAIN_SUM: math.fsum(strains)}
+        sums |= {"strain_samples": len(strains), "strain_sum_kcal": math.fsum(strains)}
     return sums
 
 

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
@@ -75,11 +74,11 @@ def _document(entry: Entry, samples: Sequence[Row]) -> dict[str, Any]:
     times: Counter[tuple[str, int]] = Counter()
     for sample in samples:
         smiles, generation = sample["smiles"], sample["generation"] or 0
-        extra = _extra(sample, f"sample {sample['sample_id']}")
+        extra = json.loads(sample["extra"] or "{}")
         decoded = f"{extra.get(keys.BEFORE, prompt_of(smiles))}{sample['text']}{extra.get(_AFTER, '')}"
         items[smiles, times[smiles, generation]].append({**sample, "extra": extra, keys.TEXT: decoded})
         times[smiles, generation] += 1
-    row, extra = entry.sheet["row"], _extra(entry.row, entry.id)
+    row, extra = entry.sheet["row"], json.loads(entry.row.get("extra") or "{}")
     reported = dict(extra.get(_REPORTED, {}))
     metadata = _metadata(row, len(items)) | extra.get(keys.METADATA, {}) | reported.pop(keys.METADATA, {})
     wall_s, chars = row.get("wall_s"), row.get("chars_raw")
@@ -90,13 +89,6 @@ def _document(entry: Entry, samples: Sequence[Row]) -> dict[str, Any]:
         passed, item = _item(members)
         lists[keys.PASSES if passed else keys.FAILURES].append(item)
     return {keys.METADATA: metadata, **figures, **rate, **_unknown(extra), **reported, **lists}
-
-
-def _extra(row: Row, whose: str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(row.get("extra") or "{}", type=dict[str, Any])
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"the extra of {whose} holds no JSON object ({error})", "Import the run again") from error
 
 
 def _unknown(extra: Row) -> dict[str, Any]:

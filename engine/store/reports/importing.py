@@ -40,7 +40,7 @@ from engine.store.reports.texts import (
     read_item,
     split_text,
 )
-from engine.store.sample_rows import StoredSample, peaks_of, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
@@ -143,8 +143,7 @@ def _write(
         differing += getattr(samples[item.main].check, run.rule[0]) != item.passed
         if len(waiting) >= GROUP or done == whole:
             members = [sample.sample_id for sample in waiting]
-            tables, sums, peaks = tables_of(staging.id, waiting), sums_of(waiting), peaks_of(waiting)
-            staging.add(tables, members, sums=sums | peaks, number=number)
+            staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
             waiting, number = [], number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]

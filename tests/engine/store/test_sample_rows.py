@@ -22,7 +22,7 @@ from engine.records import TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck,
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.sample_rows import StoredSample, peaks_of, step_rows, steps_table, sums_of, tables_of
+from engine.store.sample_rows import StoredSample, step_rows, sums_of, tables_of
 from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
 from engine.store.staging import Staging, totals
 from engine.store.store import Store
@@ -310,8 +310,8 @@ def test_the_farthest_misread_block_is_a_peak() -> None:
     infinite = block(1, "1.0,2.0,3.0 1e999", ("letters",))
     nowhere = replace(block(2, "1.0,2.0,abra9", ("letters",)), z=None)
     samples = [sample(0, blocks=(block(), far)), sample(1, blocks=(infinite, nowhere))]
-    assert (sums_of(samples)["misread_blocks"], peaks_of(samples)) == (3, {"misread_most_ang": 3.0})
-    assert peaks_of(samples[:0]) == peaks_of([sample(blocks=(block(), infinite, nowhere))]) == {}
+    assert (sums_of(samples)["misread_blocks"], sums_of(samples)["misread_most_ang"]) == (3, 3.0)
+    assert "misread_most_ang" not in sums_of([sample(blocks=(block(), infinite, nowhere))])
 
 
 def test_tokens_are_not_added_up_where_some_are_not_known() -> None:
@@ -337,7 +337,7 @@ def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
     rows = list(step_rows(0, [aligned(0), aligned(None), aligned(1, role=None, template_id=None)], [told]))
     assert [row["pos"] for row in rows] == [0, 1]
     assert (rows[1]["role"], rows[1]["template_id"]) == ("FREE", None)
-    store = stored(tmp_path, [sample()], steps_table("one", rows))
+    store = stored(tmp_path, [sample()], STEPS.rows([row | {"run_id": "one"} for row in rows]))
     first, second = store.rows("SELECT * FROM steps ORDER BY pos")
     assert first == {
         "run_id": "one", "sample_id": 0, "pos": 0, "token_id": 7, "piece": "\\xe7", "role": "COPY", "forced": False,
