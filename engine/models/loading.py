@@ -36,8 +36,7 @@ log = logging.getLogger(__name__)
 FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
 """Model families by ``model_type`` of config.json."""
 TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
-MOST_PADDING = 4_096
-"""Rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024."""
+MOST_PADDING = 4_096  # rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _FIX_PAIR = "Use config and weights of one checkpoint"
 FLOATS = {"F64", "F32", "F16", "BF16"}
@@ -62,11 +61,6 @@ class LoadedModel:
     @property
     def family(self) -> str:
         return FAMILIES[self.model.config.model_type]
-
-    @property
-    def is_outline(self) -> bool:
-        """Whether its tensors have shapes only, and no content."""
-        return self.device.type == "meta"
 
     @property
     def positions(self) -> int:
@@ -117,8 +111,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     shapes = tensor_shapes(weight_files(folder))
     layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
     if config.num_hidden_layers != layers:  # before so many are made
-        what = f"{entry.name} has {layers} layers, config.json says {config.num_hidden_layers:,}"
-        raise ModelError(what, _FIX_PAIR)
+        raise ModelError(f"{entry.name} has {layers} layers, config.json {config.num_hidden_layers:,}", _FIX_PAIR)
     with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
@@ -213,15 +206,15 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
     for path in files:
         try:
             with safe_open(path, "numpy") as file:
-                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-                shapes |= {name: tuple(one.get_shape()) for name, one in slices.items()}
-                kinds = {one.get_dtype() for name, one in slices.items() if name != LIVE_IDS} - FLOATS
+                parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+                shapes |= {name: tuple(part.get_shape()) for name, part in parts.items()}
+                kinds = {part.get_dtype() for name, part in parts.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
             what = f"the weights {shown(path, 200)} are missing or damaged ({error})"
             raise FileFormatError(what, "Copy the file again, or delete its folder if it lies in our cache") from error
         if kinds:
-            what = f"the weights {shown(path, 200)} are of the type {', '.join(sorted(kinds))}"
-            raise FileFormatError(what, "Quantized weights are not loaded: save them as floating-point numbers")
+            what = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
+            raise FileFormatError(what, "Save them as floating-point numbers")
     return shapes
 
 

@@ -11,14 +11,13 @@ from streamlit.testing.v1 import AppTest
 from pages._drift.molecules import FOLD
 
 ROOT = Path(__file__).resolve().parents[2]
-NARROW_PX, TICKS_PX = 700, 38
+TICKS_PX = 38
 
 
 @pytest.mark.parametrize(
     ("page", "view", "alt", "last", "room_px"),
     [
         ("drift", "Molecules", "Molecules", "checks", 650 - TICKS_PX),
-        ("drift", "Molecules", "Blocks", "junk", NARROW_PX - TICKS_PX),
     ],
 )
 def test_the_columns_that_matter_are_seen_without_scrolling(

@@ -39,7 +39,7 @@ pairs._table = None
 store = Store.open().snapshot()
 chosen = default_choice(store.found(LOGIT_LOG).entries)
 print([pairs.late_read(store, log) for log in chosen].count(None))
-print("engine.chem.conformers" in sys.modules and bool(sys.modules["engine.chem.conformers"]._IDLE))
+print("engine.chem.conformers" in sys.modules and sys.modules["engine.chem.conformers"].EMBEDDER._process is not None)
 for name in ("engine.questions.compare_time", "plotly.graph_objs._heatmap", "torch"):
     print(name in sys.modules)
 """
