@@ -131,6 +131,6 @@ def test_hidden_files_are_named_by_their_dot(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "a.json").write_text("{}")
     (tmp_path / ".b.json").write_text("{}")
-    assert expand([tmp_path / ".*.json"]) == [tmp_path / ".b.json"]
+    assert expand([str(tmp_path / ".*.json")]) == [tmp_path / ".b.json"]
     with pytest.raises(FileFormatError, match="matches no file"):
-        expand([tmp_path / "**" / "*.json"])
+        expand([str(tmp_path / "**" / "*.json")])
