@@ -6,7 +6,6 @@ molecules are judged and held against references like any other's, by a text tha
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +28,7 @@ from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.structure_files import form_by_name
 from engine.errors import DriftscopeError, FileFormatError, shown
 from engine.records import BinFormat
-from engine.store.entries import Entry, number_format_of
+from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
 from engine.store.staging import begun_anew
 from engine.store.store import Store
@@ -60,7 +59,7 @@ def import_generations(
     """The file as a run, named by its content, unless it is there; an error where nothing can be read. ``progress``
     gets how many samples are read, ``warn`` what cannot be."""
     with open_file(path) as file:
-        run_id = f"imported-{hashlib.file_digest(file, 'sha256').hexdigest()[:16]}"
+        run_id = f"imported-{sha256_of(file)[:16]}"
     if store.has(run_id):
         return store.entry(run_id)
     row: Row = {"origin": "imported", "source": path.name, "notes": NOTE, "created_at": datetime.now(UTC).isoformat()}
