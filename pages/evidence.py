@@ -35,7 +35,7 @@ def in_two_minutes(store: Store) -> None:
         st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
         st.markdown(unbroken(escape_markdown(answered.answer.partition("\n\n")[0])))
         st.button("Show how", type="tertiary", on_click=st.session_state.update, args=({VIEW: LOST_THIRD},))
-    st.subheader("What the conclusions rest on", anchor=False)
+    st.header("What the conclusions rest on", anchor=False)
     highlights = [row["claim_id"] for row in claims.tables["main"].to_pylist() if row["highlight"]]
     for start in range(0, len(highlights), 3):
         for column, id_ in zip(st.columns(3), highlights[start : start + 3], strict=False):

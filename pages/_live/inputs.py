@@ -164,7 +164,8 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
     info = None if lp == NO_LANE else lp_record(split_cleanup(lp)[0])
     is_guarded, own_placeholder = info is not None and info.is_guarded, "" if info is None else info.placeholder
     about = "Backend, guard" if is_guarded else "Backend, placeholder, descriptors"
-    with row.popover("", icon=":material/tune:", disabled=info is None, width="content", help=about):
+    name = f"Settings of lane {number}"  # read aloud; the style sheet hides it
+    with row.popover(name, icon=":material/tune:", disabled=info is None, width="content", help=about):
         if info is not None:
             st.caption(f"{info.name}: {info.help}.")
         backend = one_of("Backend", BACKENDS, f"backend{number}", help=BACKEND_HELP)

@@ -158,7 +158,7 @@ def show_failures(seen: Inspected) -> None:
 
 
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
-    st.subheader("Lanes side by side", anchor=False)
+    st.header("Lanes side by side", anchor=False)
     found = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in found]
     figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])

@@ -155,7 +155,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     except EmbedError as error:
         st.warning(error_markdown(error), icon=":material/info:")
         return
-    st.subheader("A reference conformer against this template", anchor=False)
+    st.header("A reference conformer against this template", anchor=False)
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
     conformer, written = st.columns([2, 3], gap="large")
     with conformer:
