@@ -36,7 +36,7 @@ GLOBS: dict[str, tuple[str, ...]] = {
         "pages/_compare/*",
         "!*advice*",  # it has a row of its own
         "engine/comparing/*",
-        "engine/store/sql/*",
+        "engine/store/console.py",
         "pages/_shared/managing/*",
         "engine/questions/compare_*",
     ),

@@ -23,8 +23,8 @@ from engine.records import Molecule, ReaderName
 from engine.sandbox import read_aside
 from engine.store.columns import Kind
 from engine.store.entries import Entry, rmsd_references, without_samples
+from engine.store.json_rows import rows_of
 from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN
-from engine.store.sql.rows import rows_of
 from engine.store.trace_schema import TRACE
 from engine.user_files import expand, read_text
 
@@ -212,9 +212,7 @@ def annotate(
     values: dict[str, Any] = {key: value for key, value in (("label", label), ("notes", notes)) if value is not None}
     if not (values or tag or untag):
         raise DriftscopeError("nothing to change", "Give --label, --notes, --tag or --untag")
-    own = (store := io.opened()).own(run_id).id
-    store.tag([own], add=tag, take=untag)
-    return show_entries(io, RUN, [store.annotate(own, **values)])
+    return show_entries(io, RUN, [io.opened().annotate(run_id, add=tag, take=untag, **values)])
 
 
 @cli.command(app, "verify")
@@ -245,7 +243,7 @@ def sql(
     seconds: float = cli.option(60.0, "at most", of=cli.most(86_400, 1e-3)),
 ) -> int:
     """one SELECT over the store's tables (see --columns), in DuckDB's SQL; nothing is written"""
-    from engine.store.sql.child import Limits
+    from engine.store.console import Limits
 
     if columns:
         tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]

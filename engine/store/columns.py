@@ -49,10 +49,6 @@ class Table:
     def by_name(self) -> Mapping[str, Column]:
         return {column.name: column for column in self.columns}
 
-    @cached_property
-    def moments(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns if column.type == MOMENT)
-
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.by_name)
@@ -66,12 +62,9 @@ class Table:
 
     @cached_property
     def _sheet_row(self) -> Any:
-        never_null = {**_IN_JSON, TEXT: _SAID}
+        known = {**_IN_JSON, TEXT: _SAID}
         fields = [
-            (column.name, never_null[column.type])
-            if column.required
-            else (column.name, _IN_JSON[column.type] | None, None)
-            for column in self.columns
+            (one.name, known[one.type]) if one.required else (one.name, _IN_JSON[one.type] | None, None) for one in self
         ]
         return msgspec.defstruct(self.name, fields, kw_only=True)
 
@@ -80,10 +73,9 @@ class Table:
         OverflowError where a value does not fit."""
         found = msgspec.structs.asdict(msgspec.convert(said, self._sheet_row))
         row = {name: value for name, value in found.items() if value is not None}
-        for name in self.moments:
-            if name in row:
-                moment = datetime.fromisoformat(row[name])
-                row[name] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        if "created_at" in row:
+            moment = datetime.fromisoformat(row["created_at"])
+            row["created_at"] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         return row
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -91,14 +83,13 @@ class Table:
         that is no finite number where its column has only those."""
         if unknown := {key for row in rows for key in row} - self.by_name.keys():
             raise ValueError(f"{self.name} has no column {', '.join(sorted(unknown))}")
-        return pa.Table.from_arrays([_array(column, rows) for column in self], schema=self.schema)
-
-
-def _array(column: Column, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
-    values = [row.get(column.name) for row in rows]
-    if column.type == REAL and not column.unbounded:
-        values = [None if value is None or not math.isfinite(value) else value for value in values]
-    return pa.array(values, column.type)
+        columns = []
+        for column in self:
+            values = [row.get(column.name) for row in rows]
+            if column.type == REAL and not column.unbounded:
+                values = [None if value is None or not math.isfinite(value) else value for value in values]
+            columns.append(pa.array(values, column.type))
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +104,6 @@ class Kind:
     tables: tuple[Table, ...]  # a Parquet file each; an entry may lack any of them
 
 
-def table(
-    name: str,
-    *columns: tuple[Any, ...],
-    order: tuple[str, ...] = (),
-    unbounded: str = "",
-) -> Table:
-    free = set(unbounded.split())
-    if strangers := {*order, *free} - {column[0] for column in columns}:
-        raise ValueError(f"{name} has no {', '.join(sorted(strangers))}")
-    made = (Column(*column, unbounded=column[0] in free) for column in columns)
+def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), unbounded: str = "") -> Table:
+    made = (Column(*column, unbounded=column[0] in unbounded.split()) for column in columns)
     return Table(name, tuple(made), order)

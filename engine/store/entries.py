@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, Any
@@ -80,7 +81,7 @@ class Entry:
     def columns(self, kind: Kind = RUN) -> dict[str, Any]:
         """All of its main table, in JSON's types."""
         row: dict[str, Any] = dict.fromkeys(kind.main.by_name) | dict(self.row)
-        return row | {name: row[name].isoformat() for name in kind.main.moments if row[name] is not None}
+        return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
 
     def path(self, table: str) -> str:
         return self.files.path(f"{self.folder}/{self.parts[table].file}")
@@ -108,25 +109,19 @@ class StoreListing:
 
     def get(self, id_: str, kind: Kind) -> Entry:
         """The entry of that id or label, or the only one whose id has this in it."""
-        ids = {entry.id: entry for entry in self.entries}
-        if id_ in ids:
-            return ids[id_]
-        for damage in self.damages:
+        near = [entry for entry in self.entries if entry.id == id_]
+        for damage in () if near else self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):
                 raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
-        labelled = [entry.id for entry in self.entries if id_ and entry.row.get("label") == id_]
-        return ids[only_id(list(ids), id_, kind.folder, f"there is no {kind.noun} {shown(id_)}", labelled)]
-
-
-def only_id(ids: Sequence[str], part: str, kind: str, none: str, labelled: Sequence[str] = ()) -> str:
-    """The id that is this text, or the only one that has it as its label or in it; ``ids`` are oldest first."""
-    near = [part] if part in ids else labelled or [id_ for id_ in ids if part and part in id_]
-    if len(near) > 1:
-        some = ", ".join(near[:MOST_NAMED])
-        raise StoreError(f"there are {len(near)} {kind} like {shown(part)}", f"Give more of its name: {some}")
-    if not near:
-        raise StoreError(none, nearest(part, ids[-MOST_NAMED:]))
-    return near[0]
+        near = near or [entry for entry in self.entries if id_ and entry.row.get("label") == id_]
+        near = near or [entry for entry in self.entries if id_ and id_ in entry.id]
+        if len(near) > 1:
+            some = ", ".join(entry.id for entry in near[:MOST_NAMED])
+            raise StoreError(f"there are {len(near)} {kind.folder} like {shown(id_)}", f"Give more of its name: {some}")
+        if not near:
+            ids = [entry.id for entry in self.entries[-MOST_NAMED:]]
+            raise StoreError(f"there is no {kind.noun} {shown(id_)}", nearest(id_, ids))
+        return near[0]
 
 
 def run_value(entry: Entry, column: str) -> Any:
@@ -138,11 +133,9 @@ def run_value(entry: Entry, column: str) -> Any:
 def rmsd_references(entry: Entry) -> str:
     """What a run's RMSD is to the nearest of: ``10 conformers by ETKDG``, ``conformers of drugs``; empty where it is
     not said, or no RMSD was asked for."""
-    plan = entry.sheet.get("plan")
-    plan = plan if isinstance(plan, Mapping) else {}
-    if name := plan.get("rmsd_references"):
-        return f"conformers of {shown(str(name))}"
-    return f"{count} conformers by ETKDG" if (count := plan.get("rmsd")) else ""
+    plan = plan if isinstance(plan := entry.sheet.get("plan"), Mapping) else {}
+    name, count = plan.get("rmsd_references"), plan.get("rmsd")
+    return f"conformers of {shown(str(name))}" if name else f"{count} conformers by ETKDG" if count else ""
 
 
 def is_profiled(entry: Entry) -> bool:
@@ -175,11 +168,9 @@ def entry_names(entries: Sequence[Entry]) -> dict[str, str]:
 
 
 def entry_folder(kind: Kind, id_: str) -> str:
-    if not NAME.fullmatch(id_):
-        raise StoreError(
-            f"{shown(id_)} is no {kind.key}", "Letters, digits, dots, hyphens and underscores, at most 128"
-        )
-    return f"{kind.folder}/{kind.key}={id_}"
+    if NAME.fullmatch(id_):
+        return f"{kind.folder}/{kind.key}={id_}"
+    raise StoreError(f"{shown(id_)} is no {kind.key}", "Letters, digits, dots, hyphens and underscores, at most 128")
 
 
 def without_samples(entry: Entry, what_for: str) -> StoreError:

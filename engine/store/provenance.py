@@ -28,15 +28,8 @@ def versions() -> str:
 @functools.cache
 def git_commit() -> str | None:
     """The commit, with a + where files had changed; None outside a checkout."""
-    if not (ROOT / ".git").exists():
-        return None
-    try:
-        commit = _git("rev-parse", "HEAD")
-        return commit + ("+" if _git("status", "--porcelain", "--untracked-files=no") else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
+    with suppress(OSError, subprocess.SubprocessError):
+        if (ROOT / ".git").exists():
+            return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    return None

@@ -7,6 +7,7 @@ say; which are never null is said by ``required``.
 
 from __future__ import annotations
 
+# fmt: off
 from engine.store.columns import (
     FAILURES,
     FLAG,
@@ -24,6 +25,8 @@ from engine.store.columns import (
     WHOLE,
     Kind,
 )
+
+# fmt: on
 from engine.store.columns import table as _table
 from engine.store.trace_schema import TRACE
 
@@ -73,11 +76,7 @@ RUNS = _table(
     ("bad_blocks", WHOLE, "blocks that are neither exact nor unverified"),
     ("cut_blocks", WHOLE, "blocks closed by force in the middle of their numbers"),
     ("unverified_blocks", WHOLE, "blocks closed by force, of which nobody knows what the model wanted"),
-    (
-        "misread_blocks",
-        WHOLE,
-        "blocks that the group's reader puts over 0.01 angstrom off what they state, if anything",
-    ),
+    ("misread_blocks", WHOLE, "blocks that the group's reader puts over 0.01 angstrom off what they state"),
     ("misread_most_ang", REAL, "the farthest of those that state three numbers; infinities do not count"),
     ("judged", WHOLE, "samples with a verdict on their molecule; null where none was asked for"),
     ("judged_with", TEXT, "what judged their geometry, its version and settings"),
@@ -170,10 +169,11 @@ SAMPLES = _table(
     order=("sample_id",),
 )
 
+OF_SAMPLE = (("run_id", TEXT, "the run", True), ("sample_id", SMALL, "the sample", True))
+
 BLOCKS = _table(
     "blocks",
-    ("run_id", TEXT, "the run", True),
-    ("sample_id", SMALL, "the sample", True),
+    *OF_SAMPLE,
     ("block", SMALL, "counts a sample's blocks from 0", True),
     ("atom", SMALL, "of the molecule's text, from 0"),
     ("element", TEXT, "its element"),
@@ -194,8 +194,7 @@ BLOCKS = _table(
 
 STEPS = _table(
     "steps",
-    ("run_id", TEXT, "the run", True),
-    ("sample_id", SMALL, "the sample", True),
+    *OF_SAMPLE,
     ("pos", SMALL, "in the answer, from 0", True),
     ("token_id", SMALL, "as written", True),
     ("piece", TEXT, "the token, printable"),
@@ -220,8 +219,7 @@ STEPS = _table(
 
 TRIES = _table(
     "tries",
-    ("run_id", TEXT, "the run", True),
-    ("sample_id", SMALL, "the sample", True),
+    *OF_SAMPLE,
     ("number", SMALL, "counts the sample's tries that a guard threw away, from 0", True),
     ("pos", SMALL, "where in the answer they began", True),
     ("block", SMALL, "the first block that was drawn anew", True),
@@ -357,12 +355,6 @@ REFERENCE_OMISSIONS = _table(
 
 RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS, REPORT_FILES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
-REFERENCES = Kind(
-    "references",
-    "reference_set",
-    "set of references",
-    "references.json",
-    REFERENCE_SETS,
-    (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS),
-)
+_PARTS = (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS)
+REFERENCES = Kind("references", "reference_set", "set of references", "references.json", REFERENCE_SETS, _PARTS)
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

@@ -150,8 +150,8 @@ class Staging:
                 known += [value for value in values if value not in known]
         return notes
 
-    def groups(self, number: int | None = None) -> list[Group]:
-        """What is finished so far (or that group). One with a damaged file does not count, nor one that is there twice.
+    def groups(self) -> list[Group]:
+        """What is finished so far. One with a damaged file does not count, nor one that is there twice.
 
         A group is there twice when a writer was given up but lived, or died before it reported its end.
         """
@@ -159,8 +159,7 @@ class Staging:
         found: list[Group] = []
         members: set[int] = set()
         for file in sorted(sizes):
-            name = GROUP_FILE.fullmatch(file)
-            if name is None or (number is not None and _number(name[1]) != number):
+            if (name := GROUP_FILE.fullmatch(file)) is None:
                 continue
             with suppress(StoreError, ValueError, LookupError, TypeError):  # damaged: its samples are written again
                 sheet = self.files.read_object(f"{self.folder}/{file}")
@@ -183,12 +182,9 @@ class Staging:
     ) -> Group:
         """Write a group; it counts when this returns. ``number`` names it, the next free one without."""
         if number is None:
-            number = 1 + max((_number(group.name) for group in self.groups()), default=-1)
+            number = 1 + max((int(group.name.partition("-")[2]) for group in self.groups()), default=-1)
         name = f"{rank:04d}-{number:05d}"
-        parts = {
-            table: write_part(self.files, self.folder, f"{table}-{name}.parquet", rows)
-            for table, rows in tables.items()
-        }
+        parts = {of: write_part(self.files, self.folder, f"{of}-{name}.parquet", rows) for of, rows in tables.items()}
         group = Group(name, tuple(members), parts, dict(sums or {}))
         self.files.write_object(f"{self.folder}/group-{name}.json", asdict(group))
         return group
@@ -240,9 +236,8 @@ class Staging:
                 duckdb.connect(config={"memory_limit": SORT_MEMORY, "temp_directory": room}) as database,
             ):
                 for table in self.kind.tables:
-                    if paths := [
-                        str(self.path_of(one.tables[table.name])) for one in groups if table.name in one.tables
-                    ]:
+                    parts = [group.tables[table.name] for group in groups if table.name in group.tables]
+                    if paths := [str(self.path_of(part)) for part in parts]:
                         rows = ds.dataset(paths, table.schema, "parquet").scanner(**LITTLE).to_reader()
                         if table.order:
                             database.register("rows", rows)
@@ -291,13 +286,9 @@ def write_entry(
 
 def unfinished_ids(files: Files, kind: Kind) -> list[str]:
     """Entries that were begun; one that was shown in the meantime is swept away."""
-    return [
-        id_
-        for id_ in files.folders(ASIDE)
-        if NAME.fullmatch(id_)
-        and (files.root / ASIDE / id_ / kind.sheet).is_file()
-        and not Staging(files, kind, id_, {}).is_shown
-    ]
+    begun = [id_ for id_ in files.folders(ASIDE) if NAME.fullmatch(id_)]
+    begun = [id_ for id_ in begun if (files.root / ASIDE / id_ / kind.sheet).is_file()]
+    return [id_ for id_ in begun if not Staging(files, kind, id_, {}).is_shown]
 
 
 def sweep(files: Files, kind: Kind) -> None:
@@ -305,14 +296,10 @@ def sweep(files: Files, kind: Kind) -> None:
     for id_ in files.folders(ASIDE):
         folder = files.root / ASIDE / id_
         with suppress(DriftscopeError, OSError):  # such as in a store that is only read
-            files_in = [path.suffix for path in folder.iterdir()]
-            is_orphan = set(files_in) == {".parquet"} and folder.stat().st_mtime < time.time() - ORPHAN_S
+            is_unbegun = {path.suffix for path in folder.iterdir()} == {".parquet"}
+            is_orphan = is_unbegun and folder.stat().st_mtime < time.time() - ORPHAN_S
             if is_orphan or id_.startswith(REMOVED) or Staging(files, kind, id_, {}).is_shown:
                 files.remove(f"{ASIDE}/{id_}")
-
-
-def _number(name: str) -> int:
-    return int(name.partition("-")[2])
 
 
 def _is_taken(number: int) -> bool:

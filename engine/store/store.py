@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,8 +37,7 @@ from engine.store.views import MOST_MEMORY, connect, datasets
 from engine.user_files import open_regular
 
 if TYPE_CHECKING:
-    from engine.store.sql.child import Limits
-    from engine.store.sql.guard import Console
+    from engine.store.console import Console, Limits
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +130,7 @@ class Store:
 
     def console(self, limits: Limits | None = None) -> Console:
         """A connection for a user's SQL, which sees the tables and nothing else."""
-        from engine.store.sql.guard import Console
+        from engine.store.console import Console
 
         return Console(datasets(self._of_all_kinds()), limits)
 
@@ -163,29 +162,22 @@ class Store:
         sweep(self.home, kind)
         self._forget()
 
-    def annotate(self, id_: str, kind: Kind = RUN, *, tags: Iterable[str] | None = None, **texts: str) -> Entry:
-        """Set a run's label, notes or tags: nothing else of it may change."""
-        entry = self.own(id_, kind)
+    def annotate(
+        self, id_: str, kind: Kind = RUN, *, add: Iterable[str] = (), take: Iterable[str] = (), **texts: str
+    ) -> Entry:
+        """Set an entry's label or notes, add tags and take others away: nothing else of it may change. It is read again
+        and written by one process at a time: of several that add a tag none is lost."""
         for key, value in texts.items():
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
-        new = texts if tags is None else {**texts, "tags": checked_tags(tags)}
-        _change_user_sheet(entry, kind, lambda _: new)
+        entry = self.own(id_, kind)
+        with alone(entry.files, entry.folder):
+            now = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])[0] or entry
+            known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
+            known["tags"] = _tags({*known["tags"], *_tags(add)} - {*_tags(take)})
+            entry.files.write_object(f"{entry.folder}/{USER_SHEET}", known)
         self._forget()
         return self.entry(entry.id, kind)
-
-    def tag(self, ids: Iterable[str], kind: Kind = RUN, *, add: Iterable[str] = (), take: Iterable[str] = ()) -> None:
-        """Add tags to entries, and take others away."""
-        added, taken = checked_tags(add), checked_tags(take)
-
-        def tags(entry: Entry) -> dict[str, list[str]]:
-            return {"tags": checked_tags({*(entry.row.get("tags") or ()), *added} - {*taken})}
-
-        entries = [self.own(id_, kind) for id_ in ids]
-        _ = [tags(entry) for entry in entries]  # refused before any of them is changed
-        for entry in entries:
-            _change_user_sheet(entry, kind, tags)
-        self._forget()
 
     def _forget(self) -> None:
         if self._seen is not None:
@@ -199,37 +191,24 @@ class Store:
         return entry
 
 
-def _change_user_sheet(entry: Entry, kind: Kind, new: Callable[[Entry], Mapping[str, Any]]) -> None:
-    """Read again and written by one process at a time: of several that add a tag none is lost."""
-    with alone(entry.files, entry.folder):
-        now = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])[0] or entry
-        known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()}
-        entry.files.write_object(f"{entry.folder}/{USER_SHEET}", {**known, **new(now)})
-
-
-def checked_tags(tags: Iterable[str]) -> list[str]:
+def _tags(tags: Iterable[str]) -> list[str]:
     """Each once, in the order of the alphabet: ``[" slow  one", "slow one", ""]`` becomes ``["slow one"]``."""
     kept = sorted({" ".join(tag.split()) for tag in tags} - {""})
-    if too_long := next((tag for tag in kept if len(tag) > MOST_TAG), ""):
-        raise StoreError(f"the tag {shown(too_long)} has {len(too_long):,} characters", f"At most {MOST_TAG}")
-    if len(kept) > MOST_TAGS:
-        raise StoreError(f"{len(kept)} tags are too many", f"At most {MOST_TAGS}")
+    if len(kept) > MOST_TAGS or any(len(tag) > MOST_TAG for tag in kept):
+        what = f"tags of {max(map(len, kept))} characters, {len(kept)} in all"
+        raise StoreError(what, f"At most {MOST_TAGS} of {MOST_TAG} characters")
     return kept
 
 
 def files_at(place: str) -> Files:
-    if place.startswith("s3://"):
-        raise StoreError(f"{shown(place, 200)} is no folder", "Use one, and copy it with `aws s3 sync`")
     try:
         place.encode()  # DuckDB takes no other paths
-        if "\0" in place:
-            raise ValueError("a NUL is in it")
         path = Path(place).expanduser().absolute()
-        if path.exists() and not path.is_dir():
-            raise StoreError(f"{shown(path, 200)} is a file", "Give a folder for the store")
+        if place.startswith("s3://") or "\0" in place or (path.exists() and not path.is_dir()):
+            raise ValueError("it is no folder")
     except (OSError, ValueError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"{shown(place, 200)} cannot be a store's path: {reason}", "Give another folder") from error
+        what = f"{shown(place, 200)} cannot be a store: {getattr(error, 'strerror', None) or error}"
+        raise StoreError(what, "Give a folder; `aws s3 sync` copies one to S3") from error
     return Files(path)
 
 

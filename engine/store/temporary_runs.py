@@ -23,7 +23,8 @@ from engine.store.store import Store
 
 MOST_KEPT = 200
 """Runs of the place; the oldest go first."""
-SHEET_KEYS = ("schema", "kind", "row", "tables")
+
+
 _CREATING = threading.Lock()
 
 
@@ -51,17 +52,16 @@ def is_temporary(entry: Entry) -> bool:
 
 def trim(files: Files, most: int = MOST_KEPT) -> None:
     """Keep the newest runs only: their names begin with the time."""
-    names = files.folders(RUN.folder)
-    for name in names[: max(0, len(names) - most)]:
+    for name in files.folders(RUN.folder)[:-most]:
         with contextlib.suppress(DriftscopeError):  # another process removed it
             files.remove(f"{RUN.folder}/{name}")
 
 
 def keep(entry: Entry, home: Files, label: str = "") -> Entry:
     """A copy of the entry in the user's store, under the same name."""
-    row, more = entry.sheet["row"], {key: value for key, value in entry.sheet.items() if key not in SHEET_KEYS}
+    more = {key: value for key, value in entry.sheet.items() if key not in ("schema", "kind", "row", "tables")}
     try:
-        with begun_anew(home, RUN, entry.id, row, **more) as staging:
+        with begun_anew(home, RUN, entry.id, entry.sheet["row"], **more) as staging:
             staging.add({table: entry.read(table) for table in entry.parts})
             return staging.publish({"label": label} if label else {})
     except OSError as error:

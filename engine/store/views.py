@@ -43,7 +43,7 @@ Listings = Iterable[tuple[Kind, Sequence[Entry]]]
 
 
 def connect(listings: Listings, only_of: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.sql.guard``.
+    """A connection of our own, for our own queries; a user's SQL goes through ``engine.store.console``.
 
     ``only_of``: the only SQL that will be asked. Tables that it does not name are left out: views of all take longer
     than most queries."""
@@ -100,13 +100,6 @@ def _connection() -> duckdb.DuckDBPyConnection:
 @functools.cache
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """``process``: a fork has none of the threads of its parent's database."""
+    atexit.register(_database.cache_clear)  # else DuckDB writes about what was left to standard error
     # By default it takes four fifths of the machine, then writes beside the program.
-    database = duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": MOST_MEMORY, "temp_directory": ""})
-    atexit.register(_close, process, database)  # else DuckDB writes about what was left to standard error
-    return database
-
-
-def _close(process: int, database: duckdb.DuckDBPyConnection) -> None:
-    if process == os.getpid():
-        _database.cache_clear()
-        database.close()
+    return duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": MOST_MEMORY, "temp_directory": ""})

@@ -2,7 +2,7 @@
 
 The address holds the statement (``sql=SELECT ...``) or a query's key (``sql=saved:report-002-1.1``). What comes by a
 link fills in and starts nothing: a statement runs when its reader has pressed *Run*, or has opened it from the list. It
-runs in the guarded process of ``engine.store.sql``, in a thread, so that *Stop* is heard.
+runs in the guarded process of ``engine.store.console``, in a thread, so that *Stop* is heard.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from engine.comparing.queries import MOST_NAME, OWN, Query, delete_query, own_qu
 from engine.errors import DriftscopeError, SqlError, StoreError, nearest, shown
 from engine.figures.words import counted
 from engine.questions.question import Chart
+from engine.store.console import Console, Limits, SqlAnswer
 from engine.store.entries import Entry
+from engine.store.json_rows import json_values
 from engine.store.schema import KINDS
-from engine.store.sql.guard import Console, Limits, SqlAnswer
-from engine.store.sql.rows import json_values
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._shared.choices import by_name, one_of

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import SqlError
-from engine.store.sql.child import Limits
-from engine.store.sql.guard import Console
+from engine.store.console import Console, Limits
 from tests.attacks.attacks import SECRET, files, make_file, paths, statements
 from tests.pages.browser import ROOT, Server, serve_quietly
 from tests.support import of_soak

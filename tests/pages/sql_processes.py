@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-OWN = b"DRIFTSCOPE_CHILD=engine.store.sql.child.statements"
+OWN = b"DRIFTSCOPE_CHILD=engine.store.console.statements"
 
 
 def processes_of(parent: int | None = None, *, marked: str = "") -> set[int]:

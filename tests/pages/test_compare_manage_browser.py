@@ -137,7 +137,8 @@ def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: S
 def test_ticked_runs_are_deleted_for_good(browser: Browser, own_server: Server, own_store: Store) -> None:
     for run_id in ("a", "b", "c"):
         written(own_store.home, run_id)
-    own_store.tag(["a", "b", "c"], add=["mine"])
+    for run_id in "abc":
+        own_store.annotate(run_id, add=["mine"])
     with visit(browser, own_server, f"{MANAGE}&manage=Several+runs&own_contains=mine", width=1000) as seen:
         page = seen.page
         for row, expected in ((1, "run=b$"), (2, "run=b&run=a")):  # the first tick replaces the control, c

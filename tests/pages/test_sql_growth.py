@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import SqlError
-from engine.store.sql.guard import Console, SqlAnswer
+from engine.store.console import Console, SqlAnswer
 from pages._compare import sql as page
 from pages._compare.sql import LIMITS, Statement
 from pages._shared.table_files import csv_of, parquet_of

@@ -208,7 +208,8 @@ def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) 
 
     def change(**changed: Sequence[str]) -> None:
         try:
-            store.tag([entry.id for entry in own], kind, **changed)
+            for entry in own:
+                store.annotate(entry.id, kind, **changed)
         except DriftscopeError as error:
             st.toast(error_markdown(error), icon=":material/error:")
         else:

@@ -318,9 +318,9 @@ def test_a_file_in_place_of_a_folder_is_damage(store: Store, place: str, make: C
         (["annotate", "none", "--notes", "x" * 10_001], "At most 10,000"),
         (["rm", "gone", "--yes"], "there is no run 'gone'"),
         (["rm", "../..", "--yes"], "there is no run '../..'"),
-        (["runs", "--store", "a\0b"], "cannot be a store's path"),
-        (["verify", "--store", __file__], "is a file. Give a folder for the store"),
-        (["runs", "--store", "s3://bucket/x"], "is no folder. Use one, and copy it with `aws s3 sync`"),
+        (["runs", "--store", "a\0b"], "cannot be a store: it is no folder"),
+        (["verify", "--store", __file__], "cannot be a store: it is no folder. Give a folder"),
+        (["runs", "--store", "s3://bucket/x"], "it is no folder. Give a folder; `aws s3 sync` copies one to S3"),
     ],
 )
 def test_mistakes_are_one_line(argv: list[str], told: str) -> None:

@@ -23,8 +23,8 @@ from engine.comparing.queries import (
 )
 from engine.errors import FileFormatError, StoreError
 from engine.evidence.claims import load_claims
+from engine.store.console import Console
 from engine.store.files import Files
-from engine.store.sql.guard import Console
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.engine.store.stored_runs import store_at

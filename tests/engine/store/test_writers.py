@@ -26,8 +26,6 @@ def test_a_group_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     add(staging, range(2), rank=131510436879081, number=0)  # of an actor, whose rank is a long one
     add(staging, range(2), rank=5, number=0)  # the same rank's is the same file
     assert [group.name for group in staging.groups()] == ["0005-00000", "0005-00001"]
-    assert [group.name for group in staging.groups(1)] == ["0005-00001"]
-    assert staging.groups(2) == []
     entry = published(staging)
     assert (entry.row["samples"], entry.row["tokens"]) == (4, 8)
     assert store.rows("SELECT sample_id FROM samples") == [{"sample_id": number} for number in range(4)]

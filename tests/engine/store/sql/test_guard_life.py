@@ -16,8 +16,7 @@ import pytest
 
 from engine.errors import SqlError
 from engine.sandbox import Answer, Sandbox
-from engine.store.sql.child import Limits
-from engine.store.sql.guard import Console
+from engine.store.console import Console, Limits
 from tests.support import ROOT
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"]})
@@ -158,7 +157,7 @@ def test_a_console_that_is_forgotten_takes_its_process_along() -> None:
 def test_a_process_ends_when_its_parent_does() -> None:
     code = """
 import os
-from engine.store.sql.guard import Console
+from engine.store.console import Console
 console = Console({})
 console.query("SELECT 1")
 os._exit(0)

@@ -1,26 +1,31 @@
-"""What runs one user's SQL in the sandbox for ``engine.store.sql.guard``: one locked DuckDB connection.
+"""A user's SQL over stored runs: one SELECT at a time, read-only, over the tables given and nothing else.
 
-That nothing is read but the tables, and nothing written, is DuckDB's ``enable_external_access``, which
-``lock_configuration`` keeps; that it is one SELECT, DuckDB says of the statement. Time, and memory that DuckDB's
-``memory_limit`` does not count (parsing ten nested WITH takes gigabytes), are the sandbox's. Where a system does not
-report a process's size (macOS), only DuckDB's own limit holds memory.
+Each console has a child of the sandbox. So neither a statement nor a fault of DuckDB reaches this process, and a
+statement is stopped by ending its child; the next one gets another. That nothing is read but the tables, and nothing
+written, is DuckDB's ``enable_external_access``, which ``lock_configuration`` keeps; that it is one SELECT, DuckDB says
+of the statement. Time, and memory that DuckDB's ``memory_limit`` does not count (parsing ten nested WITH takes
+gigabytes), are the sandbox's. Where a system does not report a process's size (macOS), only DuckDB's own limit holds
+memory.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from engine.errors import SqlError, nearest, one_line, shown
-from engine.sandbox import MB, Answer
+from engine.sandbox import MB, Answer, Sandbox, SandboxError
+from engine.sandbox import Limits as SandboxLimits
 
+MOST_CHARACTERS = 100_000
 SETTINGS = "SET python_enable_replacements = false; SET temp_directory = ''; SET TimeZone = 'UTC'"
 LAST_SETTINGS = "SET enable_external_access = false; SET lock_configuration = true"
 TEXT_ONLY = re.compile(r"\b(BIGNUM|BIT|ENUM|GEOMETRY|INTERVAL|TIME WITH|UHUGEINT|UNION|VARIANT)\b|\"NULL\".")
@@ -44,6 +49,72 @@ class Limits:
     seconds: float = 10.0
     memory_mb: int = 512  # of DuckDB; the process may grow by 1.5 times that and 64 MB, address space included
     answer_mb: int = 256  # of the answer as Python's objects; it is cut there, as at ``rows``
+
+
+@dataclass(frozen=True, slots=True)
+class SqlAnswer:
+    """A statement's rows, columns in the order selected. Of columns with one name the later ones are called
+    ``name_1``, ``name_2`` and so on. Types that Arrow's files do not carry (intervals, bits, unions, ...) come as text.
+    """
+
+    table: pa.Table
+    is_cut: bool  # there were more rows
+    seconds: float
+
+
+class Console:
+    """One user's connection. Statements from several threads wait for each other."""
+
+    def __init__(self, tables: Mapping[str, Any], limits: Limits | None = None) -> None:
+        """``tables`` and datasets of Arrow, by name."""
+        self._limits = limits or Limits()
+        self._turn = threading.Lock()
+        self._is_closed = False
+        most = SandboxLimits(self._limits.seconds, False, self._limits.memory_mb * 1.5 + 64, 0)  # a heap has gaps
+        self._child = Sandbox(statements, tables, self._limits, limits=most)
+
+    def query(self, sql: str, names: Mapping[str, str | tuple[str, ...]] | None = None) -> SqlAnswer:
+        """The answer to one SELECT; SqlError says what is wrong with it.
+
+        ``names`` are the values of its ``$name``: a text, or a list of texts. Those that it does not use are ignored.
+        """
+        if len(sql) > MOST_CHARACTERS:
+            what = f"the statement has {len(sql):,} characters (at most {MOST_CHARACTERS:,})"
+            raise SqlError(what, "Write a shorter one")
+        try:
+            with self._turn:
+                if self._is_closed:
+                    raise SqlError("the console is closed", "Open another")
+                (is_cut, seconds), body = self._child.ask(sql, names or {})
+        except SandboxError as error:
+            memory = f"the statement ran out of memory (limit {self._limits.memory_mb} MB)"
+            told = {
+                "stopped": ("the statement was stopped", ""),
+                "time": (f"the statement ran for over {self._limits.seconds:g} s and was stopped", "Ask for less"),
+                "memory": (memory, "Filter or aggregate before sorting, joining or making long values"),
+            }
+            other = f"the statement failed: {error.what}", "Write it in another way"
+            raise SqlError(*told.get(error.why, other)) from None
+        return SqlAnswer(pa.ipc.open_stream(body).read_all(), is_cut, seconds)
+
+    def cancel(self) -> None:
+        """From another thread: end the statement that is running, if there is one."""
+        self._child.stop()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.cancel()
+        with self._turn:  # the statement that is running reads until it sees the end
+            self._child.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# --- in the child -----------------------------------------------------------------------------------------------------
 
 
 def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answer]:
