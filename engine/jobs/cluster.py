@@ -1,9 +1,9 @@
 """Runs one after the other, written by this process or by tasks elsewhere: processes of this machine or of Slurm,
 through ``submitit``, or a Ray cluster's.
 
-A task finds all it needs in the run's staging folder, so the store, the checkpoint and this checkout have to be visible
-where it runs. A task that reaches its time limit, is pre-empted, or whose Ray worker dies begins again and resumes; the
-groups of a killed task are left to ``run --resume``. Whoever writes the last group publishes the run.
+A task finds all it needs in the run's staging folder; store, checkpoint and this checkout are visible where it runs.
+One that is pre-empted, or whose Ray worker dies, begins again and resumes; the groups of a killed one are left to
+``run --resume``. Whoever writes the last group publishes the run.
 """
 
 from __future__ import annotations
@@ -42,14 +42,12 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["local", "debug", "slurm", "h100", "a100", "ray"]
 """Processes of this machine, this process itself, Slurm, Slurm with that GPU, and Ray."""
-GPUS = ("h100", "a100")
-LOGS = "submitted"
-"""The folder beside the runs with the tasks' output."""
+GPUS, LOGS = ("h100", "a100"), "submitted"  # the folder beside the runs with the tasks' output
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
 POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
 RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3
 """Errors after which Ray tries again, as after a death: they may be temporary, such as a full GPU."""
-STORE_MB = 128  # of Ray's object store; what a task returns is small
+STORE_BYTES = 2**27  # of Ray's object store; what a task returns is small
 _RAISED = re.compile(r"engine\.errors\.\w+: (.+)")
 
 
@@ -106,8 +104,7 @@ class ClusterTask:
         """Writes its groups that are left, and publishes the run if these were the last ones."""
         keep_private()
         if self.kind not in ("debug", "ray"):
-            logging.basicConfig(format="%(asctime)s %(message)s")
-            log.setLevel(logging.INFO)
+            logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
         if self.kind == "local":  # so that `kill` ends it
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         with _or_shown(Staging(files_at(self.place), RUN, self.run_id, {})):
@@ -220,13 +217,10 @@ def begun(
             chosen = plan.model
             load = (chosen.entry(), chosen.dtype, chosen.attention)
             loaded = load_outline(*load) if cluster else load_model(load[0], chosen.device, *load[1:])
-        if cluster is None:
-            staging = begin(files, loaded, asked, plan)
-            yield Run(staging, loaded, asked, RunPlan.read(staging.sheet["plan"]))
-        else:
-            on_gpu = cluster.gpus_a_task(chosen.device) > 0
-            staging = begin(files, loaded, asked, plan, parts=cluster.tasks or 1, on_gpu=on_gpu)
-            yield TaskRun(staging, asked, RunPlan.read(staging.sheet["plan"]), cluster)
+        parts, on_gpu = (1, None) if cluster is None else (cluster.tasks or 1, cluster.gpus_a_task(chosen.device) > 0)
+        staging = begin(files, loaded, asked, plan, parts=parts, on_gpu=on_gpu)
+        own = RunPlan.read(staging.sheet["plan"])
+        yield Run(staging, loaded, asked, own) if cluster is None else TaskRun(staging, asked, own, cluster)
 
 
 def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
@@ -284,18 +278,44 @@ def shares(left: Sequence[int], tasks: int, finished: Collection[int] = ()) -> l
 @contextlib.contextmanager
 def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
     """The cluster, with what was left open, for as long as the block lasts; an error where it cannot be reached."""
-    if cluster.kind == "ray":
-        with _ray(cluster, device) as found:
-            yield found
-        return
-    _needed("submitit")
-    if not cluster.is_slurm and (cluster.partition or cluster.more):
-        raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
-    for name in ("sbatch", "srun"):
-        if cluster.is_slurm and not shutil.which(name):
-            what = f"{name} is not installed here, so there is no Slurm"
+    if cluster.kind != "ray":
+        _needed("submitit")
+        if not cluster.is_slurm and (cluster.partition or cluster.more):
+            raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
+        if cluster.is_slurm and not shutil.which("sbatch"):
+            what = "sbatch is not installed here, so there is no Slurm"
             raise RunError(what, "Submit from a login node, or --submit local")
-    yield cluster
+        yield cluster
+        return
+    address = cluster.address or os.environ.get("RAY_ADDRESS", "")
+    # Ray reads these at import: no usage reports, and nothing written to this process's standard error.
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    if not address:  # a cluster of one machine then listens on loopback only, as on a Mac
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray = _needed("ray")
+    try:
+        with muted_output(2):  # Ray's native part prints the environment there
+            host, _, port = address.rpartition("://")[2].rpartition(":")
+            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
+                socket.create_connection((host, int(port)), CONNECT_S).close()
+            own: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (OSError, RuntimeError, ValueError) as error:
+        where = shown(address) if address else "this machine"
+        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
+    try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
+        gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
+        threads = cluster.threads or 1
+        if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
+            what = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
+            raise RunError(what, "Give fewer with --threads and --gpus-per-task")
+        tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
+        yield replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
+    finally:
+        ray.shutdown()
 
 
 def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: Path) -> list[Any]:
@@ -328,43 +348,6 @@ def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, exe
                 yield executor.submit(task)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _ray(cluster: Cluster, device: str) -> Iterator[Cluster]:
-    """Connects to the named cluster, or to a new one of this machine."""
-    address = cluster.address or os.environ.get("RAY_ADDRESS", "")
-    # Ray reads these at import: no usage reports, and nothing written to this process's standard error.
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-    if not address:  # a cluster of one machine then listens on loopback only, as on a Mac
-        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    ray = _needed("ray")
-    was_there = ray.is_initialized()
-    try:
-        with muted_output(2):  # Ray's native part prints the environment there
-            host, _, port = address.rpartition("://")[2].rpartition(":")
-            if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
-                socket.create_connection((host, int(port)), CONNECT_S).close()
-            own: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_MB * 2**20}
-            if not was_there:
-                ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (OSError, RuntimeError, ValueError) as error:
-        where = shown(address) if address else "this machine"
-        raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
-    try:
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        all_gpus = int(sum(machine.get("GPU", 0) for machine in machines))
-        gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
-        threads = cluster.threads or 1
-        if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
-            what = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
-            raise RunError(what, "Give fewer with --threads and --gpus-per-task")
-        tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
-        yield replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
-    finally:
-        if not was_there:
-            ray.shutdown()
 
 
 @contextlib.contextmanager

@@ -2,8 +2,7 @@
 
 A command has its own memory and its own torch, so pages answer while it computes; its progress and its errors are those
 of a terminal. It is stopped with SIGINT, on request and when this process ends, however it ends: what it has saved
-stays, and ``run --resume`` resumes it. What this module does not know: what a command's words mean, and the runs that
-other processes write.
+stays, and ``run --resume`` resumes it.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ GRACE_S = 20.0
 """Seconds that a stopped command has to finish its step, before SIGTERM; and again, before SIGKILL."""
 EXIT_S, LOOK_S = 5.0, 0.1
 """How long the end of this process waits for a command, and how often a command is looked at."""
-MOST_TASKS = 50
-"""Ended tasks that are kept in the list."""
-MOST_LINES, MOST_LOG_BYTES = 40, 64 * 1024
+MOST_TASKS, MOST_LINES, MOST_LOG_BYTES = 50, 40, 64 * 1024
+"""Ended tasks that are kept in the list, and what is shown of each one's standard error."""
 GROUPS = ("logits", "trace")
 """Commands with subcommands."""
 _PREFIX = "driftscope: "
@@ -145,10 +143,8 @@ class TaskQueue:
         self._service = Service(most_queued=500, heartbeat_s=math.inf, grace_s=math.inf)
 
     def submit(self, title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, about: str = "") -> Task:
-        """Adds a command to the queue. Its inputs are written to files, whose paths come after its words.
-
-        ``about`` names what it works on, for ``is_at``.
-        """
+        """Adds a command to the queue. Its inputs are written to files, whose paths come after its words; ``about``
+        names what it works on, for ``is_at``."""
         try:
             folder = Path(tempfile.mkdtemp(prefix="driftscope-tasks-"))
             task = Task(next(self._numbers), title, words, folder, about)
@@ -196,8 +192,7 @@ def task_queue() -> TaskQueue:
 
 def file_name(given: str) -> str:
     """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
-    kept = re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-")
-    return kept or "file"
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-") or "file"
 
 
 def _failure(code: int, log: Sequence[str]) -> str:

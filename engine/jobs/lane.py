@@ -21,10 +21,9 @@ from engine.decode.samples import Reader, Sample
 from engine.decode.steps import Back, Event, Step
 from engine.errors import ConstraintError
 from engine.inspection.realign import with_kinds
-from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Work
-from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record, split_cleanup
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Molecule
 from engine.store.files import Files
 from engine.store.temporary_runs import trim
@@ -121,24 +120,6 @@ class LaneWatch:
             known = self._aligned[sample] = reached, aligned
         return known[1]
 
-    def thrown(self, sample: int) -> list[ThrownText]:
-        """The sample's tries that a guard threw away so far."""
-        if self.reader is None:
-            return []
-        decode = self.reader.tokenizer.decode
-        return [
-            ThrownText(blocks_thrown(back.block, back.reason.atoms), back.reason.check, decode(ids))
-            for back, ids in self.texts[sample].thrown
-        ]
-
-    @property
-    def is_guarded(self) -> bool:
-        return lp_record(split_cleanup(self.plan.plan.lp)[0]).is_guarded
-
-    @property
-    def tokens_a_second(self) -> float:
-        return self.tokens / self.seconds if self.seconds > 0 else 0.0
-
 
 def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
     """The last block may still be open: what is missing may follow."""
@@ -147,9 +128,6 @@ def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:
         return aligned
     rows = tuple(replace(row, mark="") if row.mark == "cut" and row.text_block == last else row for row in aligned.rows)
     return replace(aligned, rows=rows, blocks=aligned.blocks[:last], readings=aligned.readings[:last])
-
-
-# --- its work, in the service's thread: torch is imported there -------------------------------------------------------
 
 
 def warm_work(choice: ModelChoice) -> Work[None]:

@@ -18,11 +18,9 @@ from engine.lp_records import GuardSettings
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import read_number_format
 
-BATCHES_A_GROUP = 4
-GPU_GROUPS = 8
-"""A GPU's graphs are captured once per group: its groups are this many times larger."""
-GROUPS_A_PART = 4
-"""Groups per process, where several share a run, so that none waits long for another."""
+BATCHES_A_GROUP, GPU_GROUPS, GROUPS_A_PART = 4, 8, 4
+"""A GPU's groups are larger, since its graphs are captured once a group; a process has several, so that none waits long
+for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +103,8 @@ class RunPlan:
 
 def sampling_name(sampling: Sampling) -> str:
     """The preset's name, or the parameters: ``t1 k0 p0.9 m0``."""
-    for name, known in PRESETS.items():
-        if known == sampling:
-            return name
-    return f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
+    own = f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
+    return next((name for name, known in PRESETS.items() if known == sampling), own)
 
 
 def new_run_id(model: str, lp: str) -> str:

@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from engine.user_files import parsed_json
 
-PartState = Literal["running", "done", "there", "failed"]
-"""``there``: the file was imported before."""
+PartState = Literal["running", "done", "there", "failed"]  # there: the file was imported before
 Say = Callable[..., None]
 
 

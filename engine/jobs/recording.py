@@ -26,25 +26,23 @@ def traced(
     align: Callable[[Collection[int]], Mapping[int, Alignment]],
     note: Callable[[str], None],
     *,
-    steps: int,
-    skip: int,
-    runs_ahead: bool,
     keep_file: bool = True,
     output: Path | None = None,
+    **window: int,
 ) -> Iterator[StepObserver]:
-    """Records while this lasts; yields what a generation's events pass through. ``about``: columns of the trace, such
-    as the run that it is of.
+    """Records while this lasts, in the ``window`` of a `Capture`; yields what a generation's events pass through.
+    ``about``: columns of the trace, such as the run that it is of.
 
-    The trace is then read into the store, where the run has to be by then, with what each step wrote. It is linked to
-    the run if that has the same tokens; ``align`` gives samples without a run by their ids.
+    The trace is then read into the store, with what each step wrote. It is linked to the run, which is in the store by
+    then, if that has the same tokens; ``align`` gives samples without a run by their ids.
     """
     with tempfile.TemporaryDirectory(prefix="driftscope-profile-") as folder:
         path = Path(folder) / "trace.json.gz"
-        with Capture(path, steps=steps, skip=skip, runs_ahead=runs_ahead) as capture:
+        with Capture(path, **window) as capture:
             yield capture.watch
         captured, tokens = capture.captured, capture.written
         if captured is None:
-            note(f"no trace: there were at most {skip:,} forward passes")
+            note(f"no trace: there were at most {capture.skip:,} forward passes")
             return
         samples, run = {token.sample_id for token in tokens}, about["run_id"]
         run_id = store.entry(run).id if run else ""

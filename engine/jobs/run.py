@@ -12,49 +12,56 @@ import io
 import json
 import time
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rdkit import Chem
 
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import as_decimals, decode
 from engine.chem.geometry import judged_with
-from engine.chem.judges import JudgePool
+from engine.chem.judges import JudgePool, JudgeTask
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, smiles_of
+from engine.chem.rmsd import least_rmsd
 from engine.chem.smiles import parse_written
+from engine.decode.body import Body
+from engine.decode.diagnosis import close_ids
 from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
-from engine.decode.steps import StepObserver, Stop, Tap
-from engine.errors import RunError
-from engine.jobs.group import GroupWork
+from engine.decode.scoring import Scored, score
+from engine.decode.steps import Event, Step, StepObserver, Stop, Tap
+from engine.errors import DriftscopeError, EnrichedError, RunError
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
 from engine.lp_records import full_name, stored_lp
 from engine.models.devices import threads_of
 from engine.models.loading import LoadedModel
 from engine.processes import usable_cores
-from engine.records import Molecule
+from engine.records import Molecule, MoleculeVerdict
+from engine.store import sample_rows
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet, reference_set
-from engine.store.sample_rows import run_columns
-from engine.store.schema import RUN, SAMPLES
+from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
 from engine.store.staging import Group, Staging, sweep, totals
 from engine.store.store import Store
 from engine.text.blocks import SOUND
+from engine.text.check import answer_of
+from engine.text.generated import mode_of
 
+REFERENCE_S, WAIT_S = 20.0, 0.2
+"""Longest search for a molecule's reference conformers, and longest wait for a verdict before the next ``go_on``."""
+COUNTERS = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 MOLECULES_FILE = "molecules.parquet"
-PROMPT_AROUND = 16
-"""Characters of a prompt besides the SMILES; a text never has more tokens than characters."""
-CHECKED = 4
-"""Molecules whose finished samples are generated again when a run is resumed."""
-BESIDE = max(1, usable_cores() // 2)
-"""Processes that judge while the model computes."""
+CHECKED, BESIDE = 4, max(1, usable_cores() // 2)
+"""Molecules whose finished samples are generated again at a resume, and processes that judge beside the model."""
 COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
 """Sums of a group that the progress shows."""
 
@@ -77,9 +84,8 @@ def begin(
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
     smiles = smiles_of(molecules)
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
-    near = [text for text in each if len(text) + PROMPT_AROUND >= loaded.positions]
-    trial = replace(plan.plan, equal_work=False)  # equal work would generate samples
-    first = Generation(loaded, list(map(parse_written, (*each[:FITTED_MOLECULES], *near))), trial)  # an error if unfit
+    some = list(map(parse_written, [*each[:FITTED_MOLECULES], max(each, key=len)]))  # the longest may not fit
+    first = Generation(loaded, some, replace(plan.plan, equal_work=False))  # equal work would generate samples
     plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
@@ -133,23 +139,22 @@ class RunState:
 
     def publish(self) -> Entry:
         """Moves the run into the store; every group has to be written."""
-        self.finished, row, told = self.staging.groups(), self.staging.sheet["row"], self.staging.notes()
+        self.finished, told = self.staging.groups(), self.staging.notes()
         if left := self.left():
             what = f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups"
             raise RunError(what, "Resume it with --resume")
-        notes = " ".join([*filter(None, [row.get("notes")]), *told.get("notes", [])])
         resumed, threads = told.get("resumed", []), told.get("threads", [])
         settings = self.plan.judge_settings
         columns = {
-            "device": ", ".join(told.get("devices", [])) or row.get("device"),
+            "device": ", ".join(told["devices"]),
             "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
-            "notes": notes or None,
+            "notes": " ".join(told.get("notes", [])) or None,
             "judged_with": None if settings is None else judged_with(settings.geometry),
             "resumed": len(resumed),
             "checked_samples": sum(check["checked"] for check in resumed),
             "diverged_samples": sum(check["diverged"] for check in resumed),
         }
-        return self.staging.publish({**run_columns(totals(self.finished)), **columns})
+        return self.staging.publish({**sample_rows.run_columns(totals(self.finished)), **columns})
 
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:
         """``more``: sums of the finished samples of the current group."""
@@ -274,6 +279,127 @@ class Run(RunState):
         if new:
             self.notes += new
             self.staging.write_note(self.rank, notes=new)
+
+
+@dataclass(slots=True)
+class GroupWork:
+    """The generation of one group, and what is kept of it."""
+
+    generation: Generation
+    run_id: str
+    plan: RunPlan
+    judges: JudgePool | None = None  # of processes beside the model
+    references: ReferenceSet | None = None  # in place of conformers by ETKDG
+    reference_s: float = REFERENCE_S
+    go_on: Callable[[], object] = lambda: None  # raises where the group is given up
+    on_judged: Callable[[int], None] = lambda done: None  # gets the number of scored samples
+    judged: list[Sample] = field(default_factory=list)  # by `rows`: the scored samples
+    _seconds: dict[int, float] = field(default_factory=dict)  # by sample, from its first token to its last
+    _made: dict[str, Chem.Mol | None] = field(default_factory=dict)  # references, by SMILES
+    _began: float = field(default_factory=time.perf_counter)
+
+    def events(self) -> Iterator[Event]:
+        """The decoding's."""
+        begins: dict[int, float] = {}
+        for event in self.generation.events():
+            now = time.perf_counter()
+            if isinstance(event, Step):
+                begins.setdefault(event.sample, now)
+            elif isinstance(event, Stop):
+                self._seconds[event.sample] = now - begins.get(event.sample, now)
+                if self.judges is not None:
+                    sample = self.generation.samples[-1]
+                    self.judges.add(JudgeTask(event.sample, answer_of(self._stated(sample)), sample.smiles))
+            yield event
+            self.go_on()
+
+    def rows(self) -> tuple[dict[str, pa.Table], dict[str, float]]:
+        """Tables, and what they add up to."""
+        generation = self.generation
+        tokenizer = generation.loaded.tokenizer
+        wall_s = generation.template_s + time.perf_counter() - self._began
+        scores = self._scores()
+        masses = {number: scored.masses for number, scored in scores.items()}
+        self.judged = [
+            generation.read_again(sample, masses[sample.sample_id]) if sample.sample_id in masses else sample
+            for sample in generation.in_order()
+        ]
+        verdicts: dict[int, MoleculeVerdict] = {}
+        while self.judges is not None and self.judges.under_way:
+            self.go_on()
+            verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=True, most_s=WAIT_S)}
+        stored: list[sample_rows.StoredSample] = []
+        steps: list[dict[str, Any]] = []
+        thrown: list[tuple[Any, ...]] = []
+        for sample in self.judged:
+            self.go_on()
+            number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
+            told = {"decode_s": self._seconds.get(number), "verdict": verdicts.get(number)}
+            if self.plan.rmsd and sample.check.same_graph:
+                told["rmsd_ang"] = self._rmsd_ang(molecule, sample)
+            stored.append(sample_rows.StoredSample.of(sample, molecule.heavy_atoms, **told))
+            self.on_judged(len(stored))
+            if number >= self.plan.keep_steps:
+                continue
+            if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
+                aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
+                steps += sample_rows.step_rows(number, aligned.rows, diagnoses)
+            for place, one in enumerate(() if sample.guarding is None else sample.guarding.thrown):
+                thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
+        tables = sample_rows.tables_of(self.run_id, stored)
+        if steps:
+            tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
+        if thrown:
+            tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
+        counters = generation.counters
+        sums = sample_rows.sums_of(stored) | {name: getattr(counters, name) for name in COUNTERS}
+        sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
+        sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
+        return tables, sums
+
+    def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
+        """To the nearest reference; None where there is none, or a block of the text has no coordinates."""
+        if molecule.smiles not in self._made:
+            self._made[molecule.smiles] = self._reference(molecule)
+        if (references := self._made[molecule.smiles]) is not None:
+            with suppress(DriftscopeError):
+                return float(least_rmsd(decode(self._stated(sample)).mol, references))
+        return None
+
+    def _reference(self, molecule: Molecule) -> Chem.Mol | None:
+        if self.references is not None:
+            return self.references.conformers(molecule.smiles)
+        with suppress(DriftscopeError):  # it does not embed
+            return reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
+        return None
+
+    def _stated(self, sample: Sample) -> str:
+        """Its text in decimals."""
+        with suppress(EnrichedError):
+            return as_decimals(sample.text, self.generation.form)
+        return sample.text
+
+    def _scores(self) -> dict[int, Scored]:
+        """By sample: diagnoses of those whose steps are kept, and of all where blocks were closed by force, what the
+        model wanted there."""
+        generation, loaded = self.generation, self.generation.loaded
+        by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics
+        closing, scores = close_ids(loaded.tokenizer, loaded.device), dict[int, Scored]()
+        for keeps in (True, False):
+            of_steps = [one for one in generation.in_order() if (one.sample_id < self.plan.keep_steps) is keeps]
+            some = [one for one in of_steps if one.token_ids and (by_force or (keeps and not one.diagnoses))]
+            scored = score(
+                Body(loaded.model, loaded.positions),
+                generation.constraint,
+                [generation.stored(one.sample_id, one.token_ids) for one in some],
+                loaded.tokenizer.vocab_size,
+                candidates=generation.plan.candidates if keeps else None,
+                close_ids=closing,
+                sampling=generation.plan.sampling,
+                between=self.go_on,
+            )
+            scores |= zip([one.sample_id for one in some], scored, strict=True)
+        return scores
 
 
 def _device_name(loaded: LoadedModel) -> str:

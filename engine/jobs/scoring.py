@@ -1,8 +1,7 @@
 """Stored samples scored by a model, teacher-forced over the ids that they have: nothing is generated.
 
 A page asks any model with the run's tokenizer about one sample: token probabilities per step, and the cost of cut
-blocks. A whole run is scored by its own model alone, since tokens are only as likely as the same weights say; the rows
-become its kept steps, where it is the user's own, so that everything that reads steps has them.
+blocks. A whole run is scored by its own model alone; the rows become its kept steps, where it is the user's own.
 """
 
 from __future__ import annotations
@@ -34,11 +33,9 @@ from engine.store.store import Store
 if TYPE_CHECKING:
     from engine.decode.generation import Generation
 
-Steps = dict[int, dict[str, Any]]
-"""Rows of the table ``steps`` by position."""
-CANDIDATES = 10
-AT_ONCE = 64
-"""Samples of a run that are read and turned into rows together."""
+Steps = dict[int, dict[str, Any]]  # rows of the table, by position
+CANDIDATES, AT_ONCE = 10, 64
+"""Likely tokens that a page gets of a step, and samples of a run that are turned into rows together."""
 _UNKNOWN = """
 SELECT sample_id, smiles, token_ids, forced FROM samples
 WHERE run_id = $run AND len(token_ids) > 0 AND ($most = 0 OR sample_id < $most)
@@ -164,7 +161,7 @@ def score_run(
         return ScoredRun(entry, cost_of_run(store, facts), 0, 0, 0.0, is_stored=False)
     for sample in waiting:
         ids, forced = sample["token_ids"], sample["forced"] or [False] * len(sample["token_ids"])
-        if None in ids or None in forced or len(forced) != len(ids):
+        if None in (*ids, *forced) or len(forced) != len(ids):
             what = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
             raise RunError(what, "Generate the run again, or give --kept")
     plan, model = _plan_of(entry)

@@ -32,13 +32,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[["Job[T]"], T]
 
-MOST_MODELS = 2
-EXIT_S = 2.0
-"""How long the end of the process waits for the jobs."""
+MOST_MODELS, EXIT_S = 2, 2.0
+"""Models that are kept, and how long the end of the process waits for its job."""
 
 
-_threads = functools.cache(spare_cores)
-"""The same for all jobs, whose times are compared."""
+_threads = functools.cache(spare_cores)  # the same for all jobs, whose times are compared
 
 
 class Models:
@@ -96,7 +94,6 @@ class Job(Generic[T]):
         self.polled = queue.clock()
 
     # For its owner.
-
     def poll(self) -> JobSnapshot:
         """The job as it is now. It counts as a heartbeat."""
         with self._queue.lock:
@@ -116,7 +113,6 @@ class Job(Generic[T]):
                     self._finish()
 
     # For its work, in its thread.
-
     def cancelled(self) -> bool:
         with self._queue.lock:
             self._queue.stop_abandoned()
@@ -134,7 +130,6 @@ class Job(Generic[T]):
                 self.note = note
 
     # For the queue, with the lock.
-
     def begin(self) -> None:
         self.state, self._began = "running", self._queue.clock()
         self.thread = threading.Thread(target=self._run, name="driftscope-job", daemon=True)
@@ -193,10 +188,8 @@ class Service:
         replace: bool = False,
         is_there: Callable[[], bool] = lambda: True,
     ) -> Job[T]:
-        """Queues a job; with ``replace`` the owner's other jobs are stopped, unless this one is refused.
-
-        ``is_there`` tells whether the owner's page is still open; it must not wait.
-        """
+        """Queues a job; with ``replace`` the owner's other jobs are stopped, unless this one is refused. ``is_there``
+        tells, without waiting, whether the owner's page is still open."""
         with self.lock:
             self.stop_abandoned()
             if self._is_closed:
@@ -234,7 +227,6 @@ class Service:
             current.thread.join(timeout_s)
 
     # What jobs call, with the lock.
-
     def order(self) -> list[Job[Any]]:
         """Those that wait, in the order of their turns: each owner's first, then each one's second, and so on; the
         owner that was served longest ago first."""

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from engine.figures.statistics import quotient
+from engine.inspection.tries import ThrownText, blocks_thrown
 from engine.jobs.lane import LaneWatch
+from engine.lp_records import lp_record, split_cleanup
 from engine.text.blocks import CUT_KINDS
 from engine.text.generated import first_difference
 
@@ -36,17 +38,36 @@ def lane_figures(lanes: Sequence[tuple[LaneWatch, Mapping[str, Any] | None]]) ->
         figures = {
             "seconds": watch.seconds or None,
             "tokens": watch.tokens,
-            "tokens_a_second": watch.tokens_a_second or None,
+            "tokens_a_second": tokens_a_second(watch) or None,
             "forced_share": quotient(watch.forced_tokens, watch.tokens),
             "forward_passes": watch.forward_passes,
-            "redrawn_blocks": watch.redrawn.total() if watch.is_guarded else None,
-            "thrown_tokens": watch.thrown_tokens if watch.is_guarded else None,
+            "redrawn_blocks": watch.redrawn.total() if is_guarded(watch) else None,
+            "thrown_tokens": watch.thrown_tokens if is_guarded(watch) else None,
             **{name: row.get(name) for name in OF_RUN},
         }
         rows.append(figures)
         figures["time_ratio"] = quotient(figures["seconds"], rows[0]["seconds"])
         figures["speed_ratio"] = quotient(figures["tokens_a_second"], rows[0]["tokens_a_second"])
     return rows
+
+
+def is_guarded(watch: LaneWatch) -> bool:
+    return lp_record(split_cleanup(watch.plan.plan.lp)[0]).is_guarded
+
+
+def tokens_a_second(watch: LaneWatch) -> float:
+    return watch.tokens / watch.seconds if watch.seconds > 0 else 0.0
+
+
+def thrown_texts(watch: LaneWatch, sample: int) -> list[ThrownText]:
+    """The sample's tries that a guard threw away so far."""
+    if watch.reader is None:
+        return []
+    decode = watch.reader.tokenizer.decode
+    return [
+        ThrownText(blocks_thrown(back.block, back.reason.atoms), back.reason.check, decode(ids))
+        for back, ids in watch.texts[sample].thrown
+    ]
 
 
 def tally(watch: LaneWatch, shown: int) -> dict[str, int]:

@@ -14,7 +14,14 @@ from engine.figures.words import capitalised, counted, percent
 from engine.inspection.sample import Inspected
 from engine.inspection.tries import checks_by_block, redrawn_words
 from engine.jobs.lane import LaneWatch
-from engine.questions.live_lanes import seconds_left, share_written, tally
+from engine.questions.live_lanes import (
+    is_guarded,
+    seconds_left,
+    share_written,
+    tally,
+    thrown_texts,
+    tokens_a_second,
+)
 from engine.text.generated import mode_of
 from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
@@ -117,7 +124,7 @@ def counters(lane: Running, shown: int) -> None:
     is_position = watch.reader is not None and mode_of(watch.reader.lp) == "position"
     st.markdown(
         unbroken(
-            f"**{watch.tokens_a_second:,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
+            f"**{tokens_a_second(watch):,.0f}** tokens/s · **{watch.tokens:,}** tokens{of_tokens(watch)} · "
             f"{percent(watch.forced_tokens / watch.tokens)} forced · {watch.forward_passes:,} passes  \n"
             f":violet[junk **{counts['junk']}**] · :red[cut **{counts['cut']}**] of {counted(blocks, 'block')} · "
             f"{'' if is_position else 'hypothetical '}drift {signed(counts['drift'])}"
@@ -125,7 +132,7 @@ def counters(lane: Running, shown: int) -> None:
         ),
         help=COUNTS_HELP if is_position else f"{COUNTS_HELP} {HYPOTHETICAL_HELP}",
     )
-    if watch.is_guarded:
+    if is_guarded(watch):
         redrawn = watch.redrawn
         reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
         st.markdown(
@@ -150,7 +157,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         stored_atoms(seen, key=_key(lane), label=f"Lane {lane.number}")
     elif aligned is not None and text is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
-        tried = checks_by_block((one.blocks, one.check) for one in lane.watch.thrown(shown))
+        tried = checks_by_block((one.blocks, one.check) for one in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
         rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
         _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)

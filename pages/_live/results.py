@@ -12,7 +12,7 @@ from engine.figures.words import UNKNOWN, percent, times, whole
 from engine.inspection.runs import run_facts
 from engine.inspection.sample import Inspected
 from engine.models.loading import sized
-from engine.questions.live_lanes import first_divergence, lane_figures
+from engine.questions.live_lanes import first_divergence, is_guarded, lane_figures, thrown_texts
 from engine.records import RULE_HELP
 from engine.store.entries import Entry
 from pages._live import session
@@ -132,7 +132,9 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
         conformer_words(seen)
     counters(lane, shown)
     if text is not None:
-        thrown_tries(lane.watch.thrown(shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}")
+        thrown_tries(
+            thrown_texts(lane.watch, shown), lane.watch.molecule_of(shown).descriptors, key=f"tries_{lane.number}"
+        )
     if seen is not None:
         lane_files(lane, entries[seen.run.run_id], shown)
     for note in lane.watch.notes:
@@ -162,11 +164,11 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     found = [entries.get(lane.run_id or "") for lane in lanes]
     of_runs = [None if entry is None else entry.row for entry in found]
     figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
-    is_guarded = any(lane.watch.is_guarded for lane in lanes)
+    has_guard = any(is_guarded(lane.watch) for lane in lanes)
     rows = [
         {"Figure": label, **{lane.title: form(of[name]) for lane, of in zip(lanes, figures, strict=True)}, "": about}
         for name, (label, form, about) in FIGURES.items()
-        if is_guarded or name not in OF_GUARD
+        if has_guard or name not in OF_GUARD
     ]
     text = st.column_config.TextColumn
     columns = {lane.title: text(width=110, alignment="right") for lane in lanes}

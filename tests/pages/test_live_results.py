@@ -79,9 +79,10 @@ def test_a_drift_says_over_how_many_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     for lp, tally in (("group-v2.1", (5, 1, 2, -4, 3)), ("exact", (5, 0, 0, 7, 5))):
         of_blocks = dict(zip(("blocks", "junk", "cut", "drift", "known"), tally, strict=True))
         monkeypatch.setattr(live_lanes, "tally", lambda watch, shown, of=of_blocks: of)
+        monkeypatch.setattr(live_lanes, "is_guarded", lambda watch: False)
         watch = SimpleNamespace(
             tokens=9, forced_tokens=3, forward_passes=6,
-            reader=SimpleNamespace(lp=lp), tokens_a_second=3.0, samples=1, answered=(), is_guarded=False,
+            reader=SimpleNamespace(lp=lp), seconds=3.0, samples=1, answered=(),
         )  # fmt: skip
         lane: Any = SimpleNamespace(watch=watch)
         live_lanes.counters(lane, 0)

@@ -31,8 +31,8 @@ from engine.chem.stereo import stereo_goals
 from engine.chem.verdict import WITH_STRAIN, judge_answer
 from engine.decode.generation import Generation
 from engine.decode.plan import Plan
-from engine.jobs.group import GroupWork
 from engine.jobs.plan import ModelChoice, RunPlan
+from engine.jobs.run import GroupWork
 from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry

@@ -24,6 +24,8 @@ from engine.questions.live_lanes import (
     seconds_left,
     share_written,
     tally,
+    thrown_texts,
+    tokens_a_second,
 )
 from engine.records import TRIMMED4
 from engine.store.files import Files
@@ -83,7 +85,7 @@ def test_before_the_first_token_there_is_nothing(rows: dict[str, dict[str, Any]]
     watch = Written(rows["exact"])
     watch.reader = None
     assert watch.alignment(0) is None and atom_being_written(watch, 0) is None
-    assert (watch.tokens_a_second, share_written(watch), tally(watch, 0)["blocks"]) == (0.0, 0.0, 0)
+    assert (tokens_a_second(watch), share_written(watch), tally(watch, 0)["blocks"]) == (0.0, 0.0, 0)
 
 
 @pytest.mark.parametrize("lp", ["none", "exact"])
@@ -131,11 +133,11 @@ def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: dict[str, dict[s
     watch.back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))
     thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
     decode = load_tokenizer(row["tokenizer"]).decode
-    assert [(one.text, list(one.blocks)) for one in watch.thrown(0)] == [
+    assert [(one.text, list(one.blocks)) for one in thrown_texts(watch, 0)] == [
         (decode(thrown[0]), [2]),
         (decode(thrown[1]), [1, 2]),
     ]
-    assert watch.thrown(1) == []
+    assert thrown_texts(watch, 1) == []
     watch.write(0, block_of[2], sample=1)
     watch.back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))
     assert watch.redrawn == {"stereo": 1, "bonds": 2}
@@ -175,7 +177,7 @@ def test_an_end_in_sight(rows: dict[str, dict[str, Any]]) -> None:
         watch.write(place, place + 20, seconds=0.1 * (place + 20))
         shares.append(share_written(watch))
     assert shares == sorted(shares) and 0.3 < shares[-1] < 0.7
-    assert watch.tokens_a_second == pytest.approx(10, rel=0.2)
+    assert tokens_a_second(watch) == pytest.approx(10, rel=0.2)
     watch.end()
     watch.whole(1)
     assert share_written(watch) == 1.0

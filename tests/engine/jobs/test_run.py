@@ -132,7 +132,7 @@ def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
     assert RunPlan.read(json.loads(json.dumps(asdict(plan)))) == plan
 
 
-@pytest.mark.parametrize("damage", [{"plan": None}, {"model": {}}, {"plan": {}}, {"group": "x"}, {"more": 1}])
+@pytest.mark.parametrize("damage", [{"plan": None}, {"model": {}}, {"plan": {}}, {"more": 1}])
 def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: Path) -> None:
     sheet = json.loads(json.dumps(asdict(plan_of(folder)))) | damage
     if damage == {"model": {}}:
