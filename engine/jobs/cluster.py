@@ -156,16 +156,16 @@ class TaskRun(RunState):
             threads = max(1, usable_cores() // count)
         if cluster.kind == "ray" and not cluster.gpus and device == "auto":
             device = "cpu"
-        place, id_ = self.staging.files.where, self.staging.id
         tasks = [
-            ClusterTask(cluster.kind, place, id_, rank, groups, device, threads)
+            ClusterTask(cluster.kind, self.staging.files.where, self.staging.id, rank, groups, device, threads)
             for rank, groups in enumerate(shares(left, count, set(range(len(self.groups))) - set(left)))
         ]
         try:
             self.jobs = _jobs(tasks, cluster, device, self.logs) if tasks else []
         except (RuntimeError, OSError) as error:
             reason = one_line(str(error)).rstrip(".") or type(error).__name__
-            raise RunError(f"{cluster.kind} refused the tasks: {reason}", f"Resume with --resume {id_}") from error
+            what = f"{cluster.kind} refused the tasks: {reason}"
+            raise RunError(what, f"Resume with --resume {self.staging.id}") from error
         if not tasks:
             self.publish()
 

@@ -1,8 +1,7 @@
 """A lane of the live page: a small run whose state a page reads while the worker writes it.
 
 A page makes a ``LaneWatch``, hands ``lane_work`` to the service, and looks at the watch as often as it is drawn. An
-unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict. Samples that have
-ended are judged and scored as in every run, and the lane is a run in the given files.
+unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import read_number_format
 
 BATCHES_A_GROUP, GPU_GROUPS, GROUPS_A_PART = 4, 8, 4
-"""A GPU's groups are larger, since its graphs are captured once a group; a process has several, so that none waits long
-for another."""
+"""Larger on a GPU, since its graphs are captured once a group; several a process, so that none waits for another."""
 
 
 @dataclass(frozen=True, slots=True)

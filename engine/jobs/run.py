@@ -75,10 +75,8 @@ def begin(
     parts: int = 1,
     on_gpu: bool | None = None,
 ) -> Staging:
-    """Creates a run in the store's staging folder: its plan and its molecules, without samples.
-
-    The model's outline is enough where ``parts`` other processes write the run, ``on_gpu`` or not.
-    """
+    """Creates a run in the store's staging folder: its plan and its molecules, without samples. The model's outline is
+    enough where ``parts`` other processes write the run, ``on_gpu`` or not."""
     if not molecules:
         raise RunError("there are no molecules", "Give one SMILES or more")
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)

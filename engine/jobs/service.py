@@ -1,8 +1,7 @@
 """The app's queue: pages submit jobs, which run whole, one at a time, each in a thread of its own; owners take turns.
 
-Torch runs in these threads alone, so that a page answers while a model computes. A job without a heartbeat is stopped:
-a closed tab must not hold the machine. That needs no timer: it is looked for at each poll and question, and before a
-job is refused. One lock guards jobs and queue; work runs without it.
+Torch runs in these threads alone, so that a page answers while a model computes. A job without a heartbeat is stopped,
+since a closed tab must not hold the machine; it is looked for at each poll, and before a job is refused.
 """
 
 from __future__ import annotations
