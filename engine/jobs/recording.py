@@ -28,7 +28,7 @@ def traced(
     *,
     keep_file: bool = True,
     output: Path | None = None,
-    **window: int,
+    **window: Any,
 ) -> Iterator[StepObserver]:
     """Records while this lasts, in the ``window`` of a `Capture`; yields what a generation's events pass through.
     ``about``: columns of the trace, such as the run that it is of.

@@ -313,8 +313,7 @@ class GroupWork:
 
     def rows(self) -> tuple[dict[str, pa.Table], dict[str, float]]:
         """Tables, and what they add up to."""
-        generation = self.generation
-        tokenizer = generation.loaded.tokenizer
+        generation, tokenizer = self.generation, self.generation.loaded.tokenizer
         wall_s = generation.template_s + time.perf_counter() - self._began
         scores = self._scores()
         masses = {number: scored.masses for number, scored in scores.items()}
