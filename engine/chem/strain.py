@@ -85,9 +85,7 @@ def _by_xtb(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]:
         return torch.tensor(float(result.get("energy")))
 
     if free.any():
-        descent = torch.optim.LBFGS(
-            [moving], max_iter=500, tolerance_grad=XTB_GRADIENT, tolerance_change=0.0, line_search_fn="strong_wolfe"
-        )
+        descent = torch.optim.LBFGS([moving], max_iter=500, tolerance_grad=XTB_GRADIENT, line_search_fn="strong_wolfe")
         descent.step(energy)
     value = float(energy()) * KCAL_PER_HARTREE
     full.GetConformer().SetPositions(positions / BOHR_PER_ANG)
