@@ -4,14 +4,12 @@ SDF: each record is a conformer, its molecule the record's own graph. Parquet: a
 ``smiles`` (any SMILES), ``xyz`` (x, y, z of each of its atoms in the order of the text, flat or in threes) and, where
 there is one, ``weight``. Pickles have one of ``SHAPES``; a closed child reads them, by ``molecule_unpickler``.
 
-What cannot be read ends the reading with an error that names the place, so that nothing is half read in; a single
-conformer of a pickle or a Parquet file that cannot be used is named and left out. Hydrogens are removed as the group
-does: ``Chem.RemoveHs``, then ``MolToSmiles``. Whether the coordinates have the stereo of the SMILES is not known here.
+What cannot be read ends the reading with an error that names the place; a single conformer that cannot be used is
+named and left out. Hydrogens are removed as the group does: ``Chem.RemoveHs``, then ``MolToSmiles``.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,14 +34,7 @@ from engine.chem.smiles import (
     read_text_order,
     same_graph,
 )
-from engine.errors import (
-    ConformerError,
-    DriftscopeError,
-    FileFormatError,
-    GraphMismatchError,
-    MoleculeSizeError,
-    shown,
-)
+from engine.errors import ConformerError, DriftscopeError, FileFormatError, GraphMismatchError, MoleculeSizeError, shown
 from engine.records import Molecule
 from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
@@ -261,6 +252,7 @@ def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
     """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
     for key, listed, weights in molecules_of(load(content), shapes):
         for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
+            weight = weight if type(weight) is float else None
             for one in _read(pickled):
                 yield (key, number, weight, one.smiles, one.problem), one.xyz.astype(np.float64).tobytes()
 
@@ -273,7 +265,7 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
     entries, weights = list(document.items()), None
     if isinstance(records := document.get("conformers"), list):
         records = [record if isinstance(record, dict) else {} for record in records]
-        shape, weights = "geom", [_number(record.get("boltzmannweight")) for record in records]
+        shape, weights = "geom", [record.get("boltzmannweight") for record in records]
         entries = [(document.get("smiles", ""), [record.get("rd_mol") for record in records])]
     if shape not in shapes:
         wanted = " or ".join(SHAPES[shape] for shape in shapes)
@@ -288,11 +280,6 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
             raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
         # half a character is none
         yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, float) or (type(value) is int and abs(value) < 2**53)
-    return float(value) if is_number and math.isfinite(value) else None
 
 
 def _read(pickled: PickledMol | None) -> list[HeavyConformer]:

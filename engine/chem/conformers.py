@@ -1,9 +1,8 @@
 """Reference conformers: ETKDGv3 geometries of a molecule, the same for the same seed and version of RDKit.
 
 Each has a seed of its own, so conformer k depends neither on how many are asked for nor on threads. Fragments stand
-side by side, a convention that says nothing of physics. Stereo that the SMILES leaves open is drawn by lot. What this
-module does not know: the lowest energy (ETKDGv3 samples, it does not search), the geometry of metals and of hypervalent
-centres, and the exact time a call takes: RDKit looks at its clock between minimisations only.
+side by side, a convention that says nothing of physics. Stereo that the SMILES leaves open is drawn by lot. RDKit looks
+at its clock between minimisations only.
 
 RDKit takes Ctrl-C for itself while it embeds, and answers as if the seed had failed. So it embeds in a process that no
 Ctrl-C reaches, while this one waits and can be interrupted.
@@ -32,8 +31,7 @@ WAYS: tuple[dict[str, Any], ...] = (
     # Closed cages such as C60 cannot have all their rings flat; tried for no other molecule.
     {"maxIterations": 10, "useRandomCoords": True, "useBasicKnowledge": False},
 )
-HOPELESS_SEEDS = 3
-FRAGMENT_GAP_ANG = 3.0
+HOPELESS_SEEDS, FRAGMENT_GAP_ANG = 3, 3.0
 LEAST_DISTANCE_ANG, LEAST_CONTACT_ANG = 0.3, 1.0
 RELAX_STEPS, RELAX_SLICE = 500, 50
 

@@ -3,8 +3,6 @@
 Every atom has elements of class ``atom-<i>``, i its index in the SMILES text, and an invisible circle of class
 ``atom-selector`` on top, so that a page can make atoms clickable. Notes are written here and not by RDKit, which
 breaks what is not ASCII into bytes. All text that comes from outside is escaped.
-
-What this module does not know: 3D (a conformer is not projected), and whether notes of crowded atoms overlap.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 from rdkit.Chem.Draw import rdMolDraw2D
 
+from engine.chem.frame import Array
 from engine.chem.rdkit_log import captured_log
 from engine.errors import UnsupportedMoleculeError, shown
 from engine.figures.words import shortened
@@ -35,8 +34,6 @@ PALETTES: dict[bool, dict[int, str]] = {  # by dark; -1 is any other element. RD
     True: {-1: "#e6e6e6", 7: "#8ea6ff", 8: "#ff7b72", 9: "#56d4dd", 15: "#ffa657", 16: "#e3c341", 17: "#56d364",
            35: "#e09b6b", 53: "#d2a8ff"},
 }  # fmt: skip
-
-Spot = tuple[float, float]
 
 
 def draw_svg(
@@ -58,12 +55,19 @@ def draw_svg(
             flat = rdMolDraw2D.PrepareMolForDrawing(flat, kekulize=True, addChiralHs=False, wedgeBonds=True)
         except (RuntimeError, ValueError) as error:
             raise UnsupportedMoleculeError(f"{shown(molecule.smiles)} cannot be drawn: {error}") from error
-        drawer = _drawer(width, height, dark, bool(texts))
+        drawer: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
+        options, palette = drawer.drawOptions(), {number: _rgb(colour) for number, colour in PALETTES[dark].items()}
+        options.setAtomPalette(palette)
+        options.setSymbolColour(palette[-1])
+        options.clearBackground = options.prepareMolsBeforeDrawing = False
+        options.fixedBondLength, options.bondLineWidth = MOST_BOND_PX, 2
+        options.padding = 0.14 if texts else 0.06
+        options.highlightRadius, options.fillHighlights = 0.4, True
         drawer.DrawMolecule(
             flat, highlightAtoms=sorted(colours), highlightAtomColors=colours, highlightBonds=[], highlightBondColors={}
         )
         drawer.FinishDrawing()
-    spots = [(point.x, point.y) for point in map(drawer.GetDrawCoords, range(molecule.atoms))]
+    spots = np.array([(point.x, point.y) for point in map(drawer.GetDrawCoords, range(molecule.atoms))])
     # Without the XML header, which claims Latin-1; with a spoken name, and with notes and circles on top.
     svg = str(drawer.GetDrawingText())
     body = svg[svg.index("<svg") :].strip().removesuffix("</svg>").rstrip()
@@ -88,24 +92,10 @@ def _note(text: str) -> str:
     return shortened(" ".join(visible.split()), NOTE_CHARS)
 
 
-def _drawer(width: int, height: int, dark: bool, with_notes: bool) -> Any:
-    drawer: Any = rdMolDraw2D.MolDraw2DSVG(width, height)
-    options = drawer.drawOptions()
-    palette = {number: _rgb(colour) for number, colour in PALETTES[dark].items()}
-    options.setAtomPalette(palette)
-    options.setSymbolColour(palette[-1])
-    options.setAnnotationColour(palette[-1])
-    options.clearBackground = options.prepareMolsBeforeDrawing = False
-    options.fixedBondLength, options.bondLineWidth = MOST_BOND_PX, 2
-    options.padding = 0.14 if with_notes else 0.06
-    options.highlightRadius, options.fillHighlights = 0.4, True
-    return drawer
-
-
-def _note_elements(spots: list[Spot], texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
+def _note_elements(spots: Array, texts: dict[int, str], size: tuple[int, int], dark: bool) -> list[str]:
     """Of sixteen places around the atom, each note at the one that is farthest from other atoms and notes, inside the
     frame."""
-    taken, elements = np.array(spots), []
+    taken, elements = spots, []
     for atom, text in texts.items():
         half = 0.3 * NOTE_SIZE * len(text)
         angles = np.pi * (0.5 + np.arange(16) / 8)  # below the atom first

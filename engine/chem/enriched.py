@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
-from functools import lru_cache
-from typing import Any, Literal
+from functools import lru_cache, partial
+from typing import Any, Literal, NamedTuple
 
 from rdkit import Chem
 
-from engine.chem.frame import add_conformer, conformer_of
+from engine.chem.frame import add_conformer
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -48,14 +48,16 @@ _BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
 _BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 
+Numbers = tuple[tuple[str, str, str], ...]
+"""Each atom's x, y and z as written."""
 
-@dataclass(frozen=True, slots=True)
-class Enriched:
-    """Enriched text, the canonical SMILES that it spells, and each atom's three numbers as written."""
+
+class Enriched(NamedTuple):
+    """Enriched text, and the canonical SMILES that it spells."""
 
     text: str
     smiles: str
-    numbers: tuple[tuple[str, str, str], ...]
+    numbers: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Decoded:
 
     smiles: str
     mol: Chem.Mol
-    numbers: tuple[tuple[str, str, str], ...]
+    numbers: Numbers
 
     @property
     def coordinates(self) -> list[list[float]]:
@@ -90,23 +92,18 @@ def encode(mol: Chem.Mol, form: NumberFormat = FIXED4, *, conformer: int = -1) -
     if mol.GetNumAtoms() == 0 or any(atom.GetAtomicNum() == 0 for atom in mol.GetAtoms()):
         raise UnsupportedMoleculeError("the molecule has no atoms or wildcard atoms", "Replace them by real ones")
     with captured_log():
-        try:
-            heavy = Chem.RemoveHs(mol)
-        except Chem.MolSanitizeException as error:
-            raise UnsupportedMoleculeError(f"the molecule is not valid: {error}") from error
-    if heavy.GetNumAtoms() > MOST_ATOMS:
-        raise MoleculeSizeError(f"the molecule has {heavy.GetNumAtoms():,} atoms, the limit is {MOST_ATOMS:,}")
+        heavy = Chem.RemoveHs(mol)
     smiles, order = canonical_order(heavy)
     descriptors = enriched_descriptors(smiles)
-    chosen = conformer_of(heavy, conformer)
+    chosen = heavy.GetConformer(conformer)
     if not chosen.Is3D():
         raise ConformerError("the coordinates are a flat drawing (2D)", "Embed the molecule, or read it from a 3D file")
-    places = chosen.GetPositions()[order]
-    numbers: Any = tuple(tuple(format_number(value, form) for value in row) for row in places)
+    write, rows = partial(format_number, form=form), chosen.GetPositions()[order].tolist()
+    numbers = tuple((write(x), write(y), write(z)) for x, y, z in rows)
     return Enriched(enriched_text(smiles, descriptors, numbers), smiles, numbers)
 
 
-def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: tuple[tuple[str, str, str], ...]) -> str:
+def enriched_text(smiles: str, descriptors: tuple[str, ...], numbers: Numbers) -> str:
     """The SMILES with each atom replaced by its descriptor and its block."""
     return fill_blocks(smiles, descriptors, [",".join(triple) for triple in numbers])
 
@@ -203,11 +200,9 @@ def decode(text: str) -> Decoded:
     except SmilesError as error:
         block = starts.index(error.position) if error.position in starts else None
         raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", block=block, text=smiles) from error
-    wildcard = next((atom.GetIdx() for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0), None)
-    if wildcard is not None:
-        raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=wildcard)
-    if mol.GetNumAtoms() != len(numbers):
-        raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
+    for atom in mol.GetAtoms():
+        if atom.GetAtomicNum() == 0:
+            raise EnrichedError("the atom is a wildcard, which has no 3D structure", block=atom.GetIdx())
     add_conformer(mol, [[float(number) for number in triple] for triple in numbers])
     return Decoded(smiles, mol, tuple(numbers))
 

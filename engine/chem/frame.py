@@ -1,4 +1,4 @@
-"""A molecule's conformers, and the principal-axis frame: coordinates that do not depend on how it was turned or moved.
+"""The principal-axis frame: coordinates that do not depend on how a molecule was turned or moved; and checked ones.
 
 The centre is the plain mean of all points; the axes are the eigenvectors of the covariance, the widest spread first.
 Along the first two the sum of cubed coordinates is positive; where it vanishes, the first point off the axis' zero
@@ -49,7 +49,7 @@ def principal_axes(xyz: ArrayLike) -> Array:
 def place_in_frame(mol: Chem.Mol) -> Chem.Mol:
     """A copy of the molecule with every conformer in its principal-axis frame (all its atoms count)."""
     placed = Chem.Mol(mol)
-    for conformer in conformers_of(placed):
+    for conformer in placed.GetConformers():
         conformer.SetPositions(np.ascontiguousarray(principal_axis_frame(conformer.GetPositions())))
     return placed
 
@@ -62,19 +62,6 @@ def _signed(unit: Array, axis: Array) -> Array:
         return axis if skew > 0 else -axis
     off = np.flatnonzero(np.abs(along) > SAME)
     return -axis if len(off) and along[off[0]] < 0 else axis
-
-
-def conformers_of(mol: Chem.Mol) -> list[Any]:
-    """ConformerError where there is none."""
-    if not mol.GetNumConformers():
-        raise ConformerError("the molecule has no conformer", "Embed it first, or read it from an SDF file")
-    return list(mol.GetConformers())
-
-
-def conformer_of(mol: Chem.Mol, number: int = -1) -> Any:
-    """The conformer with this id, -1 for the first."""
-    conformers_of(mol)
-    return mol.GetConformer(number)
 
 
 def add_conformer(mol: Chem.Mol, xyz: ArrayLike) -> Any:

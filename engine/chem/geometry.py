@@ -42,26 +42,12 @@ INCHI, ENERGY = "inchi_convertible", "internal_energy"
 _OF_PAIRS = dict(zip(APART, (BOND_LENGTHS, BOND_ANGLES, CLASH), strict=True))
 
 SettingsName = Literal["mol_fast", "mol", "group"]
-_FAST = (
-    "sanitization",
-    "all_atoms_connected",
-    "no_radicals",
-    INCHI,
-    *_OF_PAIRS.values(),
-    AROMATIC,
-    RINGS,
-    DOUBLE_BONDS,
-)
-SETTINGS: dict[SettingsName, tuple[str, ...]] = {
-    "mol_fast": _FAST,
-    "mol": (*_FAST, ENERGY),
-    "group": (*(name for name in _FAST if name not in ("no_radicals", RINGS)), ENERGY),
-}
-"""Checks by settings, under PoseBusters' own names: two of its own, and those that the group evaluates with."""
+LEFT_OUT: dict[SettingsName, tuple[str, ...]] = {"mol_fast": (), "mol": (), "group": ("no_radicals", RINGS)}
+"""Of PoseBusters' checks, which have its own names: two of its settings, and those that the group evaluates with."""
 
 MOST_OFF_PLANE_ANG, LEAST_OFF_PLANE_ANG, MOST_ENERGY_RATIO = 0.25, 0.05, 100.0
 _RING_ATOM = "[C,O,S,N;R1]"
-_PLANES = {
+_SMARTS = {
     AROMATIC: ("[ar5^2]1[ar5^2][ar5^2][ar5^2][ar5^2]1", "[ar6^2]1[ar6^2][ar6^2][ar6^2][ar6^2][ar6^2]1"),
     RINGS: (
         f"{_RING_ATOM}~1{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}{_RING_ATOM}1",
@@ -72,7 +58,7 @@ _PLANES = {
     ),
     DOUBLE_BONDS: ("[C;X3;^2](*)(*)=[C;X3;^2](*)(*)",),
 }
-_PATTERNS = {check: [Chem.MolFromSmarts(smarts) for smarts in all_smarts] for check, all_smarts in _PLANES.items()}
+_PATTERNS = {check: [Chem.MolFromSmarts(smarts) for smarts in all_smarts] for check, all_smarts in _SMARTS.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +125,7 @@ class GeometryVerdict:
     """What failed, and which checks could not be made."""
 
     failed: tuple[FailedCheck, ...]
-    not_judged: tuple[str, ...] = ()
+    not_judged: frozenset[str]
 
     @property
     def right(self) -> bool | None:
@@ -150,12 +136,11 @@ class GeometryVerdict:
 class GeometryChecks:
     """What must hold of any conformer of one sanitised, hydrogen-suppressed molecule.
 
-    ``energy`` adds those settings' energy ratio, a second each.
+    ``energy`` adds the energy ratio, a second each.
     """
 
     def __init__(self, mol: Chem.Mol, settings: SettingsName = "mol_fast", *, energy: bool = False) -> None:
-        self.checks = tuple(name for name in SETTINGS[settings] if energy or name != ENERGY)
-        self.mol = Chem.Mol(mol)
+        self.left_out, self.energy, self.mol = LEFT_OUT[settings], energy, Chem.Mol(mol)
         self.mol.RemoveAllConformers()
         self.of_graph: list[FailedCheck] = []  # fails in every conformer
         if (parts := len(Chem.GetMolFrags(self.mol))) > 1:
@@ -185,16 +170,13 @@ class GeometryChecks:
         else:
             failed += _wrong_pairs(self.bounds, positions)
         failed += wrong_planes(self.planes, positions)
-        if ENERGY in self.checks:
+        if self.energy:
             ratio = _energy_ratio(placed)
             not_judged |= {ENERGY} if np.isnan(ratio) else set()
             if ratio > MOST_ENERGY_RATIO:
                 detail = f"{ratio:,.0f} times the mean of 50 conformers, at most {MOST_ENERGY_RATIO:.0f}"
                 failed.append(FailedCheck(ENERGY, (), detail))
-        return GeometryVerdict(
-            tuple(failure for failure in failed if failure.check in self.checks),
-            tuple(name for name in self.checks if name in not_judged),
-        )
+        return GeometryVerdict(tuple(fail for fail in failed if fail.check not in self.left_out), frozenset(not_judged))
 
 
 def judged_with(settings: SettingsName) -> str:

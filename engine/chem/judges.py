@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -102,7 +103,6 @@ def _judging(settings: JudgeSettings) -> Callable[[str, str], Answer]:
 @lru_cache(maxsize=64)
 def _asked(smiles: str) -> Chem.Mol | None:
     """None where it does not read: then nothing is asked."""
-    try:
+    with suppress(DriftscopeError):
         return parse_smiles(smiles).mol
-    except DriftscopeError:
-        return None
+    return None

@@ -90,22 +90,20 @@ def read_molecule_file(
 ) -> tuple[MoleculeList, list[Skipped]]:
     """The first ``limit`` molecules that can be used, and what was skipped; an error where none can. ``progress`` gets
     how many there are so far. Without ``column``, its name tells it."""
-    words = lambda error: one_line(unquoted(error))  # noqa: E731
-    return _usable(read_rows(path, column), f" of {shown(path.name)}", parse, words, limit, progress)
+    return _usable(read_rows(path, column), f" of {shown(path.name)}", parse, limit, progress)
 
 
 def read_typed(texts: Sequence[str], parse: Parse = parse_smiles) -> tuple[MoleculeList, list[Skipped]]:
     """The molecules of SMILES, which an error quotes."""
-    return _usable(enumerate(texts, start=1), "", parse, str, None, lambda done: None)
+    return _usable(enumerate(texts, start=1), "", parse)
 
 
 def _usable(
     rows: Iterable[tuple[int, object]],
     of_file: str,
     parse: Parse,
-    words: Callable[[DriftscopeError], str],
-    limit: int | None,
-    progress: Callable[[int], object],
+    limit: int | None = None,
+    progress: Callable[[int], object] = lambda done: None,
 ) -> tuple[MoleculeList, list[Skipped]]:
     molecules, skipped, is_useless = MoleculeList(parse), list[Skipped](), False
     for line, cell in rows:
@@ -118,7 +116,8 @@ def _usable(
             molecules.append(smiles, parse(smiles))
             progress(len(molecules))
         except DriftscopeError as error:
-            skipped.append(Skipped(line, words(error), "" if of_file else str(cell)))
+            of_cell = (one_line(unquoted(error)),) if of_file else (str(error), str(cell))
+            skipped.append(Skipped(line, *of_cell))
         if len(molecules) == limit:
             return molecules, skipped
         if is_useless := len(skipped) > max(MOST_USELESS, 9 * len(molecules)):

@@ -20,11 +20,6 @@ from engine.errors import FileFormatError, shown
 MOST_MOL_BYTES = 16 * 2**20
 NUMBERS = frozenset("f8 f4 f2 b1 i1 u1 i2 u2 i4 u4 i8 u8".split())
 """Types of numpy that are read; others, such as its texts, are nothing that is asked for."""
-DAMAGED = (
-    *(pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError, TypeError),
-    *(ValueError, OverflowError, RecursionError),
-)
-"""What reading a pickle that nobody wrote as one raises."""
 
 
 class _Dropped:
@@ -116,7 +111,10 @@ def load(content: bytes) -> Any:
     source = io.BufferedReader(io.BytesIO(content))
     try:
         document = MoleculeUnpickler(source).load()
-    except DAMAGED as error:
+    except (
+        *(pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, TypeError, ValueError),
+        *(OverflowError, RecursionError),
+    ) as error:  # what a pickle raises that nobody wrote as one
         if isinstance(error, EOFError) or "truncated" in str(error):
             raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
         what = f"it is no pickle that can be read: {str(error).rstrip('.')}"

@@ -3,8 +3,6 @@
 Symmetries are what ``rdMolAlign.GetBestRMS`` takes: atoms match by element and isotope, stereo is not looked at, and
 terminal O and N of a conjugated group (carboxyl, nitro, amidine, phosphate) may swap. A molecule without heavy atoms is
 compared on all its atoms. Beyond ``max_matches`` symmetries the value is an upper bound, and said so.
-
-What this module does not know: whether two conformers have the same stereo or hydrogens in the same places.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from rdkit import Chem
 from rdkit.Chem.rdMolAlign import GetBestRMS
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.frame import Array, conformer_of, conformers_of
+from engine.chem.frame import Array
 from engine.chem.geometry import CONJUGATED_ENDS
 from engine.chem.rdkit_log import captured_log, matching
 from engine.chem.smiles import flat_smiles
@@ -25,15 +23,13 @@ from engine.errors import ConformerError, GraphMismatchError, shown
 from engine.records import Molecule
 
 MAX_MATCHES = 10_000
-ENSEMBLE_MAX_MATCHES = 1_000
-CLUSTERED_SECONDS = 120.0
 _BLOCK = 8_192  # pairs and their matches aligned at once: they stay in the processor's cache
 _NEAR = 1e-4  # of the squares of both
 _MOST_STEPS, _SMALL_STEP, _LEAST_SLOPE = 20, 1e-9, 1e-3
 
 
 def rmsd_matrix(
-    probes: Chem.Mol | Sequence[Chem.Mol], references: Chem.Mol, *, max_matches: int = ENSEMBLE_MAX_MATCHES
+    probes: Chem.Mol | Sequence[Chem.Mol], references: Chem.Mol, *, max_matches: int = 1_000
 ) -> tuple[Array, bool]:
     """The RMSD of every conformer of the probes, atom orders free, to every one of the references, in angstrom
     [probes, references]; and whether all symmetries were tried. Moves no molecule."""
@@ -44,8 +40,6 @@ def rmsd_matrix(
         for heavy in map(_heavy, [probes] if isinstance(probes, Chem.Mol) else probes)
         for xyz in [_positions(heavy)]
     ]
-    if not stacks:
-        raise ConformerError("there is no conformer", "Give at least one")
     return _least(np.ascontiguousarray(np.concatenate(stacks)), _positions(first), matches), is_complete
 
 
@@ -53,7 +47,7 @@ def clustered_conformers(molecule: Molecule, count: int) -> Chem.Mol:
     """A copy with ``count`` conformers, or fewer if fewer were found: the baseline that any model of conformers is held
     against (arXiv 2302.07061), medoids of several times as many by ETKDGv3, of which nothing is relaxed. Their seed is
     not that of references by ETKDG, so that no conformer is on both sides."""
-    pool = reference_conformers(molecule, max(min(5 * count, 200), 2 * count), seed=1, max_seconds=CLUSTERED_SECONDS)
+    pool = reference_conformers(molecule, max(min(5 * count, 200), 2 * count), seed=1, max_seconds=120.0)
     ids = np.array([conformer.GetId() for conformer in pool.GetConformers()])
     if len(ids) > count:
         distances, _ = rmsd_matrix(pool, pool, max_matches=100)
@@ -95,29 +89,20 @@ def least_rmsd(probes: Chem.Mol, ensemble: Chem.Mol) -> float:
 
 def superpose(probe: Chem.Mol, reference: Chem.Mol, *, probe_conf: int = -1) -> tuple[Chem.Mol, float]:
     """The probe's heavy atoms in that conformer alone, moved to where they lie best on the reference; and the RMSD."""
-    moved, fixed = _heavy(Chem.Mol(probe, confId=conformer_of(probe, probe_conf).GetId())), _heavy(reference)
-    conformer_of(fixed)
+    moved = _heavy(Chem.Mol(probe, confId=probe.GetConformer(probe_conf).GetId()))
     with matching():
-        try:
-            return moved, float(GetBestRMS(moved, fixed, maxMatches=MAX_MATCHES))
-        except RuntimeError as error:
-            raise GraphMismatchError("the two are different graphs") from error
+        return moved, float(GetBestRMS(moved, _heavy(reference), maxMatches=MAX_MATCHES))
 
 
 def _heavy(mol: Chem.Mol) -> Chem.Mol:
     """A copy without hydrogens, deuterium included; a molecule of hydrogens alone stays whole."""
-    if mol.GetNumHeavyAtoms() == 0:
-        return Chem.Mol(mol)
     with captured_log():
-        try:
-            return Chem.RemoveAllHs(mol)
-        except (ValueError, RuntimeError) as error:
-            raise GraphMismatchError(f"a molecule is not valid: {error}", "Give sanitised molecules") from error
+        return Chem.RemoveAllHs(mol) if mol.GetNumHeavyAtoms() else Chem.Mol(mol)
 
 
 def _positions(mol: Chem.Mol) -> Array:
     """Of all conformers [conformers, atoms, 3]."""
-    xyz = np.stack([conformer.GetPositions() for conformer in conformers_of(mol)])
+    xyz = np.stack([conformer.GetPositions() for conformer in mol.GetConformers()])
     if not np.isfinite(xyz).all():
         raise ConformerError("a coordinate is not finite", "Coordinates must be finite")
     return xyz
@@ -167,7 +152,9 @@ def _least_of_block(probes: Array, references: Array, matches: NDArray[np.intp])
     values: Array = np.sqrt(np.maximum(square, 0.0) / probes.shape[1])
     mobile = np.take_along_axis(probes[near[0]], matches[chosen[near]][..., None], axis=1)  # [near, n, 3]
     goal = references[near[1]]
-    values[near] = _distance(mobile @ _rotation(mobile, goal), goal)
+    left, _, right = np.linalg.svd(mobile.swapaxes(-1, -2) @ goal)
+    left[..., 2] *= np.where(np.linalg.det(left @ right) < 0, -1.0, 1.0)[..., None]
+    values[near] = np.sqrt(((mobile @ (left @ right) - goal) ** 2).sum(axis=-1).mean(axis=-1))
     return values
 
 
@@ -216,15 +203,3 @@ def _reached(overlap: Array) -> Array:
         singular[:, 2] *= np.where(np.linalg.det(matrices) < 0, -1.0, 1.0)
         root[unsure] = singular.sum(axis=-1)
     return root
-
-
-def _rotation(probe: Array, reference: Array) -> Array:
-    """What turns each probe [..., n, 3] onto its reference best: ``probe @ rotation``; all are centred."""
-    left, _, right = np.linalg.svd(probe.swapaxes(-1, -2) @ reference)
-    left[..., 2] *= np.where(np.linalg.det(left @ right) < 0, -1.0, 1.0)[..., None]
-    return np.asarray(left @ right, dtype=np.float64)
-
-
-def _distance(probe: Array, reference: Array) -> Array:
-    """From the distances themselves: the trace formula loses digits near zero."""
-    return np.asarray(np.sqrt(((probe - reference) ** 2).sum(axis=-1).mean(axis=-1)), dtype=np.float64)

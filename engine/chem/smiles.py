@@ -1,14 +1,13 @@
 """SMILES in: parse, canonicalise, name what is wrong with a bad one, and compare molecules as graphs.
 
-The canonical form is RDKit's isomeric SMILES of the hydrogen-suppressed molecule. This module knows
-nothing of coordinates; whether a molecule embeds is found out by ``conformers``.
+The canonical form is RDKit's isomeric SMILES of the hydrogen-suppressed molecule.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rdkit import Chem
 
@@ -34,8 +33,7 @@ _WRAPPED = re.compile(r"\[\d{4,}|\[[^\]]*[+-](?:2[1-9]|[3-9]\d|\d{3,})", re.ASCI
 _MATCHED_STEREO = {Chem.ChiralType.values[number] for number in range(3)}  # none, clockwise, counter-clockwise
 
 
-@dataclass(frozen=True, slots=True)
-class SmilesPiece:
+class SmilesPiece(NamedTuple):
     """One atom, or what stands between two atoms (a bond, a ring digit, a branch), of a SMILES text."""
 
     text: str
@@ -81,8 +79,6 @@ def parse_smiles(text: str) -> Molecule:
         what = f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}"
         raise MoleculeSizeError(what, "Give a smaller molecule")
     mol = _read(smiles, keeps_hydrogens=False)
-    if mol.GetNumAtoms() == 0:
-        raise SmilesError(smiles, "it has no atoms")
     for atom in mol.GetAtoms():
         if atom.GetAtomicNum() == 0 or atom.HasQuery():
             what = f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure"
@@ -95,12 +91,7 @@ def parse_smiles(text: str) -> Molecule:
 
 def molecule_of(mol: Chem.Mol, *, source: str = "") -> Molecule:
     """A ``Molecule`` of a sanitised RDKit molecule; its conformers, if any, are left behind."""
-    smiles, _ = canonical_order(mol)
-    try:
-        return _molecule(smiles, source)
-    except SmilesError as error:
-        what = f"the canonical SMILES {shown(smiles)} does not read back"
-        raise UnsupportedMoleculeError(what, "Use another form of the molecule") from error
+    return _molecule(canonical_order(mol)[0], source)
 
 
 def parse_written(text: str) -> Molecule:
@@ -116,8 +107,6 @@ def in_text_order(molecule: Molecule, text: str) -> Molecule:
 
 def _molecule(smiles: str, source: str = "") -> Molecule:
     descriptors, mol = enriched_descriptors(smiles), read_text_order(smiles)
-    if mol.GetNumAtoms() != len(descriptors):
-        raise SmilesError(smiles, f"RDKit reads {mol.GetNumAtoms()} atoms of {len(descriptors)}")
     elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
     return Molecule(smiles, source or smiles, descriptors, elements, sum(one != "H" for one in elements), mol)
 

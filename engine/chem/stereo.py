@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.frame import Array, conformer_of
+from engine.chem.frame import Array
 from engine.chem.rdkit_log import captured_log, matching
 from engine.errors import GraphMismatchError
 
@@ -107,7 +107,7 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
         return StereoVerdict((), complete=True)
     with captured_log():
         heavy = answer if answer.GetNumAtoms() == asked.GetNumAtoms() else Chem.RemoveHs(answer)
-    positions = conformer_of(heavy).GetPositions()
+    positions = heavy.GetConformer().GetPositions()
     maps, complete = _symmetries(asked, heavy)
     values = [goal.measured(positions[maps[:, goal.spanned_by]]) for goal in goals]  # [sites, maps]
     words = [list(map(goal.word, row)) for goal, row in zip(goals, values, strict=True)]

@@ -7,42 +7,32 @@ lowest. Parts without a bond between them do not see each other in a force field
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem.rdMolAlign import AlignMol
 
 from engine.chem.conformers import force_field
-from engine.chem.frame import conformer_of
 from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
 
 StrainMethod = Literal["force-field", "gfn2-xtb"]
-XTB = "GFN2-xTB"
 MOST_STEPS, STEPS_AT_A_TIME = 10_000, 500
-MOST_XTB_STEPS, XTB_GRADIENT = 500, 1e-3  # hartree/bohr
+XTB, XTB_GRADIENT = "GFN2-xTB", 1e-3  # hartree/bohr
 KCAL_PER_HARTREE, BOHR_PER_ANG = 627.5094740631, 1.8897261246
 
 
-@dataclass(frozen=True, slots=True)
-class Strain:
-    """Energy above the relaxed conformer, by which field, and the RMSD of heavy atoms between the two."""
+class Strain(NamedTuple):
+    """Energy above the relaxed conformer, the RMSD of heavy atoms between the two, and by which field."""
 
     kcal: float
     moved_ang: float
     field: str
-    converged: bool
-
-    @property
-    def field_words(self) -> str:
-        return self.field if self.converged else f"{self.field}, stopped before a minimum"
 
 
 def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | None:
     """Of the first conformer of a sanitised molecule; None where no field has parameters or a finite energy for it."""
-    conformer_of(mol)
     relax = _by_xtb if method == "gfn2-xtb" else _by_force_field
     with captured_log():
         try:
@@ -56,7 +46,8 @@ def strain_of(mol: Chem.Mol, method: StrainMethod = "force-field") -> Strain | N
     if start is None or end is None or not np.isfinite(start[0] - end[0]):
         return None
     moved = AlignMol(full, before, atomMap=[(atom, atom) for atom in heavy]) if len(heavy) > 1 else 0.0
-    return Strain(float(start[0] - end[0]), float(moved), start[1], start[2] and end[2])
+    field = start[1] if start[2] and end[2] else f"{start[1]}, stopped before a minimum"
+    return Strain(float(start[0] - end[0]), float(moved), field)
 
 
 def _by_force_field(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool] | None:
@@ -94,12 +85,11 @@ def _by_xtb(full: Chem.Mol, fixed: list[int]) -> tuple[float, str, bool]:
         return torch.tensor(float(result.get("energy")))
 
     if free.any():
-        steps: Any = {"max_iter": MOST_XTB_STEPS, "tolerance_grad": XTB_GRADIENT, "tolerance_change": 0.0}
-        torch.optim.LBFGS([moving], **steps, line_search_fn="strong_wolfe").step(energy)
+        descent = torch.optim.LBFGS([moving], max_iter=500, tolerance_grad=XTB_GRADIENT, line_search_fn="strong_wolfe")
+        descent.step(energy)
     value = float(energy()) * KCAL_PER_HARTREE
     full.GetConformer().SetPositions(positions / BOHR_PER_ANG)
-    slope: Any = moving.grad
-    return value, XTB, not free.any() or float(slope.abs().max()) < XTB_GRADIENT
+    return value, XTB, moving.grad is None or not free.any() or float(moving.grad.abs().max()) < XTB_GRADIENT
 
 
 def xtb_calculator() -> Any:

@@ -1,5 +1,5 @@
 """Files of molecules: their forms, how each comes apart (lines, records of SDF, rows of Parquet), and molecules with
-coordinates in and out: SDF and XYZ out; SDF, MOL and pasted mol blocks in.
+coordinates in and out: SDF out; SDF, MOL and pasted mol blocks in.
 
 RDKit reads mol blocks in a closed child: one on which it ends costs that child and a sentence. What is read keeps its
 hydrogens and its conformer. Names and values come from outside: nothing in them ends a record or starts a property.
@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeAlias
 from rdkit import Chem
 
 from engine.chem.enriched import MOST_ATOMS
-from engine.chem.frame import check_finite, conformer_of, conformers_of
+from engine.chem.frame import check_finite
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
 from engine.errors import FileFormatError, one_line, shown
@@ -38,7 +38,7 @@ ENDINGS: dict[str, Form] = {
 MOST_LINE_CHARACTERS, MOST_RECORD_CHARACTERS = 1_000_000, 4_000_000
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]")
 MOST_MOLECULES = 10_000
-_VERSION = re.compile(r" V[23]000\s*$", re.MULTILINE)
+_BLOCK = re.compile(r"^[^\n]* V[23]000 *$.*?^M  END", re.MULTILINE | re.DOTALL)
 _KEPT = int(Chem.PropertyPickleOptions.AllProps | Chem.PropertyPickleOptions.CoordsAsDouble)
 
 MolOrPair: TypeAlias = Chem.Mol | tuple[str, Chem.Mol]
@@ -133,17 +133,11 @@ def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str,
         unnamed = Chem.Mol(mol)
         unnamed.SetProp("_Name", "")
         fields = "".join(f">  <{key}>\n{_safe_line(value)}\n\n" for key, value in data.items())
-        for conformer in conformers_of(mol):
+        for conformer in mol.GetConformers():
             check_finite(conformer.GetPositions())
             block = Chem.MolToMolBlock(unnamed, confId=conformer.GetId())  # it begins with its empty title line
             records.append(f"{_safe_line(name)}{block}{fields}$$$$\n")
     return "".join(records)
-
-
-def to_xyz(mol: Chem.Mol) -> str:
-    """XYZ text of the first conformer. Atoms as in ``mol``."""
-    check_finite(conformer_of(mol).GetPositions())
-    return str(Chem.MolToXYZBlock(mol))
 
 
 def _safe_line(text: object) -> str:
@@ -167,21 +161,13 @@ def read_molecules(path: Path) -> list[Chem.Mol]:
     return mols
 
 
-def has_mol_block(text: str) -> bool:
-    return "M  END" in text and _VERSION.search(text) is not None
-
-
 def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
-    """Of mol blocks that were pasted, one or more: the lines before the counts may be missing, or be one too many."""
-    blocks = text.split("M  END")[:-1]
+    """Of mol blocks that were pasted, whatever stands before their counts; none of any other text."""
+    blocks = _BLOCK.findall("\n".join(text.splitlines()))
     if len(blocks) > most:
         raise FileFormatError(f"{len(blocks):,} mol blocks are pasted", f"Paste at most {most}")
-    found = []
-    for number, block in enumerate(blocks, start=1):
-        lines = block.splitlines()
-        counts = next((place for place, line in enumerate(lines) if _VERSION.search(line)), 0)
-        found.append(read_record("the pasted text", number, [*[""] * 3, *lines[counts:], "M  END"])[0])
-    return found
+    records = ([*[""] * 3, *block.splitlines()] for block in blocks)
+    return [read_record("the pasted text", number, record)[0] for number, record in enumerate(records, start=1)]
 
 
 def read_record(name: str, number: int, record: Sequence[str]) -> tuple[str, Chem.Mol]:

@@ -80,7 +80,7 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
             FailedCheck(failure.check, tuple(places[atom] for atom in failure.atoms), failure.detail)
             for failure in (*failed, *geometry.failed)
         ),
-        *((strain.kcal, strain.moved_ang, strain.field_words) if strain else ()),
+        *(strain or ()),
     )
 
 

@@ -177,14 +177,16 @@ def decode_text(
     bins: tuple[float, float] | None = BINS,
 ) -> int:
     """enriched text as a molecule, and whether its stereo is right"""
+    from rdkit import Chem
+
     from engine.chem.enriched import as_decimals
     from engine.chem.stereo import judge_stereo
-    from engine.chem.structure_files import to_sdf, to_xyz
+    from engine.chem.structure_files import to_sdf
     from engine.text.check import decode_with
 
     decoded = decode_with(reader, as_decimals(cli.given_text(text), form_of(bins)))
     mol = decoded.mol
-    for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, to_xyz(mol) if xyz else "")):
+    for path, content in ((sdf, to_sdf([mol]) if sdf else ""), (xyz, Chem.MolToXYZBlock(mol) if xyz else "")):
         if path:
             with writing(Path(path)) as file:
                 file.write(content.encode())

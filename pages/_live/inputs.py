@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from engine.chem.molecule_sets import load_named
-from engine.chem.structure_files import has_mol_block, smiles_of_mol_blocks
+from engine.chem.structure_files import smiles_of_mol_blocks
 from engine.decode.plan import BACKENDS, BackendName, Plan, Sampling
 from engine.errors import DriftscopeError
 from engine.jobs.lane import MOST_MOLECULES
@@ -101,11 +101,10 @@ def _take_named() -> None:
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
     """Of mol blocks, or of the first word of each line, as in .smi files; a bad one of several is numbered."""
-    if has_mol_block(text):
-        try:
-            text = "\n".join(smiles_of_mol_blocks(text, most=MOST_MOLECULES))
-        except DriftscopeError as error:
-            return (), [error_markdown(error)]
+    try:
+        text = "\n".join(smiles_of_mol_blocks(text, most=MOST_MOLECULES)) or text
+    except DriftscopeError as error:
+        return (), [error_markdown(error)]
     lines = [(number, words[0]) for number, line in enumerate(text.splitlines(), 1) if (words := line.split())]
     if len(lines) > MOST_MOLECULES:
         return (), [

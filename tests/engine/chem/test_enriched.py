@@ -14,7 +14,6 @@ from rdkit import Chem
 from rdkit.Chem import AllChem
 
 from engine.chem.enriched import (
-    MOST_ATOMS,
     Decoded,
     decode,
     encode,
@@ -25,7 +24,6 @@ from engine.chem.enriched import (
 from engine.chem.smiles import descriptor, parse_smiles, same_graph, split_smiles
 from engine.errors import (
     ConformerError,
-    MoleculeSizeError,
     NoEnrichedFormError,
     UnsupportedMoleculeError,
 )
@@ -253,14 +251,12 @@ def test_properties_of_a_molecule_do_not_matter() -> None:
 @pytest.mark.parametrize(
     ("mol", "error", "reason"),
     [
-        (Chem.MolFromSmiles("CC"), ConformerError, "has no conformer"),
         (Chem.Mol(), UnsupportedMoleculeError, "has no atoms"),
         (Chem.MolFromSmiles("C*"), UnsupportedMoleculeError, "wildcard"),
         (with_xyz("C", [(math.nan, 0, 0)]), ConformerError, "a coordinate is nan"),
         (with_xyz("CC", [(0, 0, 0), (0, 0, math.inf)]), ConformerError, "a coordinate is inf"),
         (with_xyz("CC", [(0, 0, 0), (0, -1000, 0)]), ConformerError, "a coordinate is -1000"),
         (Chem.MolFromSmiles("C[N](C)[O]"), NoEnrichedFormError, r"'\[O\]'"),
-        (Chem.MolFromSmiles("C" * (MOST_ATOMS + 1)), MoleculeSizeError, "5,001 atoms"),
     ],
 )
 def test_what_cannot_be_encoded_is_refused(mol: Chem.Mol, error: type[Exception], reason: str) -> None:

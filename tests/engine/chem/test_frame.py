@@ -163,8 +163,3 @@ def test_placing_keeps_chirality() -> None:
         seen = Chem.Mol(placed)
         Chem.AssignStereochemistryFrom3D(seen, conformer.GetId())
         assert Chem.MolToSmiles(seen) == Chem.MolToSmiles(mol)
-
-
-def test_placing_needs_a_conformer() -> None:
-    with pytest.raises(ConformerError, match="no conformer"):
-        place_in_frame(parse_smiles("CC").mol)

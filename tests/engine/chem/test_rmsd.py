@@ -177,13 +177,6 @@ def test_stereo_is_not_part_of_the_graph_here() -> None:
     assert best(left, right) > 0.05
 
 
-def test_missing_conformers_are_named() -> None:
-    mol, bare = ensemble("CCO"), parse_smiles("CCO").mol
-    for probe, reference in [(bare, mol), (mol, bare), ([], mol)]:
-        with pytest.raises(ConformerError, match="no conformer"):
-            rmsd_matrix(probe, reference)
-
-
 def test_coordinates_that_are_not_finite_are_named() -> None:
     mol = ensemble("CCO", 1)
     positions = mol.GetConformer().GetPositions()

@@ -36,7 +36,7 @@ def test_a_relaxed_conformer_has_none_and_a_stretched_one_has_much() -> None:
     assert relaxed.moved_ang < 0.01
     assert stretched.kcal > 20
     assert stretched.moved_ang > 0.1
-    assert relaxed.field == stretched.field == stretched.field_words == "MMFF94"
+    assert relaxed.field == stretched.field == "MMFF94"
 
 
 def test_the_energy_is_that_of_heavy_atoms_where_they_stand() -> None:
@@ -64,10 +64,6 @@ def test_atoms_in_one_place_have_no_finite_energy_or_a_huge_one() -> None:
 def test_where_no_hydrogen_can_be_placed_there_is_none() -> None:
     """Both neighbours of the nitrogen lie on the same side of it."""
     assert strain_of(decode("[C]<0.0,0.0,0.0>[N]<1.7563,0.0,0.0>[C]<1.484,0.0,0.0>").mol) is None
-
-
-def test_an_unfinished_descent_is_said() -> None:
-    assert Strain(1.0, 0.1, "UFF", False).field_words == "UFF, stopped before a minimum"
 
 
 def test_without_tblite_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +106,6 @@ def test_xtb_goes_downhill_to_a_minimum(monkeypatch: pytest.MonkeyPatch) -> None
     found = strain_of(mol, "gfn2-xtb")
     assert found is not None
     assert found.field == "GFN2-xTB"
-    assert found.converged
     start = HarmonicCalculator("", np.array([]), bent * BOHR_PER_ANG, 0.0, 0).get("energy")
     assert isinstance(start, float)
     assert found.kcal == pytest.approx(start * KCAL_PER_HARTREE, abs=0.2)  # three points can all lie 3 bohr apart

@@ -19,12 +19,10 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.chem.structure_files import (
-    has_mol_block,
     read_molecules,
     read_record,
     smiles_of_mol_blocks,
     to_sdf,
-    to_xyz,
 )
 from engine.errors import ConformerError, FileFormatError
 from engine.sandbox import Answer, Limits, Sandbox
@@ -120,21 +118,6 @@ def test_coordinates_that_no_column_holds_are_refused(value: float) -> None:
     mol.GetConformer(0).SetPositions(np.full((3, 3), value))
     with pytest.raises(ConformerError):
         to_sdf([mol])
-    with pytest.raises(ConformerError):
-        to_xyz(mol)
-
-
-def test_molecules_without_conformers_are_refused() -> None:
-    for write in (lambda mol: to_sdf([mol]), to_xyz):
-        with pytest.raises(ConformerError, match="no conformer"):
-            write(parse_smiles("CC").mol)
-
-
-def test_xyz_is_what_rdkit_reads() -> None:
-    mol = MOLS["C[C@H](N)C(=O)O"]
-    back = Chem.MolFromXYZBlock(to_xyz(mol))
-    assert [atom.GetSymbol() for atom in back.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
-    np.testing.assert_allclose(back.GetConformer().GetPositions(), mol.GetConformer().GetPositions(), atol=1e-6)
 
 
 BLOCK = Chem.MolToMolBlock(ETHANOL)
@@ -253,9 +236,9 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
         Chem.MolToV3KMolBlock(mol),
         block.replace("\n", "\r\n"),
     ):
-        assert has_mol_block(text) and smiles_of_mol_blocks(text, most=1) == ["C[C@H](O)CN"]
+        assert smiles_of_mol_blocks(text, most=1) == ["C[C@H](O)CN"]
     assert len(smiles_of_mol_blocks(f"{block}$$$$\n{block}", most=2)) == 2
-    assert not has_mol_block("CCO") and not has_mol_block("CCO M  END")
+    assert smiles_of_mol_blocks("CCO", most=1) == smiles_of_mol_blocks("CCO M  END", most=1) == []
     with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
         smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
     loose = str(Chem.MolToMolBlock(Chem.MolFromSmiles("Cc1ccccc1"))).replace("  1  2  1  0", "  1  2  5  0")
