@@ -16,13 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from engine.chem.conformer_files import (
-    UNREADABLE,
-    HeavyConformer,
-    pickled_conformers,
-    settled_smiles,
-    under_its_key,
-)
+from engine.chem.conformer_files import UNREADABLE, HeavyConformer, pickled_conformers, settled_smiles, under_its_key
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.structure_files import form_by_name

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,13 +24,7 @@ from typing import Any
 import pyarrow as pa
 from rdkit import Chem
 
-from engine.chem.conformer_files import (
-    HeavyConformer,
-    molecule_with,
-    read_references,
-    settled_smiles,
-    under_its_key,
-)
+from engine.chem.conformer_files import HeavyConformer, molecule_with, read_references, settled_smiles, under_its_key
 from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
@@ -104,31 +98,26 @@ def write_references(
     conformers: Iterable[HeavyConformer],
     *,
     label: str,
-    form: str,
-    source: str,
-    origin: str = "imported",
     progress: Callable[[int], object] = lambda done: None,
+    **about: str,
 ) -> Entry:
-    """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read."""
+    """A set of what is read; all of it or, where the reading fails, nothing. ``progress`` hears how many are read;
+    ``about`` has its ``form`` and ``source``, and its ``origin`` unless that is a file."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.strip())[:100].strip("-._")
     if not NAME.fullmatch(name):
         raise StoreError(f"{shown(label)} is no label for references", "Give letters and digits, such as geom-drugs")
     if store.has(name, REFERENCES):
         raise StoreError(f"there is an entry {name} already", "Give another --label, or remove it first")
-    row = {"origin": origin, "form": form, "source": source, "label": label}
+    row = {"origin": "imported", "label": label, **about}
     row |= {"created_at": datetime.now(UTC).isoformat(), "versions": json.dumps({"rdkit": version("rdkit")})}
     with begun_anew(store.home, REFERENCES, name, row) as staging:
         seen: dict[str, tuple[int, set[bytes]]] = {}  # of each molecule: its number, its conformers' digests
         counts, first = Counter(conformers=0, repeated=0, left_out=0), ""
-        kept, omitted = list[dict[str, Any]](), list[dict[str, Any]]()
+        rows = defaultdict[str, list[dict[str, Any]]](list)  # by table
 
         def write() -> None:
-            tables = {REFERENCE_CONFORMERS.name: REFERENCE_CONFORMERS.rows(kept)}
-            if omitted:
-                tables[REFERENCE_OMISSIONS.name] = REFERENCE_OMISSIONS.rows(omitted)
-            staging.add(tables)
-            kept.clear()
-            omitted.clear()
+            staging.add({table.name: table.rows(rows[table.name]) for table in REFERENCES.tables if table.name in rows})
+            rows.clear()
 
         for done, given in enumerate(conformers, start=1):
             progress(done)
@@ -137,7 +126,8 @@ def write_references(
                 first = first or f": {placed.source}: {placed.problem}"
                 counts["left_out"] += 1
                 key = placed.key[:MOST_KEY] or None
-                omitted.append({"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem})
+                told = {"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem}
+                rows[REFERENCE_OMISSIONS.name].append(told)
             else:
                 smiles, xyz = placed.smiles, placed.xyz
                 number, digests = seen.setdefault(smiles, (len(seen), set()))
@@ -145,12 +135,14 @@ def write_references(
                 counts["repeated" if digest in digests else "conformers"] += 1
                 if digest not in digests:
                     place = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
-                    kept.append({**place, "xyz": xyz.ravel(), "weight": given.weight, "source": given.source})
+                    place |= {"xyz": xyz.ravel(), "weight": given.weight, "source": given.source}
+                    rows[REFERENCE_CONFORMERS.name].append(place)
                     digests.add(digest)
-            if len(kept) + len(omitted) >= GROUP:
+            if sum(map(len, rows.values())) >= GROUP:
                 write()
         if not seen:
-            raise FileFormatError(f"{shown(source, 200)} has no conformer that can be used{first}", "Give another file")
+            what = f"{shown(about['source'], 200)} has no conformer that can be used{first}"
+            raise FileFormatError(what, "Give another file")
         write()
         content = hashlib.sha256()
         for smiles in sorted(seen):

@@ -22,10 +22,7 @@ from engine.store.schema import BLOCKS, SAMPLES, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
-_MEANS = (
-    ("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"),
-    ("strain_kcal", "strain_sum_kcal", "strain_samples"),
-)
+_MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
 _NAMED = ("sample_id", "generation", "smiles", "atoms", "text", "token_ids", "forced", "stop_reason")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))

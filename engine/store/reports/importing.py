@@ -29,17 +29,8 @@ from engine.errors import FileFormatError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.entries import Entry
-from engine.store.reports.texts import (
-    FAILURES,
-    METADATA,
-    METADATA_COLUMNS,
-    PASSES,
-    TOTALS,
-    ReportItem,
-    TextReader,
-    read_item,
-    split_text,
-)
+from engine.store.reports import texts as keys
+from engine.store.reports.texts import ReportItem, TextReader, read_item, split_text
 from engine.store.sample_rows import StoredSample, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
@@ -205,7 +196,7 @@ def _parsed(content: bytes) -> dict[str, Any]:
 
 def _items(document: Mapping[str, Any]) -> list[ReportItem]:
     """Texts of another format are refused all together: as enriched text they would count as clean or as junk."""
-    parts = ((part, document.get(part, ())) for part in (PASSES, FAILURES))
+    parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
     items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
     if not items:
         raise FileFormatError("it has no passes and no failures", "It is no report file, or there is nothing to import")
@@ -222,7 +213,7 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
 
 def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer: str | None = None) -> RunOfFile:
     """``document`` has values of the right kinds. ``tokenizer`` replaces the one that it names."""
-    metadata = document.get(METADATA, {})
+    metadata = document.get(keys.METADATA, {})
     alias, step, path, named, processor, version = (
         _text(metadata.get(key)) or ""
         for key in ("model_alias", "model_step", "model_path", "tokenizer_name", "processor_type", "version")
@@ -234,9 +225,13 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     name, loaded = _tokenizer(tokenizer, named)
     texts = (text for item in items for text in item.texts)
     form, numbers = found_form(texts, forced_close=record.closed_by != "model")
-    extra = {key: value for key, value in document.items() if key not in {METADATA, PASSES, FAILURES, *TOTALS}}
-    if rest := {key: value for key, value in metadata.items() if key not in METADATA_COLUMNS}:
-        extra[METADATA] = rest
+    extra = {
+        key: value
+        for key, value in document.items()
+        if key not in {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
+    }
+    if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
+        extra[keys.METADATA] = rest
     passes, rule = sum(item.passed for item in items), rule_of(version)
     notes = [f"The file has {passes:,} passes, by {rule[1]}."]
     if form is not None:
@@ -266,8 +261,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "wall_s": document.get("time_taken"),
         "chars_raw": document.get("total_chars_raw"),
         "chars_clean": document.get("total_chars_clean"),
-        "reported_passes": passes if PASSES in document else None,
-        "reported_failures": len(items) - passes if FAILURES in document else None,
+        "reported_passes": passes if keys.PASSES in document else None,
+        "reported_failures": len(items) - passes if keys.FAILURES in document else None,
         "notes": " ".join(notes),
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
