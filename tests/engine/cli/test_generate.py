@@ -159,7 +159,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "compile": (["CC=O", "--model", "small", "--backend", "hf", "--compile"], "hf is not compiled"),
     "backend": (["CC=O", "--model", "small", "--backend", "fest"], "no backend 'fest'. Did you mean fast"),
     "smiles": (["C1C", "--model", "small"], "SMILES 'C1C' cannot be read"),
-    "all": (["C1C", "x", "--model", "small"], "none of 2 molecules can be read"),
+    "all": (["C1C", "x", "--model", "small"], "2 of the first 2 molecules cannot be used"),
     "nothing": (["--model", "small"], "no molecule is given"),
     "no model": (["CC=O"], "give either --model or --model-path"),
     "two models": (["CC=O", "--model", "small", "--model-path", "."], "give either --model or --model-path"),
