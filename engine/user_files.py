@@ -6,7 +6,6 @@ import errno
 import glob
 import json
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from io import BufferedReader
@@ -29,11 +28,10 @@ def open_file(path: Path) -> BufferedReader:
 
 def open_regular(path: Path | str) -> BufferedReader:
     """The same for a reader with words of its own: OSError. A pipe or a device would be waited for without end."""
-    mode = Path(path).stat().st_mode
-    if not stat.S_ISREG(mode):
-        what = "it is a folder" if stat.S_ISDIR(mode) else "it is no plain file"
-        raise OSError(errno.EINVAL, what, str(path))
-    return Path(path).open("rb")
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is a folder" if path.is_dir() else "it is no plain file", str(path))
+    return path.open("rb")
 
 
 def expand(patterns: Sequence[str]) -> list[Path]:

@@ -180,14 +180,11 @@ def _parsed(content: bytes) -> dict[str, Any]:
     try:  # Python writes NaN and Infinity, which JSON does not have
         text = content.decode("utf-8-sig")
         document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None)
-    except ValueError as error:
-        raise FileFormatError(f"it is no JSON: {error}", "Correct it there") from error
-    if is_summary(document):
-        raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
-    try:
+        if is_summary(document):
+            raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
         msgspec.convert(document, _Report)
-    except msgspec.ValidationError as error:
-        raise FileFormatError(str(error), "Correct it there") from error
+    except ValueError as error:
+        raise FileFormatError(f"it is no report: {error}", "Correct it there") from error
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
         document = json.loads(whole.decode("utf-16", "replace"))

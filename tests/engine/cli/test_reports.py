@@ -148,5 +148,5 @@ def test_a_program_that_watches_reads_what_became_of_each_file(tmp_path: Path) -
         ("c.json", 2, 3, "failed"),
     ]
     assert {line["run_id"] for line in ended[:2]} == {row["run_id"]}
-    assert "it is no JSON" in ended[2]["error"]
+    assert "it is no report" in ended[2]["error"]
     assert ended[0]["done"] == ended[0]["samples"] == row["samples"]

@@ -222,9 +222,9 @@ def texts_of(*answers: str) -> dict[str, Any]:
 
 
 DAMAGED: list[tuple[Any, str]] = [
-    (b"", "it is no JSON: Expecting value: line 1 column 1"),
-    (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no JSON: Expecting ':' delimiter: line 3 column 8"),
-    (json.dumps(document()).encode()[:-300], "it is no JSON: "),
+    (b"", "it is no report: Expecting value: line 1 column 1"),
+    (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
+    (json.dumps(document()).encode()[:-300], "it is no report: "),
     (b"[1, 2]", "Expected `object`, got `array`"),
     (b"17", "Expected `object`, got `int`"),
     (b'{"events": []}', "it has no passes and no failures"),
@@ -239,7 +239,7 @@ DAMAGED: list[tuple[Any, str]] = [
     (b"\xff\xfe{\x00", "can't decode byte 0xff in position 0"),
     (b'{"passes": "caf\xe9"}', "can't decode byte 0xe9 in position 15"),
     (b"[" * 100_000, "lists and objects are nested too deep"),
-    (b'{"passes": ' + b"9" * 5_000 + b"}", "it is no JSON: Exceeds the limit"),
+    (b'{"passes": ' + b"9" * 5_000 + b"}", "it is no report: Exceeds the limit"),
     (changed("passes", {}), "`$.passes`"),
     (changed("failures", None), "`$.failures`"),
     (changed("metadata", "none"), "`$.metadata`"),
