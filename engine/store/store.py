@@ -67,9 +67,7 @@ class Store:
     def open(cls, place: str | Path | None = None) -> Store:
         """The place given, else ``DRIFTSCOPE_STORE``, else the user's own with the demo store beside it."""
         chosen = str(place or "") or os.environ.get(VARIABLE, "")
-        if chosen:
-            return cls(files_at(chosen))
-        return cls(Files(HOME), (Files(DEMO),))
+        return cls(files_at(chosen)) if chosen else cls(Files(HOME), (Files(DEMO),))
 
     def snapshot(self) -> Store:
         """The same, with sheets read once: for several queries in a row.
@@ -172,7 +170,9 @@ class Store:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
         entry = self.own(id_, kind)
         with alone(entry.files, entry.folder):
-            now = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])[0] or entry
+            now, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
+            if now is None:
+                raise StoreError(f"{entry.id} was removed or damaged meanwhile", "Run `verify`")
             known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
             known["tags"] = _tags({*known["tags"], *_tags(add)} - {*_tags(take)})
             entry.files.write_object(f"{entry.folder}/{USER_SHEET}", known)
@@ -227,10 +227,8 @@ def damaged_parts(entry: Entry) -> list[Damage]:
 
 def without_damage(entry: Entry) -> Entry:
     """The entry with only those files that are what was written."""
-    damaged = {damage.where.rpartition("/")[2] for damage in damaged_parts(entry)}
-    if not damaged:
-        return entry
-    log.warning("%s: left out are %s; see `verify`", entry.id, ", ".join(sorted(damaged)))
+    if damaged := {damage.where.rpartition("/")[2] for damage in damaged_parts(entry)}:
+        log.warning("%s: left out are %s; see `verify`", entry.id, ", ".join(sorted(damaged)))
     return replace(entry, parts={name: part for name, part in entry.parts.items() if part.file not in damaged})
 
 

@@ -206,10 +206,10 @@ def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> Non
 def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) -> None:
     """Of all that are ticked."""
 
-    def change(**changed: Sequence[str]) -> None:
+    def change(add: Sequence[str] = (), take: Sequence[str] = ()) -> None:
         try:
             for entry in own:
-                store.annotate(entry.id, kind, **changed)
+                store.annotate(entry.id, kind, add=add, take=take)
         except DriftscopeError as error:
             st.toast(error_markdown(error), icon=":material/error:")
         else:
