@@ -29,7 +29,9 @@ _PIECE = re.compile(rf"(?P<atom>{_ATOM})|(?P<link>{_LINK})")
 _POSITION = re.compile(r"around position (\d+)")
 _ATOM_NUMBER = re.compile(r"\batoms?:? (?:# )?(\d+)")
 _NO_REASON = re.compile(r"[*\s]*|Violation occurred.*|\[?Pre-condition Violation\]?|.*Failed parsing.*", re.DOTALL)
-_WRAPPED = re.compile(r"\[\d{4,}|\[[^\]]*[+-](?:2[1-9]|[3-9]\d|\d{3,})", re.ASCII)  # isotopes over 999, charges over 20
+_SYMBOLS = {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
+# Isotopes over 999 and charges over 20.
+_WRAPPED = re.compile(r"\[\d{4,}[A-Za-z*]|\[[^][]*[+-](?:2[1-9]|[3-9]\d|\d{3,})[]:]", re.ASCII)
 _MATCHED_STEREO = {Chem.ChiralType.values[number] for number in range(3)}  # none, clockwise, counter-clockwise
 
 
@@ -67,7 +69,8 @@ def bare_form(bracketed: str) -> str:
 def element_of(descriptor: str) -> str:
     """The element symbol in a bracketed descriptor; empty where there is none."""
     match = re.match(r"\[?\d*([A-Z][a-z]?|se|as|te|si|[a-z])", descriptor, re.ASCII)
-    return match.group(1).capitalize() if match else ""
+    symbol = match.group(1).capitalize() if match else ""
+    return symbol if symbol in _SYMBOLS else symbol[:1]
 
 
 def parse_smiles(text: str) -> Molecule:

@@ -14,7 +14,7 @@ from typing import Any
 from engine.chem.verdict import PLAIN, WITH_STRAIN, JudgeSettings
 from engine.decode.plan import PRESETS, Plan, Sampling
 from engine.errors import RunError
-from engine.lp_records import GuardSettings
+from engine.lp_records import FORMER, GuardSettings, stored_lp
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import read_number_format
 
@@ -86,8 +86,11 @@ class RunPlan:
             plan = dict(sheet["plan"])
             plan["form"] = None if plan["form"] is None else read_number_format(plan["form"])
             plan["sampling"] = Sampling(**plan["sampling"])
-            guard = {key: value for key, value in plan["guard"].items() if key != "weigh"}  # of runs of before
-            plan["guard"] = GuardSettings(**guard | {"checks": tuple(guard["checks"])})
+            if plan.pop("last_positions", None) == 2:  # of before the position LPs were the group's own
+                is_former = stored_lp(plan["lp"], is_former=True).name.startswith(FORMER)
+                plan |= {"lp": FORMER * is_former + plan["lp"], "descriptors": "plain", "bos": False}
+            guard = {key: value for key, value in plan.get("guard", {}).items() if key != "weigh"}  # of runs of before
+            plan["guard"] = GuardSettings(**guard | ({"checks": tuple(guard["checks"])} if guard else {}))
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
             what = f"the run's plan cannot be read ({error})"
