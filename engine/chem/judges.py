@@ -75,13 +75,10 @@ class JudgePool(Pool):
         try:
             return msgspec.convert(future.result()[0], MoleculeVerdict)
         except (SandboxError, OSError) as error:
-            why = getattr(error, "why", "end")
-            if why == "start":
+            if (why := getattr(error, "why", "end")) == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
-            reason = FailedCheck(CRASH, (), "the process that judged it ended")
-            if why == "time":
-                reason = FailedCheck(TIME, (), f"stopped after {self.limit_s:g} s")
-            return MoleculeVerdict(0, 0, None, None, (reason,))
+            told = f"stopped after {self.limit_s:g} s" if why == "time" else "the process that judged it ended"
+            return MoleculeVerdict(0, 0, None, None, (FailedCheck(TIME if why == "time" else CRASH, (), told),))
 
 
 def judged(
