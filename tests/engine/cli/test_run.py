@@ -161,7 +161,7 @@ def test_what_cannot_be_is_one_line(words: tuple[str, ...], told: str, place: Pa
 
 
 def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Run, number: int, cancelled: Any) -> Any:
+    def full(self: Run, number: int) -> Any:
         raise RunError("the disk is full", "Make room")
 
     monkeypatch.setattr(Run, "_write", full)
