@@ -119,13 +119,12 @@ class Console:
 
 def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answer]:
     """Whether an answer was cut, its seconds, and the rows as an Arrow stream."""
-    database: duckdb.DuckDBPyConnection | None = None
+    database = opened(tables, limits)  # before a statement's time begins
 
     def answer(sql: str, names: Mapping[str, Any]) -> Answer:
         nonlocal database
         started = time.monotonic()
         try:
-            database = database or opened(tables, limits)
             table, is_cut = rows_of(database, sql, names, limits)
             body = pa.BufferOutputStream()
             with pa.ipc.new_stream(body, table.schema) as stream:
@@ -135,7 +134,7 @@ def statements(tables: Mapping[str, Any], limits: Limits) -> Callable[..., Answe
             if str(error).startswith(("Out of Memory Error", "std::bad_alloc")):
                 raise MemoryError from error
             if isinstance(error, duckdb.InternalException | duckdb.FatalException):
-                database = None  # it answers nothing any more
+                database = opened(tables, limits)  # the old one answers nothing any more
             raise in_words(str(error)) from error
 
     return answer
