@@ -13,7 +13,7 @@ from pages._tokenizer_lab import text as lab_text
 TITLE = "Tokenizer lab"
 ICON = ":material/token:"
 LEAD = (
-    "How tokenizers split coordinates, and what that does to an LP that counts positions: **junk** and **cut** numbers."
+    "How tokenizers split coordinates, and what it does to an LP that counts positions: **junk** and **cut** numbers."
 )
 
 

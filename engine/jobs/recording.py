@@ -30,12 +30,9 @@ def traced(
     output: Path | None = None,
     **window: Any,
 ) -> Iterator[StepObserver]:
-    """Records while this lasts, in the ``window`` of a `Capture`; yields what a generation's events pass through.
-    ``about``: columns of the trace, such as the run that it is of.
-
-    The trace is then read into the store, with what each step wrote. It is linked to the run, which is in the store by
-    then, if that has the same tokens; ``align`` gives samples without a run by their ids.
-    """
+    """Records in the ``window`` of a `Capture`; yields what a generation's events pass through. ``about``: columns of
+    the trace, such as its run, to which it is linked if that is in the store by then and has the same tokens;
+    ``align`` gives samples without a run by their ids."""
     with tempfile.TemporaryDirectory(prefix="driftscope-profile-") as folder:
         path = Path(folder) / "trace.json.gz"
         with Capture(path, **window) as capture:

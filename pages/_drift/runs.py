@@ -56,10 +56,21 @@ def chosen_runs(store: Store) -> list[RunFacts]:
 def inspected_picker(default: Callable[[Sequence[Entry]], Sequence[Entry]]) -> Picker:
     """Runs of equal standing. Others clear what was chosen inside of the earlier ones."""
     return Picker(
-        RUN, "run", state.RUN, state.RUN, MOST_RUNS, run_cells, run_columns(), default,
-        lambda entries: {entry.id: run_title(entry) for entry in entries}, EMPTY, ("measured", "imported"),
-        "run_", " with samples", (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN),
-    )  # fmt: skip
+        RUN,
+        "run",
+        state.RUN,
+        state.RUN,
+        MOST_RUNS,
+        run_cells,
+        run_columns(),
+        default,
+        lambda entries: {entry.id: run_title(entry) for entry in entries},
+        EMPTY,
+        ("measured", "imported"),
+        "run_",
+        " with samples",
+        (state.OF, state.SAMPLE, state.ATOM, state.TOKEN, state.BIN),
+    )
 
 
 def default_run(runs: Sequence[RunFacts]) -> RunFacts:
@@ -82,13 +93,29 @@ def run_words(run: RunFacts) -> str:
 
 
 def _save_form(entry: Entry) -> None:
-    with st.container(border=True, horizontal=True, vertical_alignment="bottom", key=f"passing-{entry.id}"):
+    with st.container(
+        border=True,
+        horizontal=True,
+        vertical_alignment="bottom",
+        key=f"passing-{entry.id}",
+    ):
         st.markdown(
             f":material/hourglass_top: **Not saved.** {escape_markdown(entry.id)} was generated on the Live page "
             "and is lost when the app stops."
         )
-        label = st.text_input("Label", key=f"label-{entry.id}", placeholder="optional", width=220, max_chars=200)
-        if st.button("Save to store", key=f"keep-{entry.id}", icon=":material/save:", type="primary"):
+        label = st.text_input(
+            "Label",
+            key=f"label-{entry.id}",
+            placeholder="optional",
+            width=220,
+            max_chars=200,
+        )
+        if st.button(
+            "Save to store",
+            key=f"keep-{entry.id}",
+            icon=":material/save:",
+            type="primary",
+        ):
             save_run(entry, label.strip())
 
 

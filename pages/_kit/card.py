@@ -27,7 +27,12 @@ from pages._shared.words import unbroken
 
 MOST_ROWS = 28  # of a table that are in sight
 MOST_SHOWN = 5_000  # rows that a browser gets; files have all
-FORMATS = {"%": ("%.1f %%", 100.0), "×": ("%.3g×", 1.0), "µs": ("%.2f", 1.0), "ms": ("%.3f", 1.0)}
+FORMATS = {
+    "%": ("%.1f %%", 100.0),
+    "×": ("%.3g×", 1.0),
+    "µs": ("%.2f", 1.0),
+    "ms": ("%.3f", 1.0),
+}
 AS_BUTTONS, MOST_BUTTON_CHARS = 3, 90  # more choices, or longer ones, are a list
 PICTURE = ["toImage"]
 ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
@@ -40,7 +45,11 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
         st.rerun()  # the page beside the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
-        head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
+        head = st.container(
+            horizontal=True,
+            vertical_alignment="center",
+            horizontal_alignment="distribute",
+        )
         head.subheader(question.TITLE, anchor=False, help=help_of(question), width="content")
         if not question.OF.least <= len(ids) <= question.OF.most:
             few = len(ids) < question.OF.least
@@ -53,10 +62,23 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                 options = {option.name: widget(option, store, entries) for option in question.OPTIONS}
             try:
                 with st.spinner("Computing …", show_time=True):
-                    answered = ask(store, key, ids, {n: v for n, v in options.items() if v is not None})
+                    answered = ask(
+                        store,
+                        key,
+                        ids,
+                        {n: v for n, v in options.items() if v is not None},
+                    )
             except NeedsWork as missing:
-                place.info(escape_markdown(str(missing).partition(" Run: ")[0]), icon=":material/calculate:")
-                if st.button("Compute", icon=":material/calculate:", key=f"compute-{key}", type="primary"):
+                place.info(
+                    escape_markdown(str(missing).partition(" Run: ")[0]),
+                    icon=":material/calculate:",
+                )
+                if st.button(
+                    "Compute",
+                    icon=":material/calculate:",
+                    key=f"compute-{key}",
+                    type="primary",
+                ):
                     for command in missing.commands:
                         tasks.submit(" ".join(command), list(command))
                     st.rerun()
@@ -94,7 +116,11 @@ def widget(option: Option, store: Store, entries: Sequence[Any]) -> Any:
     if choices:
         if option.is_many:
             usual = list(option.default or ())
-            words: Any = {"format_func": lambda value: choices.get(value, value), "placeholder": "any", "width": 420}
+            words: Any = {
+                "format_func": lambda value: choices.get(value, value),
+                "placeholder": "any",
+                "width": 420,
+            }
             return st.multiselect(label, list(choices), usual, **words, **bound) or usual
         return choose(option, label, choices)
     if isinstance(option.default, bool):
@@ -115,8 +141,12 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     def put() -> None:
         st.query_params[option.name] = str(st.session_state[option.name])
 
-    more: Any = {"key": option.name, "format_func": lambda value: choices.get(value, str(value)), "on_change": put,
-                 "help": option.help or None}  # fmt: skip
+    more: Any = {
+        "key": option.name,
+        "format_func": lambda value: choices.get(value, str(value)),
+        "on_change": put,
+        "help": option.help or None,
+    }
     lengths = [len(words) for words in choices.values()]
     if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
         more["format_func"] = lambda value: escape_markdown(choices.get(value, str(value)))  # buttons are Markdown
@@ -127,7 +157,14 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     return chosen
 
 
-def draw(key: str, number: int, chart: Chart, question: Question, answered: Answered, ids: Sequence[str]) -> None:
+def draw(
+    key: str,
+    number: int,
+    chart: Chart,
+    question: Question,
+    answered: Answered,
+    ids: Sequence[str],
+) -> None:
     table = answered.tables.get(chart.table)
     if table is None or not table.num_rows:
         return
@@ -148,9 +185,16 @@ def draw(key: str, number: int, chart: Chart, question: Question, answered: Answ
         alt=alt_of(question.TITLE, answered.answer.partition("\n")[0], rows, chart),
         on_select=(lambda: follow(chart, chart_key)) if chart.picks else "ignore",
         selection_mode="points",
-        config={"displaylogo": False, "modeBarButtons": [ZOOM, PICTURE][not is_time :], "scrollZoom": is_time,
-                "toImageButtonOptions": {"format": st.session_state.get("kept picture", "svg"), "filename": key}},
-    )  # fmt: skip
+        config={
+            "displaylogo": False,
+            "modeBarButtons": [ZOOM, PICTURE][not is_time :],
+            "scrollZoom": is_time,
+            "toImageButtonOptions": {
+                "format": st.session_state.get("kept picture", "svg"),
+                "filename": key,
+            },
+        },
+    )
 
 
 def follow(chart: Chart, chart_key: str) -> None:
@@ -187,19 +231,33 @@ def show_table(key: str, table: pa.Table, columns: Mapping[str, Column]) -> None
         else:
             values = [one_line(value) if isinstance(value, str) else value for value in values]
             config[name] = st.column_config.Column(
-                words, help=about, pinned=column.is_pinned, width=230 if column.is_pinned else None
+                words,
+                help=about,
+                pinned=column.is_pinned,
+                width=230 if column.is_pinned else None,
             )
         frame[name] = values
     picked = [name for name in frame if columns.get(name, Column()).picks]
-    st.dataframe(frame, hide_index=True, column_config=config, key=f"table-{key}", placeholder="–",
-                 height=table_height(min(shown.num_rows, MOST_ROWS)),
-                 on_select=(lambda: tick(f"table-{key}", columns, frame, picked[0])) if picked else "ignore",
-                 selection_mode="single-row")  # fmt: skip
+    st.dataframe(
+        frame,
+        hide_index=True,
+        column_config=config,
+        key=f"table-{key}",
+        placeholder="–",
+        height=table_height(min(shown.num_rows, MOST_ROWS)),
+        on_select=(lambda: tick(f"table-{key}", columns, frame, picked[0])) if picked else "ignore",
+        selection_mode="single-row",
+    )
     if table.num_rows > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN:,} of {table.num_rows:,} rows; the files below have all.")
 
 
-def tick(table_key: str, columns: Mapping[str, Column], frame: Mapping[str, list[Any]], name: str) -> None:
+def tick(
+    table_key: str,
+    columns: Mapping[str, Column],
+    frame: Mapping[str, list[Any]],
+    name: str,
+) -> None:
     """A ticked row sets an option in the address."""
     rows = st.session_state[table_key]["selection"]["rows"]
     if rows:
@@ -214,7 +272,10 @@ def start_buttons(key: str, commands: pa.Table) -> None:
         words = shlex.split(command)[3:]
         is_there = task_queue().is_at(command)
         if not {"FILE", "FOLDER"} & set(words) and st.button(
-            "Start", icon=":material/play_arrow:", key=f"start-{key}-{number}", disabled=is_there
+            "Start",
+            icon=":material/play_arrow:",
+            key=f"start-{key}-{number}",
+            disabled=is_there,
         ):
             spared = [words[0], f"--threads={spare_cores()}", *words[1:]]
             if tasks.submit(" ".join(words[:3]), spared, about=command):
@@ -223,14 +284,25 @@ def start_buttons(key: str, commands: pa.Table) -> None:
 
 def data(key: str, question: Question, answered: Answered, head: Any) -> None:
     """Every table behind the card, as a table and as files; made when a user opens it."""
-    popover = head.popover("Data", icon=":material/table:", type="tertiary", key=f"data-{key}", on_change="rerun",
-                           help="The figures behind this card, as CSV and Parquet")  # fmt: skip
+    popover = head.popover(
+        "Data",
+        icon=":material/table:",
+        type="tertiary",
+        key=f"data-{key}",
+        on_change="rerun",
+        help="The figures behind this card, as CSV and Parquet",
+    )
     if not popover.open:
         return
     with popover:
         if question.CHARTS:
-            shape = st.segmented_control("Camera button saves", ["svg", "png"], required=True, key=f"picture-{key}",
-                                         default=st.session_state.get("kept picture", "svg"))  # fmt: skip
+            shape = st.segmented_control(
+                "Camera button saves",
+                ["svg", "png"],
+                required=True,
+                key=f"picture-{key}",
+                default=st.session_state.get("kept picture", "svg"),
+            )
             if shape != st.session_state.get("kept picture", "svg"):
                 st.session_state["kept picture"] = shape
                 st.rerun()
@@ -239,7 +311,12 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
                 show_table(f"data-{key}-{name}", table, question.COLUMNS)
             if table.num_rows:
                 with st.container(horizontal=True):
-                    table_buttons(table, f"{key}-{name}".replace(" ", "-"), key=f"file-{key}-{name}", what=f"“{name}”")
+                    table_buttons(
+                        table,
+                        f"{key}-{name}".replace(" ", "-"),
+                        key=f"file-{key}-{name}",
+                        what=f"“{name}”",
+                    )
 
 
 def cards(keys: Sequence[str], store: Store, ids: Sequence[str]) -> None:

@@ -27,7 +27,10 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     panel_of = np.array(table[chart.split].to_pylist())
     kind_of = np.array(table[chart.colour].to_pylist())
     start, end, share = (table[name].to_numpy() for name in (chart.x, chart.high, chart.y))
-    panels, kinds = list(dict.fromkeys(panel_of.tolist())), list(dict.fromkeys(kind_of.tolist()))
+    panels, kinds = (
+        list(dict.fromkeys(panel_of.tolist())),
+        list(dict.fromkeys(kind_of.tolist())),
+    )
     colours = palette()
     hues = [hue for hue in colours.series if hue != colours.neutral]
     hue_of = {kind: hues[place] if place < len(hues) else colours.neutral for place, kind in enumerate(kinds)}
@@ -36,8 +39,14 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     for panel in panels:
         heights += [AREA_PX, LANE_PX * max(1, len(lanes[panel]))]
     titles = [title for panel in panels for title in (safe(panel), "")]
-    figure = make_subplots(rows=len(heights), cols=1, shared_xaxes="all", row_heights=heights, subplot_titles=titles,
-                           vertical_spacing=0.12 / len(heights))  # fmt: skip
+    figure = make_subplots(
+        rows=len(heights),
+        cols=1,
+        shared_xaxes="all",
+        row_heights=heights,
+        subplot_titles=titles,
+        vertical_spacing=0.12 / len(heights),
+    )
     for place, panel in enumerate(panels):
         is_here = panel_of == panel
         # Steps: a value from each edge on, none where no stretch begins.
@@ -47,31 +56,72 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
             values = np.zeros(len(edges), np.float32)
             values[np.searchsorted(edges, start[mine])] = share[mine]
             figure.add_trace(
-                go.Scatter(x=edges, y=values, name=safe(kind), legendgroup=safe(kind), showlegend=place == 0,
-                           stackgroup=str(place), mode="lines", line={"width": 0, "shape": "hv"},
-                           fillcolor=hue_of[kind], hovertemplate="%{y:.1%}"),
-                row=2 * place + 1, col=1,
-            )  # fmt: skip
+                go.Scatter(
+                    x=edges,
+                    y=values,
+                    name=safe(kind),
+                    legendgroup=safe(kind),
+                    showlegend=place == 0,
+                    stackgroup=str(place),
+                    mode="lines",
+                    line={"width": 0, "shape": "hv"},
+                    fillcolor=hue_of[kind],
+                    hovertemplate="%{y:.1%}",
+                ),
+                row=2 * place + 1,
+                col=1,
+            )
         here: list[dict[str, Any]] = [s for s in spans if s[chart.split] == panel]
         figure.add_trace(
-            go.Bar(orientation="h", base=[s["start"] for s in here], x=[s["end"] - s["start"] for s in here],
-                   y=[s["lane"] for s in here], showlegend=False, hovertemplate="%{hovertext}<extra></extra>",
-                   hovertext=[f"{safe(s['what'], 200)}<br>{s['end'] - s['start']:,.3f} ms" for s in here],
-                   marker={"color": [hue_of.get(s[chart.colour], colours.muted) for s in here],
-                           "line": {"width": 0.5, "color": colours.background}}),
-            row=2 * place + 2, col=1,
-        )  # fmt: skip
-        figure.update_yaxes(row=2 * place + 1, col=1, fixedrange=True, tickformat=".0%", rangemode="tozero")
-        figure.update_yaxes(row=2 * place + 2, col=1, fixedrange=True, type="category", categoryorder="array",
-                            categoryarray=lanes[panel][::-1], showgrid=False)  # fmt: skip
+            go.Bar(
+                orientation="h",
+                base=[s["start"] for s in here],
+                x=[s["end"] - s["start"] for s in here],
+                y=[s["lane"] for s in here],
+                showlegend=False,
+                hovertemplate="%{hovertext}<extra></extra>",
+                hovertext=[f"{safe(s['what'], 200)}<br>{s['end'] - s['start']:,.3f} ms" for s in here],
+                marker={
+                    "color": [hue_of.get(s[chart.colour], colours.muted) for s in here],
+                    "line": {"width": 0.5, "color": colours.background},
+                },
+            ),
+            row=2 * place + 2,
+            col=1,
+        )
+        figure.update_yaxes(
+            row=2 * place + 1,
+            col=1,
+            fixedrange=True,
+            tickformat=".0%",
+            rangemode="tozero",
+        )
+        figure.update_yaxes(
+            row=2 * place + 2,
+            col=1,
+            fixedrange=True,
+            type="category",
+            categoryorder="array",
+            categoryarray=lanes[panel][::-1],
+            showgrid=False,
+        )
     figure.update_annotations(font={"size": 12})
-    figure.update_layout(template=plotly_template(colours), height=AROUND_PX + sum(heights) + 30 * len(panels),
-                         dragmode="pan", hovermode="x unified", barmode="overlay", bargap=0.2,
-                         margin={"t": 60})  # fmt: skip
+    figure.update_layout(
+        template=plotly_template(colours),
+        height=AROUND_PX + sum(heights) + 30 * len(panels),
+        dragmode="pan",
+        hovermode="x unified",
+        barmode="overlay",
+        bargap=0.2,
+        margin={"t": 60},
+    )
     low, high = float(start.min()), float(end.max())
     figure.update_xaxes(range=[low, high], minallowed=low, maxallowed=high, showticklabels=False)
     column = columns.get(chart.x, Column(chart.x))
     figure.update_xaxes(
-        row=len(heights), col=1, showticklabels=True, title={"text": safe(f"{column.words} ({column.unit})")}
+        row=len(heights),
+        col=1,
+        showticklabels=True,
+        title={"text": safe(f"{column.words} ({column.unit})")},
     )
     return figure

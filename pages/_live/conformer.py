@@ -42,7 +42,11 @@ def conformer(lane: str, seen: Inspected, atom: int | None) -> None:
     models = [model_of(seen.conformer, "generated")]
     if reference is not None and place != "hidden":
         models.append(
-            model_of(reference if place == "on top" else _beside(reference, seen.conformer), "reference", ghost=True)
+            model_of(
+                reference if place == "on top" else _beside(reference, seen.conformer),
+                "reference",
+                ghost=True,
+            )
         )
     viewer3d(
         models,

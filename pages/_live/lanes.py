@@ -87,7 +87,10 @@ def progress_words(lanes: list[Running]) -> str:
 
 def heading(lane: Running) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
-        st.markdown(f"**{escape_markdown(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]", width="stretch")
+        st.markdown(
+            f"**{escape_markdown(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]",
+            width="stretch",
+        )
         if not lane.seen.has_ended:
             st.button(
                 "Stop",
@@ -159,8 +162,19 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
         tried = checks_by_block((one.blocks, one.check) for one in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
-        rows = atom_rows(aligned, elements, list(map(asdict, aligned.blocks)), redrawn=redrawn, is_open=is_open)
-        _rows(view_rows(aligned, rows, {}), _key(lane), f"Lane {lane.number}", follow=is_open)
+        rows = atom_rows(
+            aligned,
+            elements,
+            list(map(asdict, aligned.blocks)),
+            redrawn=redrawn,
+            is_open=is_open,
+        )
+        _rows(
+            view_rows(aligned, rows, {}),
+            _key(lane),
+            f"Lane {lane.number}",
+            follow=is_open,
+        )
 
 
 def stored_atoms(seen: Inspected, *, key: str, label: str) -> None:

@@ -28,7 +28,10 @@ def read_smiles(smiles: str) -> Molecule | str:
         molecule = parse_smiles(smiles)
         skeleton_of(molecule)  # some molecules have no enriched form
     except DriftscopeError as error:
-        words, position = error_markdown(error), error.position if isinstance(error, SmilesError) else None
+        words, position = (
+            error_markdown(error),
+            error.position if isinstance(error, SmilesError) else None,
+        )
         if position is None or not smiles.isascii() or not smiles.isprintable() or len(smiles) > 80:
             return words
         return f"{words}\n\n    {smiles}\n    {' ' * position}^"
@@ -39,7 +42,10 @@ def show_problems(problems: Sequence[str]) -> None:
     for problem in problems[:MOST_PROBLEMS]:
         st.error(problem, icon=":material/error:")
     if len(problems) > MOST_PROBLEMS:
-        st.error(f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.", icon=":material/error:")
+        st.error(
+            f"{counted(len(problems) - MOST_PROBLEMS, 'more line')} cannot be read.",
+            icon=":material/error:",
+        )
 
 
 def quick_inputs() -> tuple[int, int]:
@@ -72,7 +78,13 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         st.caption(f"Changed from the preset {preset}.")
     one, two = st.columns(2)
     limit = one.number_input(
-        "Max new tokens", 16, 20_000, None, key="most_tokens", placeholder="by the molecule's size", bind="query-params"
+        "Max new tokens",
+        16,
+        20_000,
+        None,
+        key="most_tokens",
+        placeholder="by the molecule's size",
+        bind="query-params",
     )
     device = two.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="device", bind="query-params")
     return sampling, None if limit is None else int(limit), device or "auto"

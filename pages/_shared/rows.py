@@ -57,7 +57,15 @@ def show_steps(place: int | None, count: int, words: str, go: Callable[[int], No
     ):
         target = -1 if place is None else place + step
         is_off = not 0 <= target < count
-        st.button(word, icon=icon, shortcut=keys, key=f"go{step}", disabled=is_off, on_click=go, args=(target,))
+        st.button(
+            word,
+            icon=icon,
+            shortcut=keys,
+            key=f"go{step}",
+            disabled=is_off,
+            on_click=go,
+            args=(target,),
+        )
 
 
 def _shown(key: str) -> str:

@@ -36,7 +36,11 @@ def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: s
     for word, make, form in (("CSV", csv_of, "text"), ("Parquet", parquet_of, "a typed table")):
         ending = word.lower()
         file_button(
-            word, partial(_made, make, table), f"{name}.{ending}", key=f"{key}_{ending}", help=f"{what} as {form}"
+            word,
+            partial(_made, make, table),
+            f"{name}.{ending}",
+            key=f"{key}_{ending}",
+            help=f"{what} as {form}",
         )
 
 

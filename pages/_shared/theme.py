@@ -52,7 +52,16 @@ LIGHT = Palette(
     text="#15252b",
     muted="#52646b",
     grid="#c9d5d8",
-    series=("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#7b8d93", "#f0e442"),
+    series=(
+        "#0072b2",
+        "#e69f00",
+        "#009e73",
+        "#cc79a7",
+        "#d55e00",
+        "#56b4e9",
+        "#7b8d93",
+        "#f0e442",
+    ),
 )
 DARK = Palette(
     copy="#56b4e9",
@@ -69,7 +78,16 @@ DARK = Palette(
     text="#e1eaed",
     muted="#a3b3b9",
     grid="#33444b",
-    series=("#56b4e9", "#e69f00", "#2bb58c", "#cc79a7", "#e8752a", "#9ad2f2", "#8a9ba1", "#f0e442"),
+    series=(
+        "#56b4e9",
+        "#e69f00",
+        "#2bb58c",
+        "#cc79a7",
+        "#e8752a",
+        "#9ad2f2",
+        "#8a9ba1",
+        "#f0e442",
+    ),
 )
 
 INK, PAPER = "#0f171a", "#ffffff"
@@ -122,8 +140,18 @@ def plotly_template(colours: Palette) -> Template:
             "xaxis": axis,
             "yaxis": axis,
             "margin": {"l": 10, "r": 10, "t": 40, "b": 10},
-            "legend": {"orientation": "h", "yanchor": "bottom", "y": 1.02, "x": 0, "xanchor": "left"},
-            "hoverlabel": {"bgcolor": colours.surface, "bordercolor": colours.grid, "font": {"color": colours.text}},
+            "legend": {
+                "orientation": "h",
+                "yanchor": "bottom",
+                "y": 1.02,
+                "x": 0,
+                "xanchor": "left",
+            },
+            "hoverlabel": {
+                "bgcolor": colours.surface,
+                "bordercolor": colours.grid,
+                "font": {"color": colours.text},
+            },
             "bargap": 0.15,
         }
     )

@@ -18,13 +18,21 @@ from pages._shared.words import failed_words, unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
 MOST_UNMENDED = 3
-_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {True: "green", False: "yellow", None: "gray"}
+_COLOURS: dict[bool | None, Literal["green", "yellow", "gray"]] = {
+    True: "green",
+    False: "yellow",
+    None: "gray",
+}
 _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
 _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
 _TEXT: dict[str, Any] = {
     "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
     "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
-    "undecoded": {"label": "passed, does not decode", "color": "orange", "icon": ":material/warning:"},
+    "undecoded": {
+        "label": "passed, does not decode",
+        "color": "orange",
+        "icon": ":material/warning:",
+    },
     "failed": {"label": "text failed", "color": "red", "icon": ":material/close:"},
 }
 
@@ -64,7 +72,12 @@ def _badge(label: str, is_right: bool | None, help: str | None = None) -> None:
 
 
 def thrown_tries(
-    tries: Sequence[ThrownText], descriptors: Sequence[str], *, key: str, block: int | None = None, kept: str = ""
+    tries: Sequence[ThrownText],
+    descriptors: Sequence[str],
+    *,
+    key: str,
+    block: int | None = None,
+    kept: str = "",
 ) -> None:
     """One under the other, their text struck through; of ``block`` alone where it has some, with what was kept."""
     if not tries:

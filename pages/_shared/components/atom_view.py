@@ -25,7 +25,12 @@ from pages._shared.components.once import Component, sent_under, source
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
 SHOWN_CHARS, MOST_LIKELY = 48, 6
-TAGS = {"outside": "not its text", "unlikely": "forced", "redrawn": "drawn anew", "missing": "not written"}
+TAGS = {
+    "outside": "not its text",
+    "unlikely": "forced",
+    "redrawn": "drawn anew",
+    "missing": "not written",
+}
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -60,7 +65,10 @@ class ViewRow:
 
 
 def view_rows(
-    alignment: Alignment | None, rows: Iterable[AtomRow], steps: Mapping[int, Mapping[str, Any]], other: str = ""
+    alignment: Alignment | None,
+    rows: Iterable[AtomRow],
+    steps: Mapping[int, Mapping[str, Any]],
+    other: str = "",
 ) -> list[ViewRow]:
     """``other`` names the run that these rows are of where they are shown under another's. Without an alignment a
     block is one piece of text."""
@@ -128,10 +136,16 @@ def atom_view(
     sent = sent_under(key)
     last = sent.get("rows", frozenset())
     data = {
-        "label": sendable(label), "caption": sendable(caption), "order": list(content), "columns": columns,
-        "rows": {name: one for name, one in content.items() if name not in last}, "follow": follow,
-        "atom": known(atom, atoms), "token": known(token, columns), "max_height": max_height,
-    }  # fmt: skip
+        "label": sendable(label),
+        "caption": sendable(caption),
+        "order": list(content),
+        "columns": columns,
+        "rows": {name: one for name, one in content.items() if name not in last},
+        "follow": follow,
+        "atom": known(atom, atoms),
+        "token": known(token, columns),
+        "max_height": max_height,
+    }
 
     def pick(place: int | None) -> None:
         """A column, or, behind these, an atom."""

@@ -96,7 +96,12 @@ def viewer3d(
         "atoms": list(atoms),
         "names": [sendable(names[atom]) if 0 <= atom < len(names) else f"atom {n}" for n, atom in enumerate(places)],
         "models": [
-            {"block": model.mol_block, "label": sendable(model.label), "ghost": model.ghost, "facing": model.facing}
+            {
+                "block": model.mol_block,
+                "label": sendable(model.label),
+                "ghost": model.ghost,
+                "facing": model.facing,
+            }
             for model in models
         ],
     }
