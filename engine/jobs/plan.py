@@ -93,8 +93,7 @@ class RunPlan:
             plan["guard"] = GuardSettings(**guard | ({"checks": tuple(guard["checks"])} if guard else {}))
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
-            what = f"the run's plan cannot be read ({error})"
-            raise RunError(what, "It is of another version: start a new run") from error
+            raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run anew") from error
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Places of the molecules in groups, longest first: rows of similar length share a batch."""

@@ -35,7 +35,7 @@ from engine.decode.generation import FITTED_MOLECULES, Generation
 from engine.decode.plan import default_limit
 from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
-from engine.decode.steps import Event, Step, StepObserver, Stop, Tap
+from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, EnrichedError, RunError
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
@@ -300,11 +300,9 @@ class GroupWork:
         """The decoding's."""
         begins: dict[int, float] = {}
         for event in self.generation.events():
-            now = time.perf_counter()
-            if isinstance(event, Step):
-                begins.setdefault(event.sample, now)
-            elif isinstance(event, Stop):
-                self._seconds[event.sample] = now - begins.get(event.sample, now)
+            began = begins.setdefault(event.sample, now := time.perf_counter())
+            if isinstance(event, Stop):
+                self._seconds[event.sample] = now - began
                 if self.judges is not None:
                     sample = self.generation.samples[-1]
                     self.judges.add(JudgeTask(event.sample, answer_of(self._stated(sample)), sample.smiles))
