@@ -21,7 +21,7 @@ FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
         *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
-        *("engine.user_files", "engine.processes", "engine.array_files", "engine.file_jobs"),
+        *("engine.user_files", "engine.processes"),
         "engine.sandbox",
     ),
     ("engine.figures",),

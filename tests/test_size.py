@@ -80,8 +80,6 @@ GLOBS: dict[str, tuple[str, ...]] = {
     "inspection": ("engine/inspection/*",),
     "store": (
         "engine/store/*",
-        "engine/array_files.py",
-        "engine/file_jobs.py",
         "engine/folders.py",
         "engine/user_files.py",
     ),

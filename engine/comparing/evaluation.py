@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from engine.comparing.file_jobs import FileJob, run_jobs
 from engine.comparing.measures import has_samples
 from engine.comparing.paired import samples_of
 from engine.comparing.rmsd_matrices import References, baseline_job, given_references, read_matrix, texts_job
@@ -31,7 +32,6 @@ from engine.figures.coverage_metrics import (
     figures_of,
     over_molecules,
 )
-from engine.file_jobs import FileJob, run_jobs
 from engine.processes import usable_cores
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts

@@ -27,12 +27,11 @@ import rdkit
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
+from engine.comparing.file_jobs import Arrays, FileJob, FinishedJob, Meta, read_arrays, write_arrays
 from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
-from engine.file_jobs import FileJob, FinishedJob
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
 from engine.text.check import decode_with

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from engine.chem.smiles import parse_smiles
+from engine.comparing.file_jobs import run_jobs
 from engine.comparing.rmsd_matrices import read_matrix, texts_job
 from engine.errors import DriftscopeError, EnrichedError
 from engine.figures.coverage_metrics import DRUG_LIKE_ANG, FIGURES, Array, MatrixFigures, figures_of, over_molecules
 from engine.figures.statistics import Bootstrap, Interval, correlation_within
-from engine.file_jobs import run_jobs
 from engine.store.entries import Entry
 from engine.store.store import Store
 from engine.text.check import decode_as_group

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.array_files import write_bytes
 from engine.chem.enriched import CLOSE_TAG, prompt_of
+from engine.comparing.file_jobs import write_bytes
 from engine.errors import FileFormatError
 from tools.terminal import markdown
 from tools.training.json_files import read_json, write_json

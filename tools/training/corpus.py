@@ -30,10 +30,9 @@ import numpy as np
 import rdkit
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.chem.rdkit_log import captured_log
+from engine.comparing.file_jobs import Arrays, FileJob, Meta, key_of, read_arrays, run_jobs, write_arrays
 from engine.errors import DriftscopeError, FileFormatError
-from engine.file_jobs import FileJob, key_of, run_jobs
 from engine.paths import cache_folder
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers

@@ -32,8 +32,8 @@ from rdkit import Chem
 from rdkit.Chem import rdMolHash
 from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnumerationOptions
 
-from engine.array_files import write_bytes
 from engine.chem.smiles import parse_smiles
+from engine.comparing.file_jobs import write_bytes
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
 from engine.records import Molecule

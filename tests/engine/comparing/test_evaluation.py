@@ -11,16 +11,15 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
-from engine.array_files import read_arrays
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
 from engine.comparing import rmsd_matrices
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run
+from engine.comparing.file_jobs import FileJob, read_arrays, run_job, run_jobs
 from engine.comparing.rmsd_matrices import baseline_job, given_references, texts_job
 from engine.errors import DriftscopeError
 from engine.figures.coverage_metrics import THRESHOLDS_ANG
-from engine.file_jobs import FileJob, run_job, run_jobs
 from engine.records import WIDEST
 from engine.store.entries import Entry
 from engine.store.generations import import_generations
@@ -150,7 +149,7 @@ def test_what_is_there_is_not_made_again_and_a_stopped_call_resumes(
         made.extend([] if done.was_there else [job.make.__name__])
         return done
 
-    monkeypatch.setattr("engine.file_jobs.run_job", counted)
+    monkeypatch.setattr("engine.comparing.file_jobs.run_job", counted)
 
     def stop(done: int, molecules: int) -> None:
         raise KeyboardInterrupt

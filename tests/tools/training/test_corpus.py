@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 from rdkit import Chem
 
-from engine.array_files import Arrays, Meta, write_arrays
 from engine.chem.enriched import decode
+from engine.comparing.file_jobs import Arrays, FileJob, Meta, run_jobs, write_arrays
 from engine.errors import AssetError, DriftscopeError, FileFormatError
-from engine.file_jobs import FileJob, run_jobs
 from tests.support import ROOT, sized
 from tests.tools.training.corpus_source import write_source
 from tools.training import corpus
