@@ -7,6 +7,7 @@ bonds between them; how many are missing, and why the text was refused, is repor
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 from collections.abc import Mapping, Sequence
@@ -16,10 +17,12 @@ from typing import Any
 
 from rdkit import Chem
 
+from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import decode
 from engine.chem.frame import add_conformer
 from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
+from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
 from engine.folders import writing
@@ -144,6 +147,15 @@ def write_conformers(store: Store, run_id: str, path: Path, reader: ReaderName, 
     with writing(path) as file:
         file.write(pickle.dumps(by_smiles, PICKLE_PROTOCOL) if is_pickle else to_sdf(mols, properties).encode())
     return len(mols)
+
+
+@functools.lru_cache(256)
+def references_of(smiles: str, count: int, most_s: float) -> Chem.Mol | str:
+    """ETKDG's conformers of a molecule, made once for all lanes and pages of a process; or why there are none."""
+    try:
+        return reference_conformers(parse_written(smiles), count, max_seconds=most_s)
+    except DriftscopeError as error:
+        return str(error)
 
 
 @computed_once(1_000)

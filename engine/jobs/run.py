@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rdkit import Chem
 
-from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import as_decimals, decode
 from engine.chem.geometry import judged_with
 from engine.chem.judges import JudgePool, JudgeTask
@@ -37,6 +36,7 @@ from engine.decode.samples import Sample
 from engine.decode.scoring import Scored, score
 from engine.decode.steps import Event, StepObserver, Stop, Tap
 from engine.errors import DriftscopeError, EnrichedError, RunError
+from engine.inspection.conformers import references_of
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.progress import PartProgress
 from engine.lp_records import full_name, stored_lp
@@ -355,17 +355,12 @@ class GroupWork:
     def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
         """To the nearest reference; None where there is none, or a block of the text has no coordinates."""
         if molecule.smiles not in self._made:
-            self._made[molecule.smiles] = self._reference(molecule)
+            asked = molecule.smiles, self.plan.rmsd, self.reference_s
+            made = references_of(*asked) if self.references is None else self.references.conformers(molecule.smiles)
+            self._made[molecule.smiles] = None if isinstance(made, str) else made
         if (references := self._made[molecule.smiles]) is not None:
             with suppress(DriftscopeError):
                 return float(least_rmsd(decode(self._stated(sample)).mol, references))
-        return None
-
-    def _reference(self, molecule: Molecule) -> Chem.Mol | None:
-        if self.references is not None:
-            return self.references.conformers(molecule.smiles)
-        with suppress(DriftscopeError):  # it does not embed
-            return reference_conformers(molecule, self.plan.rmsd, max_seconds=self.reference_s)
         return None
 
     def _stated(self, sample: Sample) -> str:

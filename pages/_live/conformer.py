@@ -6,17 +6,16 @@ import numpy as np
 import streamlit as st
 from rdkit import Chem
 
-from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import nearest, superpose
-from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError
+from engine.inspection.conformers import references_of
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
 from pages._live.lanes import pick_atom
 from pages._shared.choices import one_of
 from pages._shared.components.viewer3d import model_of, viewer3d
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import escape_markdown
 from pages._shared.words import atom_faults, unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
@@ -85,9 +84,10 @@ def _beside(mol: Chem.Mol, other: Chem.Mol) -> Chem.Mol:
 def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
     """The nearest reference conformer, superposed; and what the badges do not say of it."""
     assert seen.conformer is not None
-    references = _references(seen.molecule.smiles)
+    with st.spinner("Embedding reference conformers …", show_time=True):
+        references = references_of(seen.molecule.smiles, REFERENCES, REFERENCE_S)
     if isinstance(references, str):
-        return None, references
+        return None, escape_markdown(references)
     try:
         found, distance_ang = nearest(seen.conformer, references)
         moved, _ = superpose(references, seen.conformer, probe_conf=found)
@@ -100,11 +100,3 @@ def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
         if seen.why_no_conformer
         else f"RMSD **{distance_ang:.2f} Å**"
     )
-
-
-@st.cache_resource(max_entries=64, show_spinner="Embedding reference conformers …")
-def _references(smiles: str) -> Chem.Mol | str:
-    try:
-        return reference_conformers(parse_smiles(smiles), REFERENCES, max_seconds=REFERENCE_S)
-    except DriftscopeError as error:
-        return error_markdown(error)
