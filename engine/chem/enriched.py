@@ -2,23 +2,22 @@
 
 ``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
 block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
-is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``. Texts of another
-known form are named for what they are (``other_form``), neither clean nor damaged.
+is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Decimal
 from functools import lru_cache, partial
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from rdkit import Chem
 
 from engine.chem.frame import add_conformer
+from engine.chem.other_forms import OTHER_WORDS, bin_digits
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import bare_form, canonical_order, enriched_descriptors, read_text_order, split_smiles
 from engine.errors import ConformerError, EnrichedError, MoleculeSizeError, SmilesError, UnsupportedMoleculeError, shown
@@ -34,18 +33,6 @@ _NUMBER = rf"-?(?:0|[1-9][0-9]{{0,{WIDEST.most_integer_digits - 1}}})(?:\.[0-9]{
 _DESCRIPTOR = re.compile(r"\[[!-;=?-Z\\^-~]+\]")  # ASCII that is seen, but for angle and square brackets
 _ATOM = re.compile(rf"({_DESCRIPTOR.pattern})<({_NUMBER}),({_NUMBER}),({_NUMBER})>")
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
-OtherForm = Literal["legacy", "binned", "summary"]
-OTHER_WORDS: dict[OtherForm, str] = {
-    "legacy": "legacy text, an older format: atoms have no brackets of their own (O<...>)",
-    "binned": "binned text, another number format: blocks hold numbers of bins (<0512,0498,0501>)",
-    "summary": "an LP summary file: figures in a list of logs, without generated texts",
-}
-_IN_BRACKETS = re.compile(r"\[(?:CH?\d?|Cl|Br|[BNOPSFI]|[bcnops])\]<")  # of atoms that seldom have any in a SMILES
-_BARE = re.compile(
-    r"(?:(?<![A-Za-z])(?:Cl|Br|[BCNOPSFIbcnops])<[-.,\s]*+\d[-\d.,\s]*+>|\[H<[-.,\s]*+\d[-\d.,\s]*+>\])", re.ASCII
-)
-_BINS = re.compile(r"<(\d{3,12}),(\d{3,12}),(\d{3,12})>", re.ASCII)
-_BLOCK = re.compile(r"<([^<>|\d]*+\d[^<>|]*+)>", re.ASCII)
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 
 Numbers = tuple[tuple[str, str, str], ...]
@@ -247,39 +234,3 @@ def as_decimals(text: str, form: NumberFormat) -> str:
         return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
 
     return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text
-
-
-def other_form(text: str) -> OtherForm | None:
-    """Which of them a text is; None for enriched text, damaged or not, and for anything else."""
-    if text.lstrip().startswith("{"):
-        try:
-            return "summary" if '"logs"' in text and is_summary(json.loads(text)) else None
-        except (ValueError, RecursionError):
-            return None
-    answer = text.rpartition(SMILES_TAGS[1])[2]
-    # Few atoms of a SMILES need brackets, as [nH] does; damaged enriched text lacks some, and has more.
-    if len(_BARE.findall(answer)) > len(_IN_BRACKETS.findall(answer)):
-        return "legacy"
-    return "binned" if bin_digits(answer) else None
-
-
-def bin_digits(text: str) -> int:
-    """How many digits each number of a binned text has; 0 where it is none. A few of its blocks may be damaged.
-
-    Two blocks of three digits each, none of which begins with 0, may as well hold whole numbers of ångström.
-    """
-    bins = _BINS.findall(text)
-    numbers = [number for block in bins for number in block]
-    if len({len(number) for number in numbers}) != 1:
-        return 0
-    blocks = _BLOCK.findall(text)
-    if any("." in content for content in blocks) or 2 * len(bins) < len(blocks):
-        return 0
-    digits = len(numbers[0])
-    return digits if digits > 3 or len(bins) >= 3 or any(number[0] == "0" for number in numbers) else 0
-
-
-def is_summary(document: Any) -> bool:
-    """Of the JSON of a file."""
-    is_known = isinstance(document, dict) and isinstance(document.get("logs"), list)
-    return is_known and not {"passes", "failures"} & set(document)

@@ -1,8 +1,5 @@
-"""The molecules that ship in ``data/`` (its README says what the tags mean): plain text, read without RDKit.
-
-A SMILES here is RDKit's canonical isomeric SMILES of the pinned version (``molecules.tsv``, ``heldout.smi``) or as a
-chemist writes it (``named.tsv``): the tests look whether it is.
-"""
+"""The molecules that ship in ``data/`` (its README says what the tags mean): plain text, read without RDKit. A SMILES
+is canonical by the pinned RDKit (``molecules.tsv``, ``heldout.smi``) or as a chemist writes it (``named.tsv``)."""
 
 from __future__ import annotations
 
@@ -30,11 +27,10 @@ def load_named() -> dict[str, str]:
 
 
 def load_run_set(limit: int | None = None) -> list[str]:
-    """The first SMILES of ``heldout.smi``: those of ``held_out.tsv``, and more of the same kind."""
+    """The first SMILES of ``heldout.smi``; models are measured on 200 of them."""
     smiles = (DATA / "heldout.smi").read_text(encoding="utf-8").splitlines()
     if limit is not None and not 0 < limit <= len(smiles):
-        what = f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship"
-        raise DriftscopeError(what, "Give a file of your own")
+        raise DriftscopeError(f"{limit:,} molecules are asked for, {len(smiles):,} ship", "Give a file of your own")
     return smiles[:limit]
 
 

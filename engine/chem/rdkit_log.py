@@ -42,10 +42,8 @@ def captured_log() -> Iterator[list[str]]:
 
 @contextmanager
 def matching() -> Iterator[None]:
-    """Around each search for a substructure: RDKit takes Ctrl-C for itself meanwhile, and would answer with a part.
-
-    One thread at a time: two at once leave RDKit's handler of that signal in place for good.
-    """
+    """Around each search for a substructure: RDKit takes Ctrl-C for itself meanwhile, and would answer with a part. One
+    thread at a time, since two at once leave its handler of that signal in place for good."""
     with _MATCHING, captured_log() as lines:
         yield
     if any("search was interrupted" in line for line in lines):

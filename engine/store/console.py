@@ -233,7 +233,7 @@ def in_words(text: str) -> SqlError:
     if match := _UNREADABLE.search(text):
         what = f"{shown(match[2], 200)} cannot be read" if match[2] else f"the table {shown(match[1])} cannot be read"
         return SqlError(what, "It was removed or is damaged: `verify` names such files")
-    message, _, place = text.partition("\n\nLINE ")
+    message, _, place = text.partition("Stack Trace")[0].partition("\n\nLINE ")
     what, _, fix = _PREFIX.sub("", message, count=1).strip().partition("\n")
     what = _SETTING_ADVICE.sub("", what).rstrip("!. ")[:MOST_TEXT]
     line = f", line {place.partition(':')[0]}" if place else ""

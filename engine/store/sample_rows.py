@@ -23,6 +23,8 @@ from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
 _MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
+MOST_MEASURED = 1e15
+"""Of an RMSD or a strain, in a damaged store: above it no molecule is."""
 _MEASURES = ("_s", "_mb", "_ang", "_kcal")
 _NAMED = ("sample_id", "generation", "smiles", "atoms", "text", "token_ids", "forced", "stop_reason")
 BLOCK_COLUMNS = tuple(field.name for field in fields(Block))
@@ -176,7 +178,7 @@ def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
 
 
 def _known(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None and math.isfinite(value)]
+    return [value for value in values if value is not None and abs(value) < MOST_MEASURED]
 
 
 def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str, Any]:

@@ -21,18 +21,9 @@ from collections.abc import Sequence
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.enriched import (
-    CLOSE_TAG,
-    MOST_ATOMS,
-    MOST_CHARACTERS,
-    OPEN_TAG,
-    OTHER_WORDS,
-    Decoded,
-    decode,
-    other_form,
-    prompt_smiles,
-)
+from engine.chem.enriched import CLOSE_TAG, MOST_ATOMS, MOST_CHARACTERS, OPEN_TAG, Decoded, decode, prompt_smiles
 from engine.chem.group_reader import decode_parts, why_not_taken
+from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
 from engine.errors import EnrichedError, MoleculeSizeError, SmilesError

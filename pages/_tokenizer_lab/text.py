@@ -9,7 +9,8 @@ from typing import Any, Literal
 import streamlit as st
 
 from engine.chem.drawing import draw_svg
-from engine.chem.enriched import OTHER_WORDS, OtherForm, decode, other_form, skeleton_of
+from engine.chem.enriched import decode, skeleton_of
+from engine.chem.other_forms import OTHER_WORDS, OtherForm, other_form
 from engine.chem.smiles import parse_smiles
 from engine.errors import DriftscopeError, EmbedError, SmilesError
 from engine.figures.words import counted

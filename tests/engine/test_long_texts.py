@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.chem.enriched import other_form
+from engine.chem.other_forms import other_form
 from engine.profile.families import load_families
 
 LONG = 1_000_000

@@ -244,9 +244,9 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
         expect(seen.page).to_have_url(re.compile("sample=13&.*atom=5"))
         expect_atom(seen, 5)
         expect(seen.page.get_by_test_id("data-grid-canvas")).to_have_count(0)
-        click_row(seen, 0, 4, left_px=200)  # of the blocks
+        row_of(seen, 4).locator(".name").click()
         expect_atom(seen, 4)
-        click_row(seen, 0, 6)
+        row_of(seen, 6).locator(".name").click()
         expect_atom(seen, 6)
         atoms(seen).nth(1).click()
         expect_atom(seen, 1)
@@ -257,10 +257,9 @@ def test_a_row_opens_its_molecule_and_back_undoes_one_pick_at_a_time(browser: Br
 @of_soak
 def test_a_run_without_steps_is_scored_by_a_model(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"/drift?run={BARE}&sample=0") as seen:
-        expect(seen.page.get_by_text("no steps stored")).to_be_visible()
+        expect(seen.page.get_by_text("no probabilities stored")).to_be_visible()
         seen.page.get_by_role("button", name="Compute token probabilities").click()
-        expect(seen.page.get_by_text("steps recomputed with demo-llama:final")).to_be_visible(timeout=MODEL_LIMIT_MS)
-        expect(seen.page.get_by_role("button", name="p(raw)")).to_be_visible()
+        expect(seen.page.get_by_text("probabilities by demo-llama:final")).to_be_visible(timeout=MODEL_LIMIT_MS)
         expect_harmless(seen)
 
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from engine.chem.enriched import OTHER_WORDS, is_summary, other_form
+from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.decode.plan import PRESETS
 from engine.errors import FileFormatError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp

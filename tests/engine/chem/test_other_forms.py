@@ -7,8 +7,8 @@ import re
 
 from rdkit import Chem
 
-from engine.chem.enriched import other_form
 from engine.chem.molecule_sets import load_molecule_set, load_named
+from engine.chem.other_forms import other_form
 
 ATOM = re.compile(r"\[[^\]]+\]|Cl|Br|[BCNOPSFIbcnops]")
 SMILES = [*load_named().values(), *(entry.smiles for entry in load_molecule_set(limit=2_000))]

@@ -152,7 +152,7 @@ def test_the_reports_names_of_options() -> None:
         (("run", "CC=O", *ASKED, "--keep-steps", "0"), "greater than or equal to 1"),
         (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
         (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
-        (("run", "CC=O", *ASKED, "--store", "/dev/null"), "is a file. Give a folder"),
+        (("run", "CC=O", *ASKED, "--store", "/dev/null"), "it is no folder. Give a folder"),
     ],
 )
 def test_what_cannot_be_is_one_line(words: tuple[str, ...], told: str, place: Path) -> None:

@@ -37,4 +37,4 @@ def test_an_error_inside_duckdb_is_one_line() -> None:
     command = [sys.executable, "-m", "engine", "sql", select]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-    assert "failed inside DuckDB" in result.stderr
+    assert result.stderr == "driftscope: Memory allocation failure\n"

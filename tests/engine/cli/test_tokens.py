@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.chem.enriched import OTHER_WORDS, encode
+from engine.chem.enriched import encode
+from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.records import TRIMMED4

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from engine.chem.enriched import as_decimals, bin_digits, decode, fill_blocks
+from engine.chem.enriched import as_decimals, decode, fill_blocks
+from engine.chem.other_forms import bin_digits
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.lp.exact import ExactConstraint

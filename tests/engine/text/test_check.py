@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from engine.chem.enriched import OTHER_WORDS
+from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.records import TRIMMED4, Check, Molecule
 from engine.text.blocks import find_blocks, read_block
