@@ -165,7 +165,7 @@ def _row(
     if is_cut:
         ended = f"the template ended after {given} tokens, before the number did"
         words.append(f"{name}: {ended if is_position else 'its numbers end before their last digits'}")
-        words[-1] += f"; the model would have written `{estimate.text}`" if estimate is not None else ""
+        words[-1] += f"; the model would have written {quoted(estimate.text)}" if estimate is not None else ""
     if words:
         unread = ", which no reader takes." if is_junk else "."
         words[-1] += unread if off is None else f": {'≈ ' if is_estimate else ''}{angstrom(off)} off."
