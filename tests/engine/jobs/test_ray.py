@@ -75,7 +75,7 @@ def at_work() -> int:
     """A process that carries out a task now; 0 where there is none."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if b"ray::ClusterTask" in path.read_bytes():
+            if path.read_bytes().startswith((b"ray::__call__", b"ray::ClusterTask")):
                 return int(path.parent.name)
     return 0
 
