@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from engine.comparing.array_files import Arrays, packed_bytes, read_arrays
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run, jobs_of
-from engine.comparing.file_jobs import Arrays, FileJob, packed_bytes, read_arrays, run_job
+from engine.comparing.file_jobs import FileJob, run_job
 from engine.comparing.measures import has_samples
 from engine.comparing.rmsd_matrices import FILE
 from engine.store.entries import Entry

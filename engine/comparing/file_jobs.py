@@ -1,8 +1,7 @@
-"""Files of named arrays, and jobs that each leave one: in parallel, in order, and only where it is not there already.
+"""Jobs that each leave one file of arrays: in parallel, in order, and only where it is not there already.
 
-A file is safetensors in an xz stream, whose own checksum tells damage; the same content gives the same bytes. A job's
-result depends on its payload alone, never on the number of workers or on what ran before. Its file carries a key, the
-digest of payload and versions: one with the same key is kept, a damaged one is named and made again.
+A job's result depends on its payload alone, never on the number of workers or on what ran before. Its file carries a
+key, the digest of payload and versions: one with the same key is kept, a damaged one is named and made again.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import lzma
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,59 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
-
-from engine.errors import AssetError, DriftscopeError, FileFormatError
-from engine.folders import writing
+from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
+from engine.errors import DriftscopeError, FileFormatError
 from engine.sandbox import Answer, Pool, SandboxError
 
 log = logging.getLogger(__name__)
 
-Arrays = dict[str, NDArray[Any]]
-Meta = dict[str, Any]
-META = "meta"
-"""The array that has the meta, as bytes of JSON."""
 Make = Callable[[Any], tuple[Meta, Arrays]]
-
-
-def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write the file, or leave what was there before. ``AssetError`` where the disk does not take it."""
-    write_bytes(path, packed_bytes(meta, arrays))
-
-
-def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    said = np.frombuffer(json.dumps(dict(meta), sort_keys=True, allow_nan=False).encode(), np.uint8)
-    named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return lzma.compress(save({**named, META: said}), preset=1)
-
-
-def read_arrays(path: Path) -> tuple[Meta, Arrays]:
-    """What was written, or ``FileFormatError`` that names the file: missing, cut, changed, or of another kind."""
-    try:
-        arrays = load(lzma.decompress(path.read_bytes()))
-        return json.loads(arrays.pop(META).tobytes()), arrays
-    except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
-    except (ValueError, KeyError, lzma.LZMAError, SafetensorError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}", "Make it again") from error
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """No reader meets half a file, and a full disk leaves nothing behind."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with writing(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise AssetError(
-            f"{path} cannot be written: {error.strerror or error}", "Look at the folder and the space left there"
-        ) from error
-
-
-# --- jobs ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

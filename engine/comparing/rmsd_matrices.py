@@ -30,7 +30,8 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
-from engine.comparing.file_jobs import Arrays, FileJob, FinishedJob, Meta, read_arrays, write_arrays
+from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
+from engine.comparing.file_jobs import FileJob, FinishedJob
 from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName

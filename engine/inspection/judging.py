@@ -21,7 +21,7 @@ from engine.records import MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
 from engine.store.rewriting import rewrite_run
-from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
+from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
@@ -54,7 +54,7 @@ class JudgedRun:
         """Shares of the samples, from 0 to 1, and means of the strain where the geometry is right."""
 
         def mean(values: Iterable[float | None]) -> float | None:
-            known = [value for value in values if value is not None]
+            known = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
             return fmean(known) if known else None
 
         rates = {name: mean(row[name] for row in self.rows) for name in RATES}

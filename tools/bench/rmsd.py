@@ -23,7 +23,8 @@ from engine.chem.enriched import encode
 from engine.chem.frame import add_conformer
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
-from engine.comparing.file_jobs import read_arrays, run_jobs
+from engine.comparing.array_files import read_arrays
+from engine.comparing.file_jobs import run_jobs
 from engine.comparing.rmsd_matrices import given_references, texts_job
 from engine.errors import DriftscopeError
 from engine.records import WIDEST

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.chem.enriched import CLOSE_TAG, prompt_of
-from engine.comparing.file_jobs import write_bytes
+from engine.comparing.array_files import write_bytes
 from engine.errors import FileFormatError
 from tools.terminal import markdown
 from tools.training.json_files import read_json, write_json

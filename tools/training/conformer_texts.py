@@ -28,7 +28,7 @@ from engine.chem.enriched import Enriched, decode, encode, enriched_text
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import enriched_descriptors, graph_key, molecule_of, parse_smiles, same_graph
 from engine.chem.stereo import judge_stereo
-from engine.comparing.file_jobs import Arrays, Meta
+from engine.comparing.array_files import Arrays, Meta
 from engine.errors import DriftscopeError
 from engine.records import TRIMMED4
 from tools.training.molecules import EMBED_SECONDS, draw, skeleton, skeleton_is_held_out, stereoisomers

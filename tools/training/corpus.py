@@ -31,7 +31,8 @@ import rdkit
 from rdkit import Chem
 
 from engine.chem.rdkit_log import captured_log
-from engine.comparing.file_jobs import Arrays, FileJob, Meta, key_of, read_arrays, run_jobs, write_arrays
+from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
+from engine.comparing.file_jobs import FileJob, key_of, run_jobs
 from engine.errors import DriftscopeError, FileFormatError
 from engine.paths import cache_folder
 from tools.terminal import Progress, ToolParser, run_tool

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.comparing.file_jobs import write_bytes
+from engine.comparing.array_files import write_bytes
 from engine.errors import FileFormatError
 from engine.folders import PART
 

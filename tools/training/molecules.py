@@ -33,7 +33,7 @@ from rdkit.Chem import rdMolHash
 from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnumerationOptions
 
 from engine.chem.smiles import parse_smiles
-from engine.comparing.file_jobs import write_bytes
+from engine.comparing.array_files import write_bytes
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
 from engine.records import Molecule

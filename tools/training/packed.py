@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.comparing.file_jobs import Arrays, read_arrays
+from engine.comparing.array_files import Arrays, read_arrays
 from engine.errors import FileFormatError, shown
 from engine.text.tokenizers import NumberIds
 from tools.training.json_files import read_json

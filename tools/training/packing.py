@@ -23,7 +23,7 @@ import numpy as np
 from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, prompt_of, segments_of
 from engine.chem.smiles import read_text_order
 from engine.chem.stereo import stereo_goals
-from engine.comparing.file_jobs import Arrays, Meta, packed_bytes, write_bytes
+from engine.comparing.array_files import Arrays, Meta, packed_bytes, write_bytes
 from engine.errors import DriftscopeError, TokenizerError
 from engine.paths import cache_folder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer, number_ids

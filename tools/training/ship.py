@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from engine.comparing.file_jobs import write_bytes
+from engine.comparing.array_files import write_bytes
 from engine.errors import DriftscopeError
 from engine.models.shipped import ROWS, TAIL_ROW, Shipped
 from engine.paths import cache_folder

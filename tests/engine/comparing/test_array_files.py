@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from engine.comparing.file_jobs import packed_bytes, read_arrays, write_arrays, write_bytes
+from engine.comparing.array_files import packed_bytes, read_arrays, write_arrays, write_bytes
 from engine.errors import AssetError, FileFormatError
 from tools.training.json_files import read_json, write_json
 

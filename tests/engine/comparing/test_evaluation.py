@@ -15,8 +15,9 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
 from engine.comparing import rmsd_matrices
+from engine.comparing.array_files import read_arrays
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run
-from engine.comparing.file_jobs import FileJob, read_arrays, run_job, run_jobs
+from engine.comparing.file_jobs import FileJob, run_job, run_jobs
 from engine.comparing.rmsd_matrices import baseline_job, given_references, texts_job
 from engine.errors import DriftscopeError
 from engine.figures.coverage_metrics import THRESHOLDS_ANG

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from engine.comparing import rmsd_matrices
+from engine.comparing.array_files import read_arrays
 from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
-from engine.comparing.file_jobs import read_arrays
 from engine.comparing.measures import has_samples
 from engine.store.files import Files
 from engine.store.store import DEMO, Store

@@ -19,7 +19,8 @@ import pytest
 from rdkit import Chem
 
 from engine.chem.enriched import decode
-from engine.comparing.file_jobs import Arrays, FileJob, Meta, run_jobs, write_arrays
+from engine.comparing.array_files import Arrays, Meta, write_arrays
+from engine.comparing.file_jobs import FileJob, run_jobs
 from engine.errors import AssetError, DriftscopeError, FileFormatError
 from tests.support import ROOT, sized
 from tests.tools.training.corpus_source import write_source
