@@ -9,7 +9,7 @@ import json
 import secrets
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 import streamlit as st
 
@@ -39,7 +39,6 @@ class Running:
     watch: LaneWatch
     seen: JobSnapshot
     was_stopped: bool = False  # by the user
-    name: str = field(default_factory=lambda: secrets.token_hex(4))  # of its text in a strip
 
     @property
     def lp(self) -> str:
