@@ -1,9 +1,9 @@
-"""Draw a list of faults: ``python -m tests.faults.draw [hundred | fifty]``. One seed and one tree give one list.
+"""Fill a list of faults up: ``python -m tests.faults.draw [hundred | fifty]``. One seed and one tree give one list.
 
 A fault is one changed line of ``engine/`` or ``pages/``: an operator, a constant or a condition that is wrong, or a
 statement that is missing. It is stored with its line's text, not its number, so that it is found again when the code
-around it changes. The committed lists are the yardsticks; draw a new one only to start over. None of the hundred is
-among the fifty, which are planted again after each part of the redesign.
+around it changes. The committed lists are the yardsticks: a fault is kept while its line is there, and for one that
+went its like is drawn. None of the hundred is among the fifty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from tests.support import ROOT
 
 LIST, FIFTY = (Path(__file__).with_name(f"{name}.json") for name in ("faults", "fifty"))
-COUNT, SEED, LEAST_PER_FOLDER = 100, 9, 2
+DRAWN = {LIST: (100, 9, 2), FIFTY: (50, 17, 1)}  # how many, the seed, and how many each folder has at least
 
 COMPARISONS = {"Lt": "<=", "LtE": "<", "Gt": ">=", "GtE": ">", "Eq": "!=", "NotEq": "==", "In": "not in"}
 COMPARISONS |= {"NotIn": "in", "Is": "is not", "IsNot": "is"}
@@ -38,10 +38,8 @@ class Fault:
     nth: int  # which of the equal lines of that function, from 0
 
 
-def draw(
-    count: int = COUNT, seed: int = SEED, least: int = LEAST_PER_FOLDER, without: Sequence[Fault] = ()
-) -> list[Fault]:
-    """Each folder gives its share by lines, and each at least ``least``."""
+def draw(count: int, seed: int, least: int, kept: Sequence[Fault] = (), without: Sequence[Fault] = ()) -> list[Fault]:
+    """``kept`` and others, ``count`` in all: each folder gives its share by lines, and each at least ``least``."""
     chance = random.Random(seed)
     folders: dict[str, list[Path]] = defaultdict(list)
     for path in sorted((*(ROOT / "engine").rglob("*.py"), *(ROOT / "pages").rglob("*.py"))):
@@ -49,14 +47,17 @@ def draw(
     weights = {folder: sum(len(path.read_text().splitlines()) for path in paths) for folder, paths in folders.items()}
     places = [folder for folder in folders for _ in range(least)]
     places += chance.choices(list(weights), list(weights.values()), k=max(0, count - len(places)))
-    drawn: list[Fault] = []
-    taken = set(without)
-    for folder in sorted(places):
+    for fault in kept:
+        if (folder := str(Path(fault.file).parent)) in places:
+            places.remove(folder)
+    drawn = list(kept)
+    taken = {*kept, *without}
+    for folder in sorted(chance.sample(places, min(len(places), count - len(kept)))):
         choices = [fault for path in folders[folder] for fault in faults_of(path) if fault not in taken]
         kind = chance.choice(sorted({fault.kind for fault in choices} or [""]))
         drawn += chance.sample([fault for fault in choices if fault.kind == kind], 1 if choices else 0)
         taken |= set(drawn[-1:])
-    return drawn
+    return sorted(drawn, key=lambda fault: (fault.file, fault.function, fault.before, fault.nth))
 
 
 def faults_of(path: Path) -> Iterator[Fault]:
@@ -122,7 +123,11 @@ def listed(path: Path) -> list[Fault]:
 
 
 if __name__ == "__main__":
-    is_fifty = sys.argv[1:] == ["fifty"]
-    faults = draw(50, 17, 1, listed(LIST)) if is_fifty else draw()
-    path = FIFTY if is_fifty else LIST
-    path.write_text(json.dumps([asdict(fault) for fault in faults], indent=1) + "\n", encoding="utf-8")
+    from tests.faults.check import place_of
+
+    path, other = (FIFTY, LIST) if sys.argv[1:] == ["fifty"] else (LIST, FIFTY)
+    still = [fault for fault in listed(path) if place_of(fault)]
+    drawn = draw(*DRAWN[path], still, listed(other))
+    rows = ",\n".join(json.dumps(asdict(fault)) for fault in drawn)
+    path.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+    print(f"{len(still)} kept, {len(drawn) - len(still)} drawn")
