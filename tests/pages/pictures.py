@@ -60,7 +60,6 @@ PICTURES = {
         button="Generate",
     ),
     "drift": one_molecule("demo-llama-final-group-v2.1", 13, atom=6),
-    "verdict": one_molecule("demo-qwen-final-exact", 34, atom=10),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),

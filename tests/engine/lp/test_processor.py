@@ -22,7 +22,7 @@ from engine.text.tokenizers import load_tokenizer
 from tests.small_models import SMALL
 from tests.support import ROOT, of_soak
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 MOLECULES = [parse_smiles(smiles) for smiles in ("C=O", "C[NH3+]", "C")]
 TOKENIZER = load_tokenizer("llama3")
 ROWS = 128_330
@@ -180,8 +180,8 @@ def test_misfits_are_named() -> None:
         processor()(prompts()["input_ids"], torch.zeros(3, 7))
 
 
-def test_the_readmes_example_runs_as_it_stands() -> None:
-    _, _, section = README.partition("### In your own code")
+def test_the_guides_example_runs_as_it_stands() -> None:
+    _, _, section = GUIDE.partition("## In your own code")
     example = section.partition("```python\n")[2].partition("```")[0]
     assert "path/to/checkpoint" in example and len(example.splitlines()) <= 15
     folder = model_folder(load_registry().find("demo-qwen"))

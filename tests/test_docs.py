@@ -1,0 +1,121 @@
+"""What the documents show is what comes out: commands and figures of the README, examples of files, the notebook."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests import cli
+from tests.support import ROOT
+from tools.cli_docs import FILE, document
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+MOST_LINES = {"README.md": 200, "docs/architecture.md": 150, "CONTRIBUTING.md": 30}
+PREFIX = ".venv/bin/python -m engine "
+SHOWN = re.findall(rf"\$ {re.escape(PREFIX)}([^\n]*)\n(.*?)(?=\n *\$ |\n *```)", README, re.DOTALL)
+FIGURES = re.findall(rf"`{re.escape(PREFIX)}((?:drift|compare|judge) [^`]*)`", README)
+EXAMPLES = re.findall(rf"`(?:([A-Z_]+)=\S+ )?{re.escape(PREFIX)}([^`]+)`\n\n```\w+\n(.*?)```", FORMATS, re.DOTALL)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the example of a report, and the demo store with one for writing."""
+    monkeypatch.chdir(tmp_path)
+    report = next(text for _, command, text in EXAMPLES if "report.json" in command)
+    (tmp_path / "report.json").write_text(report, encoding="utf-8")
+    return tmp_path
+
+
+def called(command: str) -> cli.Result:
+    result = cli.run(*shlex.split(command, comments=True))
+    assert result.code == 0, result
+    return result
+
+
+@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_the_readmes_commands_print_what_it_shows(
+    command: str, shown: str, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if command.startswith(("import", "run")):
+        monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    lines = [re.escape(" ".join(line.split())).replace(r"\.\.\.", ".*") for line in shown.splitlines()]
+    printed = "\n".join(" ".join(line.split()) for line in called(command).out.strip().splitlines())
+    assert re.fullmatch("\n".join(lines), printed, re.DOTALL), printed
+
+
+def test_the_readmes_three_figures_come_out() -> None:
+    of_drift, of_compare, of_judge = FIGURES
+    drift, judge = (called(f"{command} --json").document for command in (of_drift, of_judge))
+    faster = re.search(r"exact is ([\d.]+)× faster", called(of_compare).out)
+    assert faster
+    figures = [
+        *(f"{100 * drift[name] / drift['blocks']:.0f} %" for name in ("cut", "junk_prone")),
+        f"{float(faster[1]):.1f}x faster",
+        f"of {judge['judged']} answers all are clean and {judge['usable'] * judge['judged']:.0f} usable",
+    ]
+    assert [figure for figure in figures if figure not in README] == []
+    assert judge["clean"] == 1
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[command for _, command, _ in EXAMPLES])
+def test_each_example_of_a_file_is_read(
+    example: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable, command, text = example
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    name = "models.toml" if variable else next(word for word in shlex.split(command) if "." in word and "/" not in word)
+    if name.endswith((".pickle", ".parquet")):
+        exec(text, {})  # it writes the file
+    else:
+        Path(name).write_text(text, encoding="utf-8")
+    if variable:
+        monkeypatch.setenv(variable, name)
+    document = called(f"{command} --json").document
+    assert document
+
+
+def test_a_file_of_families_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from engine.profile.families import load_families
+
+    rules = re.findall(r"```toml\n(\[\[rule\]\].*?)```", FORMATS, re.DOTALL)[0]
+    (tmp_path / "families.toml").write_text(rules, encoding="utf-8")
+    monkeypatch.setenv("DRIFTSCOPE_TRACE_FAMILIES", str(tmp_path / "families.toml"))
+    assert load_families().of_name("my_flash_kernel") == ("device", "attention")
+
+
+def test_the_notebook_runs() -> None:
+    notebook = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))
+    names: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert [len(names[name].tables["main"]) > 0 for name in ("speed", "drift", "junk")] == [True] * 3  # type: ignore[attr-defined]
+    assert names["molecule"].GetNumConformers() == 1  # type: ignore[attr-defined]
+
+
+def test_the_reference_of_commands_is_that_of_the_command_line() -> None:
+    assert FILE.read_text(encoding="utf-8") == document(), "run `python -m tools.cli_docs`"
+
+
+def test_documents_are_short() -> None:
+    lines = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in MOST_LINES}
+    assert [name for name, most in MOST_LINES.items() if lines[name] > most] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", path.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\((?!https?:)([^)\s]*)\)", text):
+        name, _, anchor = target.partition("#")
+        other = path.parent / name if name else path
+        assert other.exists(), target
+        headings = re.findall(r"^#+ (.*)$", other.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert not anchor or anchor in slugs, target
