@@ -67,7 +67,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     "Manage": manage.show,
 }
 
-page(TITLE, ICON, LEAD)
+page(TITLE, ICON, LEAD, words=("Passed", "Clean", "Usable", "Junk", "Cut", "COV-R, COV-P, MAT-R, MAT-P"))
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):

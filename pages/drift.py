@@ -34,7 +34,7 @@ SECTIONS = {
     "What the LP did": of_one_run("What the LP did"),
 }
 
-page(TITLE, ICON, LEAD)
+page(TITLE, ICON, LEAD, words=("Drift", "Junk", "Cut", "Unverified", "Clean", "Usable", "Continuation"))
 with shown_errors():
     store = open_store()
     runs = chosen_runs(store)

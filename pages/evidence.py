@@ -53,7 +53,7 @@ SECTIONS: dict[str, Callable[..., None]] = {
     **{view: partial(cards, PAGES["evidence"][view, ""], ids=[]) for view in (LOST_THIRD, ALL)},
 }
 
-page(TITLE, ICON, LEAD)
+page(TITLE, ICON, LEAD, words=("LP", "Drift", "Junk", "Cut"))
 with shown_errors():
     store = Store.open().snapshot()
 if "claim" in st.query_params and VIEW not in st.query_params:  # a link that names a claim means the view that has them

@@ -86,7 +86,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
     return molecules, bool(problems)
 
 
-page(TITLE, ICON, LEAD)
+page(TITLE, ICON, LEAD, words=("LP", "Exact LP", "Position LP", "Junk", "Cut", "Clean", "Usable"))
 st.html(STORED)
 with shown_errors():
     session.find_again()

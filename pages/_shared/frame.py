@@ -5,6 +5,7 @@ A page calls ``page`` first. It needs nothing from ``app.py``, so a page also ru
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import streamlit as st
@@ -12,19 +13,21 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from engine import __version__
 from engine.lp_records import FORMER_NAMES, full_name, split_cleanup
+from engine.paths import ROOT
 from pages._shared import shown
 
 NAME = "Driftscope"
 FAVICON = str(Path(__file__).with_name("favicon.svg"))
 _LOGO = str(Path(__file__).with_name("logo.svg"))
 _CSS = Path(__file__).with_name("frame.css")
+_GLOSSARY = ROOT / "docs" / "glossary.md"
 SEVERAL_LPS = ("advice_lps", "run_lp")
 
 
-def page(title: str, icon: str, lead: str, more: str = "") -> None:
+def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     """Open a page: its name, its symbol (``:material/...:``) and one line that says what the page is for.
 
-    ``more`` is behind a question mark.
+    ``words`` of the glossary that the page uses are behind a question mark.
     """
     _leave_old_navigation()
     _rename_lps()
@@ -34,8 +37,10 @@ def page(title: str, icon: str, lead: str, more: str = "") -> None:
     st.html(_CSS)
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
-    st.markdown(lead, help=more or None)
-    _footer()
+    glossary = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _GLOSSARY.read_text(encoding="utf-8"))
+    said = dict(re.findall(r"^\*\*([^*]+)\*\*: ((?:.+\n)+)", glossary, re.MULTILINE))
+    st.markdown(lead, help="\n\n".join(f"**{word}**: {said[word]}" for word in words) or None)
+    _footer(glossary)
 
 
 def _leave_old_navigation() -> None:
@@ -59,6 +64,8 @@ def _rename_lps() -> None:
             st.session_state[key] = named if key in SEVERAL_LPS else named[0]
 
 
-def _footer() -> None:
+def _footer(glossary: str) -> None:
     with st.sidebar.container(key="driftscope-footer"):
+        if st.button("Glossary", icon=":material/dictionary:", type="tertiary"):
+            st.dialog("Glossary", width="large")(st.markdown)(glossary.partition("\n")[2])
         st.caption(f"{NAME} {__version__} · runs on this machine, sends nothing anywhere")
