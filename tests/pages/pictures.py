@@ -46,19 +46,6 @@ def one_molecule(run: str, sample: int, atom: int) -> Picture:
 
 
 PICTURES = {
-    "live": Picture(
-        "live",
-        {
-            "smiles": "CNC[C@H](O)c1ccc(O)c(O)c1",
-            "model": "demo-llama:final",
-            "lp1": "none",
-            "lp2": "group-v2.1",
-            "lp3": "exact",
-        },
-        1400,
-        ready="Lanes side by side",
-        button="Generate",
-    ),
     "drift": one_molecule("demo-llama-final-group-v2.1", 13, atom=6),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
