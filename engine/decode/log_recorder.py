@@ -3,9 +3,7 @@
 Values are copied at the step, from the tensor before the LP, and written at once; no tensor is read later. At the same
 step the log checks itself: the written text is read back into the row, and the token is sampled from that row again. It
 has to be the same token. The fast backend samples from a part of the output head that it computes by itself, so two
-scores that differ in their last bit may swap: differences are counted.
-
-``token_idx`` counts an answer's tokens from 0, forced ones too.
+scores that differ in their last bit may swap: differences are counted. ``token_idx`` counts forced tokens, too.
 """
 
 from __future__ import annotations
@@ -38,7 +36,6 @@ _NAMES = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 class LogFile:
     """The file that taps write to, always a new one: logs are never mixed. ``wanted`` are the ids of the values to be
     logged of each row, or how many of its first ones.
-
     ``differing`` tokens of ``checked`` were sampled differently from what was logged.
     """
 
@@ -109,6 +106,8 @@ class LogFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        if not self.entries:
+            self.path.unlink()
 
 
 def names_of_line(engine: str, model: str, precision: str, rows: int) -> dict[str, str]:

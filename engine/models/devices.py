@@ -14,24 +14,23 @@ from engine.processes import usable_cores as usable_cores
 if TYPE_CHECKING:
     import torch
 
-MOMENT_S = 0.2
-"""Twenty ticks of a core's clock."""
+MOMENT_S = 0.2  # twenty ticks of a core's clock
 
 
 def pick_device(wanted: str = "auto") -> torch.device:
     """``auto`` is a GPU when there is one, CUDA's before Apple's."""
     import torch
 
-    is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    is_there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if wanted == "auto":
-        return torch.device(next((name for name in is_there if is_there[name]), "cpu"))
+        return torch.device(next(name for name in is_there if is_there[name]))
     try:
         device = torch.device(wanted)
-    except RuntimeError as error:
+        if is_there[device.type]:
+            return device
+    except (RuntimeError, KeyError) as error:
         raise ModelError(f"there is no device {shown(wanted)}", "Use auto, cpu, cuda or mps") from error
-    if not is_there.get(device.type, True):
-        raise ModelError(f"there is no {device.type.upper()} device here", "Use auto or cpu")
-    return device
+    raise ModelError(f"there is no {device.type.upper()} device here", "Use auto or cpu")
 
 
 def spare_cores() -> int:

@@ -37,6 +37,7 @@ FAMILIES = {"qwen3": "Qwen", "llama": "LLaMA"}
 """Model families by ``model_type`` of config.json."""
 TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 MOST_PADDING = 4_096  # rows beyond the tokenizer's size; models pad to a multiple of 64 to 1,024
+MOST_POSITIONS = 2**24
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _FIX_PAIR = "Use config and weights of one checkpoint"
 FLOATS = {"F64", "F32", "F16", "BF16"}
@@ -110,8 +111,9 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
         raise ModelError(what, f"Known are {', '.join(FAMILIES)}")
     shapes = tensor_shapes(weight_files(folder))
     layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
-    if config.num_hidden_layers != layers:  # before so many are made
-        raise ModelError(f"{entry.name} has {layers} layers, config.json {config.num_hidden_layers:,}", _FIX_PAIR)
+    if config.num_hidden_layers != layers or not 1 <= config.max_position_embeddings <= MOST_POSITIONS:
+        said = f"config.json {config.num_hidden_layers} and max_position_embeddings {config.max_position_embeddings:,}"
+        raise ModelError(f"{entry.name} has {layers} layers, {said}", _FIX_PAIR)
     with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
@@ -258,8 +260,7 @@ def _reading(entry: ModelEntry, folder: Path) -> Iterator[None]:
 
 
 def summarise(entry: ModelEntry) -> dict[str, Any]:
-    """One line of a list of models, an embedded one without torch. Numbers are None where it cannot be read;
-    ``problem`` says why."""
+    """One line of a list of models, an embedded one without torch; ``problem`` says what cannot be read."""
     family = rows = parameters = size_mb = None
     is_expanded, fits, problem = False, [], ""
     warnings: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         assert pick_device("auto").type == found
 
 
-@pytest.mark.parametrize(("name", "told"), [("cuda", "no CUDA device"), ("mps", "no MPS device"), ("tpu9", "'tpu9'")])
+@pytest.mark.parametrize(("name", "told"), [("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")])
 def test_a_device_that_is_not_there(name: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
