@@ -22,8 +22,8 @@ from pages._shared.shown import put_shown
 TITLE = "Live generation"
 ICON = ":material/bolt:"
 LEAD = (
-    "A model writes a molecule's 3D structure as text, without and with logits processors (LPs). "
-    "Those that count positions leave **junk** in coordinates and **cut** them."
+    "A model writes a 3D molecule as text, with and without logits processors (LPs). "
+    "LPs that count positions leave **junk** in coordinates and **cut** them."
 )
 STORED = (
     "<p style='margin:0'>Stored: "
