@@ -1,4 +1,4 @@
-"""3Dmol.js, the one asset that set-up brings from outside: where it lies, whether it is whole, how it comes.
+"""3Dmol.js, the one asset that set-up brings from outside: where it is, whether it is whole, how it comes.
 
 It is packed by npm from the package registry, never fetched while the app runs. Pages ask ``three_d_mol``; only
 ``python -m engine prepare`` calls ``bring_three_d_mol``.

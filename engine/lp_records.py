@@ -27,7 +27,7 @@ def usual_placeholder(form: NumberFormat) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PositionRule:
-    """Which tokens a position LP lets into FREE positions, told by their characters; added tokens are no exception.
+    """Which tokens a position LP lets into FREE positions, known by their characters; added tokens are no exception.
 
     A token is *of numbers* when it is made of ``0-9 . , -`` alone, and has a *bad pair* when it holds ``..``, ``,,``,
     ``--``, ``.,``, ``,.``, ``.-`` or ``-,``. The tags of prompt and answer and the tokens that begin or end a text
@@ -56,7 +56,7 @@ class LpRecord:
     descriptors: Descriptors | None = None  # that it forces whatever the model learnt; None: the checkpoint's
     needs_coordinates: bool = False  # its placeholder is fitted to reference conformers of the molecules
     offers_cleanup: bool = False  # whether the pages offer it with a cleanup
-    unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and drawn anew where it is wrong
+    unguarded: str = ""  # the LP with its masks; each block is looked at as it closes, and redrawn where it is wrong
     is_candidate: bool = False  # for the advice which LP to use
     writes_bins: bool = False  # where numbers are those of bins
 
@@ -90,7 +90,7 @@ _RECORDS = (
              DEFAULT_PLACEHOLDER, is_candidate=True),
     LpRecord(DEFAULT_LP, "an automaton of the numbers themselves: no drift, no junk, no cut", "engine.lp.exact",
              "model", is_candidate=True, writes_bins=True),
-    LpRecord("guarded", "exact, and a block that makes the molecule wrong is drawn anew", "engine.lp.exact", "model",
+    LpRecord("guarded", "exact, and a block that makes the molecule wrong is redrawn", "engine.lp.exact", "model",
              unguarded=DEFAULT_LP, is_candidate=True),
 )  # fmt: skip
 LEGAL_ROWS = {(DEFAULT_LP, "qwen3"): 18, (DEFAULT_LP, "llama3"): 1_118}

@@ -1,7 +1,7 @@
 """Where the project keeps things: shipped data, the user's own, static files, caches; and how TOML files and the paths
 that users write are read.
 
-In a checkout all but the caches lie in it. Installed (`pip install .`), what ships lies in the package, and the user's
+In a checkout all but the caches lie in it. Installed (`pip install .`), what ships is in the package, and the user's
 runs where the system keeps a user's data. Nothing here creates a folder.
 """
 

@@ -57,7 +57,7 @@ class NumberFormat:
         return 10.0**-self.most_decimals
 
     def value_ang(self, number: str) -> float | None:
-        """The coordinate that a complete number stands for; None where it stands for none."""
+        """The coordinate that a complete number means; None where it means none."""
         return float(number)
 
     @property
@@ -134,7 +134,7 @@ WIDEST = NumberFormat(0, MOST_DECIMALS, MOST_INTEGER_DIGITS)
 
 @dataclass(frozen=True, slots=True)
 class Molecule:
-    """A molecule ready for a template: canonical SMILES and what stands at each atom, in text order."""
+    """A molecule ready for a template: canonical SMILES and what is at each atom, in text order."""
 
     smiles: str
     source: str  # what the user typed
@@ -208,7 +208,7 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True)
 class MoleculeVerdict:
-    """Whether a molecule is right in space, beside the `Check` of its text."""
+    """Whether a molecule is right in space, besides the `Check` of its text."""
 
     stereo_sites: int
     stereo_sites_right: int

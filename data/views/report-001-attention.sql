@@ -1,5 +1,5 @@
 -- title: How many attention calls are there, and how long does one take?
--- beside: report 001, section Queries to run on both traces, 2
+-- reproduces: report 001, section Queries to run on both traces, 2
 -- description: The report calls the mean of an attention kernel the mean of a forward pass; it is that of one layer's
 --   attention alone. Calls over layers are forward passes of a whole batch, and not tokens. Without a device these are
 --   operators: one inside another counts too, and times are without those inside.

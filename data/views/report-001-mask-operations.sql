@@ -1,5 +1,5 @@
 -- title: How many elementwise operations are shorter than 50 µs?
--- beside: report 001, section Queries to run on both traces, 1
+-- reproduces: report 001, section Queries to run on both traces, 1
 -- description: The report takes their number for the masks of FREE positions. It counts all short elementwise work, of
 --   which masks are a part that no name tells; marks of the constraint, where a trace has them, say what masking took.
 --   Kernels only: a trace without a device has no row.

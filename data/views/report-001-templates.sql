@@ -1,5 +1,5 @@
 -- title: What were the longest spans of building and of templates?
--- beside: report 001, section Queries to run on both traces, 3
+-- reproduces: report 001, section Queries to run on both traces, 3
 -- description: Marked spans whose name has one or the other word in it, the longest of each trace. A trace that was
 --   captured here marks driftscope::template; others have what their makers marked, which may be nothing.
 SELECT coalesce(label, trace_id) AS trace, name, round(start_us / 1000, 3) AS start_ms, round(dur_us / 1000, 3) AS ms,

@@ -1,5 +1,5 @@
 -- title: Time with and without an LP
--- beside: report 002, section 1.1
+-- reproduces: report 002, section 1.1
 -- description: One row a run: wall time, pass rate (by the reports' rule: junk may pass), and how many times as fast a
 --   sample is as in the same report's, or the same machine's, run without an LP of the same model, sampling, backend,
 --   batch size and number of samples. Of several such runs the one counts whose id comes last. The report's table are

@@ -1,5 +1,5 @@
 -- title: Qwen beside LLaMA: time, throughput, characters
--- beside: report 002, section 1.2
+-- reproduces: report 002, section 1.2
 -- description: One row a metric: a run of a Qwen model beside a LLaMA model's under the same LP (in a report under its
 --   own), of the same origin and report, with as many samples, the same sampling, backend, batch size and device. Of
 --   several such runs the one counts whose id comes last. Ratios are Qwen over LLaMA; those of throughput are LLaMA

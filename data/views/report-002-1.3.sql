@@ -1,5 +1,5 @@
 -- title: Qwen beside LLaMA: a slowdown as tokens x time a token
--- beside: report 002, section 1.3
+-- reproduces: report 002, section 1.3
 -- description: The ratio of total times is the product of the ratios of tokens and of time a token: the report's
 --   1.34 x 2.62 = 3.51. Runs are put side by side as for section 1.2. Time a token is wall time over tokens, as there.
 --   Ratios are Qwen over LLaMA; that of tokens a second is LLaMA over Qwen, as in the report.

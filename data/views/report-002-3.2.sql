@@ -1,5 +1,5 @@
 -- title: Blocks with junk, by both counts, and blocks that were cut
--- beside: report 002, section 3.2
+-- reproduces: report 002, section 3.2
 -- description: Report 002 counts blocks with a letter, report 000 those with any character but digits . , - on the same
 --   texts: that is why one has 3.8 % and the other 11.1 %. Runs measured here have both, and beside them the blocks
 --   that the LP closed in the middle of their numbers, which no report counts. A share that report 003 gives without

@@ -1,5 +1,5 @@
 -- title: Where the time of a Qwen model with an LP goes
--- beside: report 002, section 6.1
+-- reproduces: report 002, section 6.1
 -- description: One row a part of a run's wall time. What a report gives are estimates (`kind` says so). Runs measured
 --   here have counters, and a rest that is computed: `not counted elsewhere`. They have no time of junk tokens, which
 --   are written in passes like all others, and reports have none for prefill and sampling.

@@ -1,5 +1,5 @@
 -- title: Qwen beside LLaMA: the profile
--- beside: report 003, section Summary Table
+-- reproduces: report 003, section Summary Table
 -- description: One row a metric of the report's closing table, and below it what runs count without a profiler: tokens
 --   of the answers, forward passes and wall time. What a profiler counts (its length, kernel launches, attention calls,
 --   copies, concatenations) is missing for runs measured here: it is in no run, but in a trace. The report's generated

@@ -1,5 +1,5 @@
 -- title: Launches, attention, copies and concatenations of every trace
--- beside: report 003, section Summary table
+-- reproduces: report 003, section Summary table
 -- description: One row a trace: the counts and seconds that the report sets side by side, those that it states beside
 --   those of traces read or captured here. Reported traces hold nothing else; a stored one covers what was recorded.
 --   Without a device these are operators: one inside another counts too, and times are without those inside.

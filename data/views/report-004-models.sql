@@ -1,5 +1,5 @@
 -- title: Models whose logit logs were read, and how much of them is garbage
--- beside: report 004, section Models Tested
+-- reproduces: report 004, section Models Tested
 -- description: The report's six models, run by another engine, with the share of tokens whose logged logits are
 --   garbage, as the report counts them. Runs measured here are missing: a run stores no logits, and what such a log
 --   holds can be counted only in the log itself. Size and precision are the report's words.

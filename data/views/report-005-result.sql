@@ -1,5 +1,5 @@
 -- title: Coverage with and without the LP that was tabled
--- beside: report 005, section Result
+-- reproduces: report 005, section Result
 -- description: One row a run: COV at 0.75 angstrom and MAT as the report gives them, and samples of another SMILES,
 --   samples that do not parse, samples without an end. For runs measured here these three are counted from their
 --   samples (one parses whose text without its blocks is a SMILES); COV and MAT are missing, as a store keeps no

@@ -45,7 +45,7 @@ def draw_svg(
     height: int = 260,
     dark: bool = False,
 ) -> str:
-    """An SVG text of the molecule. ``highlights``: atom to ``#rrggbb``; ``notes``: atom to a short text beside it."""
+    """An SVG text of the molecule. ``highlights``: atom to ``#rrggbb``; ``notes``: atom to a short text next to it."""
     colours = {atom: (*_rgb(colour), HIGHLIGHT_ALPHA) for atom, colour in (highlights or {}).items()}
     texts = {atom: _note(text) for atom, text in sorted((notes or {}).items())}
     with captured_log():

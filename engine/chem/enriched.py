@@ -145,7 +145,7 @@ def changed_carbon(molecule: Molecule) -> bool:
 
 
 def segments_of(smiles: str, descriptors: Sequence[str] | None = None) -> Iterator[str]:
-    """What stands before the first number, between the blocks and after the last number, with the answer's tags."""
+    """What is before the first number, between the blocks and after the last number, with the answer's tags."""
     text, given = OPEN_TAG, iter(enriched_descriptors(smiles) if descriptors is None else descriptors)
     for piece in split_smiles(smiles):
         if piece.is_atom:
@@ -199,7 +199,7 @@ _read_once = lru_cache(maxsize=256)(read_text_order)
 
 
 def _damage(text: str, position: int, block: int) -> EnrichedError:
-    """What stands at a place where neither an atom with its block nor a link does."""
+    """What is at a place where neither an atom with its block nor a link does."""
     match = _DESCRIPTOR.match(text, position)
     if match is None:
         reason = f"{shown(text[position])} begins no atom in brackets, bond, branch or ring digit"

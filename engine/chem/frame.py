@@ -2,7 +2,7 @@
 
 The centre is the plain mean of all points; the axes are the eigenvectors of the covariance, the widest spread first.
 Along the first two the sum of cubed coordinates is positive; where it vanishes, the first point off the axis' zero
-plane lies on its positive side. The third makes the frame right-handed, so chirality is never mirrored. Where two
+plane is on its positive side. The third makes the frame right-handed, so chirality is never mirrored. Where two
 spreads are equal to the last digit, nothing says which way their axes point.
 """
 

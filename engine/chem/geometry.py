@@ -107,13 +107,13 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
     lower, upper = matrix[second, first], matrix[first, second]
     # Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them.
     place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
-    alike: dict[tuple[str, ...], list[int]] = {}
+    same_kind: dict[tuple[str, ...], list[int]] = {}
     with matching():
         matches = mol.GetSubstructMatches(CONJUGATED_ENDS)
     for match in matches:
         elements = tuple(sorted(mol.GetAtomWithIdx(atom).GetSymbol() for atom in match))
-        alike.setdefault(elements, []).append(place[min(match), max(match)])
-    for places in alike.values():
+        same_kind.setdefault(elements, []).append(place[min(match), max(match)])
+    for places in same_kind.values():
         lower[places], upper[places] = lower[places].min(), upper[places].max()
     heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
     pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)

@@ -1,4 +1,4 @@
-"""Many answers judged, in processes beside this one, each with a limit.
+"""Many answers judged, in processes of their own, each with a limit.
 
 A library may take hours over one molecule, or crash: then its process is ended, the sample's verdict says so, and the
 next one goes on in a new process.
@@ -77,8 +77,8 @@ class JudgePool(Pool):
         except (SandboxError, OSError) as error:
             if (why := getattr(error, "why", "end")) == "start":
                 raise DriftscopeError("a process that judges ended before its work", "Try again") from error
-            told = f"stopped after {self.limit_s:g} s" if why == "time" else "the process that judged it ended"
-            return MoleculeVerdict(0, 0, None, None, (FailedCheck(TIME if why == "time" else CRASH, (), told),))
+            reason = f"stopped after {self.limit_s:g} s" if why == "time" else "the process that judged it ended"
+            return MoleculeVerdict(0, 0, None, None, (FailedCheck(TIME if why == "time" else CRASH, (), reason),))
 
 
 def judged(

@@ -31,7 +31,7 @@ KEPT = 4_096
 _NO_OBJECT = 'no JSON object such as {"smiles": "CC=O"}'
 
 Rows: TypeAlias = Iterator[tuple[int, object]]
-"""The line where a row begins, or a record's number, from 1; and its SMILES as it stands there, or its error."""
+"""The line where a row begins, or a record's number, from 1; and its SMILES as it is there, or its error."""
 Parse: TypeAlias = Callable[[str], Molecule]
 
 

@@ -1,7 +1,7 @@
 """An unpickler for pickles of molecules alone. It runs in the sandbox, closed, and nowhere else.
 
 A pickle is a program: it names anything that Python can import, and calls it. Here a name is looked up in ``MAKERS``
-by the exact pair of module and name, and what stands there is a stand-in of ours, never what the name means: a
+by the exact pair of module and name, and what is there is a stand-in of ours, never what the name means: a
 molecule stays the bytes that RDKit would read, numpy's numbers become Python's. Any other name ends the reading before
 anything is called, and so does what else could bring objects in (extension codes, persistent ids).
 """

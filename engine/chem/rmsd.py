@@ -122,7 +122,7 @@ def _matches(probe: Chem.Mol, reference: Chem.Mol, most: int) -> tuple[NDArray[n
 
 
 def _loosened(mol: Chem.Mol) -> Chem.Mol:
-    """A copy in which the terminal atoms of conjugated groups are alike, as RDKit's own search has them."""
+    """A copy in which the terminal atoms of conjugated groups are equal, as RDKit's own search has them."""
     loose = Chem.RWMol(mol)
     with matching():
         ends = mol.GetSubstructMatches(CONJUGATED_ENDS, uniquify=False, maxMatches=10 * mol.GetNumAtoms())

@@ -36,7 +36,7 @@ _MATCHED_STEREO = {Chem.ChiralType.values[number] for number in range(3)}  # non
 
 
 class SmilesPiece(NamedTuple):
-    """One atom, or what stands between two atoms (a bond, a ring digit, a branch), of a SMILES text."""
+    """One atom, or what is between two atoms (a bond, a ring digit, a branch), of a SMILES text."""
 
     text: str
     start: int
@@ -57,12 +57,12 @@ def split_smiles(smiles: str) -> list[SmilesPiece]:
 
 
 def descriptor(atom: str) -> str:
-    """The bracketed form of an atom token: a bracket atom as it stands, a bare one wrapped."""
+    """The bracketed form of an atom token: a bracket atom as it is, a bare one wrapped."""
     return atom if atom.startswith("[") else f"[{atom}]"
 
 
 def bare_form(bracketed: str) -> str:
-    """The atom token that a descriptor stands for: a wrapped bare atom loses its brackets again."""
+    """The atom token that a descriptor means: a wrapped bare atom loses its brackets again."""
     return bracketed[1:-1] if bracketed[1:-1] in BARE_ATOMS else bracketed
 
 

@@ -150,7 +150,7 @@ def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], b
 
 
 def _skeleton(mol: Chem.Mol) -> Chem.Mol:
-    """The graph without stereo, its atoms told apart by symmetry class, and equal leaves on an atom by their order.
+    """The graph without stereo, its atoms distinguished by symmetry class, and equal leaves on an atom by their order.
 
     Fluorines of CF3 and methyls of tert-butyl span no site, but would multiply the symmetries by six each time.
     """

@@ -1,4 +1,4 @@
-"""The strain of a conformer: how far its energy lies above the relaxed conformer, and how far its atoms move to it.
+"""The strain of a conformer: how far its energy is above the relaxed conformer, and how far its atoms move to it.
 
 Hydrogens are added and relaxed alone first, since a text has none. MMFF94, or UFF where that lacks parameters; GFN2-xTB
 by tblite on request, where it is installed. Relaxing goes downhill to the nearest minimum, which is not the molecule's

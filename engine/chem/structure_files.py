@@ -162,7 +162,7 @@ def read_molecules(path: Path) -> list[Chem.Mol]:
 
 
 def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
-    """Of mol blocks that were pasted, whatever stands before their counts; none of any other text."""
+    """Of mol blocks that were pasted, whatever is before their counts; none of any other text."""
     blocks = _BLOCK.findall("\n".join(text.splitlines()))
     if len(blocks) > most:
         raise FileFormatError(f"{len(blocks):,} mol blocks are pasted", f"Paste at most {most}")

@@ -23,7 +23,7 @@ from engine.errors import DriftscopeError, EnrichedError, GraphMismatchError, Ru
 from engine.records import FailedCheck, MoleculeVerdict
 
 LOADED, GRAPH, STEREO = "loaded", "graph", "stereo"
-"""Checks beside those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
+"""Checks besides those of `engine.chem.geometry`: a conformer could be read; it is of the molecule; hands and sides."""
 TIME, CRASH = "time_limit", "crash"
 """Checks of answers that could not be judged to the end."""
 NOT_JUDGED = {
@@ -37,7 +37,7 @@ _PLACE = "text_atom"
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """What is judged beside stereo: by which checks, and what takes long and is done on request."""
+    """What is judged besides stereo: by which checks, and what takes long and is done on request."""
 
     geometry: SettingsName = "mol_fast"
     energy: bool = False

@@ -111,24 +111,24 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
     known = {name.partition("=")[2] for files in io.opened().places for name in files.folders(kind.folder)}
     with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
-            told: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
+            about: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
 
-            def seen(done: int, work: float, told: dict[str, Any] = told, **more: int) -> None:
-                told |= {"done": done, **more}
-                say(f"{one_line(told['file'])[:60]}: {done:,} read", work=work, **told)
+            def seen(done: int, work: float, about: dict[str, Any] = about, **more: int) -> None:
+                about |= {"done": done, **more}
+                say(f"{one_line(about['file'])[:60]}: {done:,} read", work=work, **about)
 
-            say(now=True, work=0.0, **told)
+            say(now=True, work=0.0, **about)
             try:
                 found = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
             except DriftscopeError as error:
-                say(now=True, state="failed", error=str(error), **told)
+                say(now=True, state="failed", error=str(error), **about)
                 if path is paths[-1] and not entries:
                     none = DriftscopeError(f"none of {len(paths)} files can be read", str(error))
                     raise none if len(paths) > 1 else error from None
                 cli.note(f"left out: {path}: {error}")
                 continue
-            told["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in found)
-            say(now=True, state="there" if known.issuperset(entry.id for entry in found) else "done", work=1.0, **told)
+            about["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in found)
+            say(now=True, state="there" if known.issuperset(entry.id for entry in found) else "done", work=1.0, **about)
             for entry in found:
                 if entry.id in known:
                     cli.note(f"{path} is already in the store, as {entry.id}")
@@ -307,7 +307,7 @@ def export(
     from engine.inspection.conformers import write_conformers
     from engine.store.reports.exporting import export_report
 
-    chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that stands behind its FORM
+    chosen, *more = form or ["sdf" if sdf else "report"]  # --as takes a FILE or RUN that is behind its FORM
     names = [*(names or []), *more, *([sdf] if sdf else [])]
     if chosen not in FORMS or not 1 <= len(names) <= 2 or (sdf and chosen != "sdf"):
         raise DriftscopeError(f"a run goes to one file, in one form of {', '.join(FORMS)}", "Give RUN and FILE")

@@ -284,7 +284,7 @@ class Cluster:
     partition: str | None = cli.option(None, "for Slurm", metavar="P")
     minutes: str | None = cli.option(None, "per task: minutes or HH:MM:SS (Slurm: 04:00:00)", "--time")
     slurm: list[str] | None = cli.option(None, "more options of sbatch, such as account", metavar="KEY=VALUE")
-    logs: str | None = cli.option(None, "folder of the tasks' logs (default: beside the runs)", metavar="DIR")
+    logs: str | None = cli.option(None, "folder of the tasks' logs (default: next to the runs)", metavar="DIR")
     wait: bool = cli.option(False, "wait until the tasks have ended")
     engine: Literal["here", "ray"] = cli.option("here", "ray: a pool of actors")
     count: int | None = cli.option(None, "default: one per GPU, or one per machine", "--actors", of=cli.most(10_000))

@@ -111,12 +111,12 @@ def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., An
         found = work(*of, **how, progress=seen)
         say(now=True, run_id=found.entry.id, state="done")
     if not getattr(found, "is_stored", True) and found.samples:
-        cli.note(f"{found.entry.id} lies in {found.entry.files.where}, which is read-only: printed, not stored")
+        cli.note(f"{found.entry.id} is in {found.entry.files.where}, which is read-only: printed, not stored")
     return found
 
 
 def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By run and measure: the value, and what it is beside that of the first, the control."""
+    """By run and measure: the value, and what it is next to that of the first, the control."""
     from engine.questions import ask
 
     figures: dict[str, dict[str, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}
@@ -138,7 +138,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
 
 @cli.command(app, "compare", rules=True)
 def compare(io: cli.Io, control: str = CONTROL, tests: list[str] = TEST) -> int:
-    """runs beside a control, with ratios to it"""
+    """runs compared with a control, as ratios to it"""
     store = io.opened()
     entries = [store.entry(name) for name in (control, *tests)]
     if not io.is_json:
@@ -219,7 +219,7 @@ def evaluate(
 ) -> int:
     """coverage (COV) and matching (MAT) of a run against reference conformers
 
-    Beside clustered RDKit conformers: mean and median over molecules, curves over thresholds. A stopped call resumes.
+    With clustered RDKit conformers: mean and median over molecules, curves over thresholds. A stopped call resumes.
     """
     from engine.comparing.evaluation import PER_MOLECULE, EvaluationRequest, evaluate_run
     from engine.comparing.rmsd_matrices import read_matrices
@@ -236,7 +236,7 @@ def evaluate(
     of = None if references is None else reference_set(store, references)
     request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline)
     found = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
-    beside = found.clustered and {
+    baseline = found.clustered and {
         "method": "clustered RDKit conformers",
         **cli.picked(found.clustered, "samples incomplete"),
         **found.baseline.columns(),
@@ -251,7 +251,7 @@ def evaluate(
         **rule,
         **found.figures.columns(),
         **cli.picked(found.run, "samples incomplete"),
-        "baseline": beside,
+        "baseline": baseline,
     })  # fmt: skip
 
 
@@ -380,8 +380,8 @@ def advise(
             raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
         given = {"advice_lps": candidates, "advice_least": least, "advice_molecules": molecules,
                  "advice_setting": setting_words(fits[0]), "advice_want": want and want.capitalize()}  # fmt: skip
-        told = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
-        advice = {row["key"]: json.loads(row["value"]) for row in told}
+        advised = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
+        advice = {row["key"]: json.loads(row["value"]) for row in advised}
         if want not in (None, advice["want"]):
             raise DriftscopeError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
         if io.is_json:

@@ -117,7 +117,7 @@ def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Registers a function of typer's parameters. One whose type is a dataclass stands for the dataclass's fields.
+    """Registers a function of typer's parameters. One whose type is a dataclass means the dataclass's fields.
 
     ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
     """
@@ -211,7 +211,7 @@ def given_text(text: str | None, file: str | None = None) -> str:
     """TEXT or the content of --file, whichever was given; TEXT may be ``-`` for standard input."""
     from engine.text.tokenizers import check_text
 
-    one_of("a text or --file", text, file, hint="`-` stands for standard input")
+    one_of("a text or --file", text, file, hint="`-` means standard input")
     if file is not None or text == "-":
         return read_text(file or "-", MOST_TEXT_BYTES)
     typed = text or ""

@@ -1,1 +1,1 @@
-"""Runs beside a control: figures with what is noise, where a slowdown comes from, failures, mask sizes, saved views."""
+"""Runs compared with a control: figures with what is noise, slowdowns, failures, mask sizes, saved views."""

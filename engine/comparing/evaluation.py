@@ -1,4 +1,4 @@
-"""COV and MAT of a whole run against references, by the definitions of ``figures.coverage_metrics``, beside a baseline.
+"""COV and MAT of a whole run against references, by the definitions of ``figures.coverage_metrics``, and of a baseline.
 
 Every sample of the run counts, and every molecule that the references have. The baseline is what clustered RDKit
 conformers reach, as many per molecule as the run has samples of it, over the same molecules. RMSDs are computed in

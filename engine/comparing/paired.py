@@ -3,7 +3,7 @@ molecules were asked explains.
 
 Answers are paired by molecule and generation; an answer without a partner is left out, and counted. A measure is told
 over the pairs in which both sides have it, so RMSD speaks of answers that could be laid on a reference in both runs,
-and drift of those with a known one: each measure says how many pairs that is. Pace is told over all answers of the
+and drift of those with a known one: each measure says how many pairs that is. Pace is over all answers of the
 molecules that both runs have, as each run's own pace is. Runs that share no molecule are compared by drawing each side
 by itself, which finds less. Time is that of one run on one machine: its interval knows nothing of what else ran there.
 """
@@ -32,7 +32,7 @@ MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples 
 Rows = NDArray[np.int64]
 _IS_PACE = np.array([measure.is_time for measure in SAMPLED])
 
-# Twice the same molecule in one list: its answers are told apart by their order.
+# Twice the same molecule in one list: its answers are distinguished by their order.
 _SAMPLES = f"""
 WITH of_blocks AS (
     SELECT sample_id, count_if(regexp_matches(text, '\\p{{L}}')) AS junk_letters,
@@ -180,8 +180,8 @@ def pairs_of(control: RunSamples, test: RunSamples) -> tuple[Rows, Rows, Rows, R
 
 def _parts(run: RunSamples, rows: Rows) -> tuple[Array, Array]:
     """Values and weights of these rows, [rows, measures] each. What is over nothing is not known."""
-    alike = np.ones(len(run))
-    weights = np.stack([run.weights[m.over] if m.over else alike for m in SAMPLED], axis=1)[rows]
+    equal_weights = np.ones(len(run))
+    weights = np.stack([run.weights[m.over] if m.over else equal_weights for m in SAMPLED], axis=1)[rows]
     values = np.stack([run.columns[name] for name in NAMES], axis=1)[rows]
     return np.where(weights > 0, values, np.nan), weights
 

@@ -3,7 +3,7 @@
 A file that ships is SQL below a head of comments; an indented line continues the one above::
 
     -- title: What does each LP cost and bring, model by model?
-    -- beside: report 002, section 1.1
+    -- reproduces: report 002, section 1.1
     -- description: One row a run.
     --   Pass rate is by the reports' rule.
     SELECT ...
@@ -36,7 +36,7 @@ class Query:
     title: str
     sql: str
     about: str = ""
-    beside: str = ""  # "report 002, section 1.1": the table that it reproduces
+    reproduces: str = ""  # "report 002, section 1.1": the table that it reproduces
 
 
 @cache
@@ -48,7 +48,7 @@ def ready_queries() -> tuple[Query, ...]:
 def read_query(path: Path) -> Query:
     _, head, sql = re.split(r"\A((?:--.*\n)+)", path.read_text(encoding="utf-8"))
     parts = dict(line.split(": ", 1) for line in head.replace("\n--  ", "").splitlines())
-    return Query(path.stem, parts["-- title"], sql.strip(), parts["-- description"], parts.get("-- beside", ""))
+    return Query(path.stem, parts["-- title"], sql.strip(), parts["-- description"], parts.get("-- reproduces", ""))
 
 
 def own_queries(files: Files) -> list[Query]:

@@ -73,7 +73,7 @@ class Product:
 
 
 def has_room(weights: Sequence[Tensor], taken: int = 0) -> bool:
-    """Whether a CPU computes packed ones of this type, and has room for copies of these beside ``taken`` bytes of them.
+    """Whether a CPU computes packed ones of this type, and has room for copies besides ``taken`` bytes of them.
 
     Copies of one model take half at most of what was free before the first of them.
     """

@@ -1,4 +1,4 @@
-"""What the model thought at a step: its own probabilities, beside what the constraint made of them.
+"""What the model thought at a step: its own probabilities, next to what the constraint made of them.
 
 Probabilities are taken before any sampling filter: a log-softmax in float32 over the rows that have a token. The caller
 leaves out the rows beyond the tokenizer's size, or sets them to minus infinity. A whole batch comes to the host in one
@@ -63,7 +63,7 @@ def closing_cells(program: Program) -> dict[int, int]:
 
 
 def blocks_and_rules(automaton: Automaton, programs: Sequence[Program], state: State) -> tuple[list[int], list[str]]:
-    """Of each row, the block that it stands in (-1: none), and what says, for people, which token may come."""
+    """Of each row, the block that it is in (-1: none), and what says, for people, which token may come."""
     blocks, rules = [], []
     for program, (cell, node) in zip(programs, torch.stack([state.cell, state.node], dim=1).tolist(), strict=True):
         last = len(program) - 1

@@ -5,7 +5,7 @@ with keyed draws. With diagnostics or a tap, and without a GPU, shapes follow th
 a GPU: steps of fixed shapes, captured as CUDA graphs, several of them without a word to the host.
 
 A step reads a fixed number of tokens a row (a *width*), whatever has been written and not yet read; a row that has more
-goes on reading in the next step, and draws when it has read all. What the steps wrote lies on the device, and comes to
+goes on reading in the next step, and draws when it has read all. What the steps wrote is on the device, and comes to
 the host once in some steps, where texts are handed out and rows are given to the next requests. A graph is captured for
 each number of cache slots that is seen; prompts are read outside of it. Every step also runs as it is, on any device:
 the tokens are the same.

@@ -106,7 +106,7 @@ class Generation:
         count, settings = self.plan.generations, self.plan.guard
         if self.plan.sampling.is_greedy:  # the same tokens would come again
             settings = replace(settings, most_thrown=0)
-            self.counters.notes.append("greedy sampling draws nothing anew: what the guard found wrong was only named")
+            self.counters.notes.append("greedy sampling redraws nothing: what the guard found wrong was only named")
         made: dict[int, MoleculeGuard] = {}  # by identity: a molecule may be in the list many times
         for place, molecule in enumerate(self.molecules):
             own = slice(place * count, (place + 1) * count)

@@ -1,4 +1,4 @@
-"""A guard at work in one answer: each block is looked at as it closes, and what fails is thrown away and drawn anew.
+"""A guard at work in one answer: each block is looked at as it closes, and what fails is thrown away and redrawn.
 
 A block that fails is drawn again, ``retries`` times. Then the text goes back to the latest block that the failed check
 also depends on, and once that has led to nothing, to the one before it, ``back`` times for a block. What fails even
@@ -73,7 +73,7 @@ class GuardedRow:
     def _close_at(self, length: int, cell: int, *, has_end: bool) -> int | None:
         """Where the block was closed, if it was: ``length`` tokens have led to ``cell``, the end perhaps among them.
 
-        The last cell is never left, so behind the end token a row still stands in it. What a limit cuts off anyway is
+        The last cell is never left, so behind the end token a row still is in it. What a limit cuts off anyway is
         not looked at.
         """
         if self.block == self.shared.blocks or cell <= self.shared.closing[self.block]:
@@ -103,7 +103,7 @@ class GuardedRow:
             self.starts[block], self.tries[block] = position + opening, 0
 
     def _target(self, wrong: Sequence[WrongPlace]) -> int | None:
-        """The block to draw anew; None where nothing more may be tried."""
+        """The block to redraw; None where nothing more may be tried."""
         block, settings = self.block, self.shared.settings
         left = settings.most_thrown * self.shared.blocks - self.thrown
         if self.unmended or left < 1:

@@ -51,7 +51,7 @@ HandOver = Callable[[list[Event]], bool]
 Generate = Callable[[HandOver], None]
 
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""Not cuDNN's: on a GPU it makes a plan for each length anew, 45 ms of a pass on an H200."""
+"""Not cuDNN's: on a GPU it makes a new plan for each length, 45 ms of a pass on an H200."""
 AHEAD = 16
 """Steps that ``generate`` may be ahead of whoever reads them."""
 
@@ -197,7 +197,7 @@ def _steps(generate: Generate, counters: Counters) -> Generator[list[Event], Non
 
 
 class _Masks(ProgramProcessor):
-    """The processor of a constraint, for rows that may start inside an answer. It stands before a step's tokens when
+    """The processor of a constraint, for rows that may start inside an answer. It is before a step's tokens when
     they are known, and keeps the scores as the model gave them. Without an LP all steps allow the same."""
 
     def __init__(self, constraint: HasAutomaton, rows: Sequence[Work], end_id: int, device: torch.device) -> None:
@@ -253,7 +253,7 @@ class KeyedDraw(LogitsProcessor):
 
 class _StepCriterion(StoppingCriteria):
     """Makes events of each step's tokens, and says which rows are done. As a criterion, and not a streamer, it is asked
-    within the step, on every device, while the constraint still stands before the tokens."""
+    within the step, on every device, while the constraint still is before the tokens."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class _StepCriterion(StoppingCriteria):
                 _, back = work.guarded.passed(work.written, [ids[row]], cells[row], end)
             events.append(work.write(ids[row], forced=bool(forced[row]), diagnosis=diagnosis))
             reason = work.ended(end) or ("time" if is_late else None)
-            if back is not None:  # it leaves the batch, and begins anew in another
+            if back is not None:  # it leaves the batch, and starts again in another
                 events.append(back)
             elif reason is None:
                 self._open.append(row)

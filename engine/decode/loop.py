@@ -60,7 +60,7 @@ class Loop:
         self.head = LiveHead(self.body.head, self.automaton, programs, lambda: body.whole_head)
         longest = longest_run(requests)
         self.run = 0 if options.is_stepwise else min(longest, MOST_RUN)
-        # Where all that is forced is appended at once, every row that is to draw stands at a real choice.
+        # Where all that is forced is appended at once, every row that is to draw is at a real choice.
         self.is_settled = longest <= self.run and forces_nothing_first(self.automaton, programs)
         self.is_settled &= all(request.start is None for request in requests)
         self.cache_length = max(len(request.prompt) + request.limit for request in requests) + ROOM

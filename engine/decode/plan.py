@@ -41,7 +41,7 @@ class Sampling:
         if not fits:
             raise ConstraintError(
                 f"the sampling parameters {self} do not fit",
-                "temperature (finite) and top-k are at least 0, top-p lies in (0, 1], min-p in [0, 1]",
+                "temperature (finite) and top-k are at least 0, top-p is in (0, 1], min-p in [0, 1]",
             )
 
     @property

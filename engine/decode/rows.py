@@ -1,8 +1,8 @@
-"""The rows of a running batch: what each is to write, where it stands, what it reads next; and half as many of them
+"""The rows of a running batch: what each is to write, where it is, what it reads next; and half as many of them
 where memory is short.
 
 `Work` is a request that is being answered, on either backend. `RowBatch` is the fast one's: what the device needs is in
-tensors, one entry a row; what the host needs to hand steps out and to stop in time is in plain lists beside them. A row
+tensors, one entry a row; what the host needs to hand steps out and to stop in time is in plain lists. A row
 that is done is given to the next request, or the rows behind it move up.
 """
 
@@ -105,7 +105,7 @@ def longest_run(requests: Sequence[Request]) -> int:
 def forces_nothing_first(automaton: Automaton, programs: Sequence[Program]) -> bool:
     """Whether no free cell begins with, and no forced choice leads to, another choice that is forced.
 
-    Then a row that has taken a token and what ``Tables.advance`` appends to it stands at a real choice.
+    Then a row that has taken a token and what ``Tables.advance`` appends to it is at a real choice.
     """
     single = automaton.single() != NO_ID
     entries = np.unique(np.concatenate([program.entry[program.forced == NO_ID] for program in programs]))
@@ -170,7 +170,7 @@ class RowBatch:
         self.count[row], self.waiting[row] = 0, 0
 
     def go_back(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
-        """A row whose text has become shorter: it reads its last token again, and stands at this cell and node."""
+        """A row whose text has become shorter: it reads its last token again, and is at this cell and node."""
         self._stand(row, work, place, seed)
         self.has_read(row, len(work.prefix) - 1)
         self.pending[row, 0] = work.written[-1]

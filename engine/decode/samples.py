@@ -1,4 +1,4 @@
-"""What became of a request: its text, read and checked, beside what it took to write it.
+"""What became of a request: its text, read and checked, next to what it took to write it.
 
 A position LP's answer is aligned by position, so that a block that was cut is found as such; ``cleanup`` is the
 reports' third solution, applied to the text alone: ids, and what they decode to, stay as the model wrote them.

@@ -226,7 +226,7 @@ def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: C
     ids = _padded([sample.read for sample in stored], body.device)
     lengths, first, count = torch.tensor(
         [(len(sample.read), len(sample.prompt) - 1, len(sample.answer)) for sample in stored], device=body.device
-    ).unbind(dim=1)  # [B] each; the first answer token is told by the last one of the prompt
+    ).unbind(dim=1)  # [B] each; the first answer token is predicted by the last one of the prompt
     offset = count.cumsum(0) - count - first
     before = torch.zeros((int(count.sum()), body.width), dtype=body.dtype, device=body.device)
     cache = KvCache(body, len(stored), ids.shape[1])

@@ -82,7 +82,7 @@ class Back:
 
     sample: int
     pos: int
-    block: int  # the first that is drawn anew; it began at ``pos``
+    block: int  # the first that is redrawn; it began at ``pos``
     wrong: tuple[WrongPlace, ...]  # in the block that was written last
 
     @property
@@ -109,7 +109,7 @@ class Choice:
 
 
 Tap = Callable[[Choice], None]
-"""Is shown every choice while it stands."""
+"""Is shown every choice while it is valid."""
 
 
 @dataclass(slots=True)

@@ -1,1 +1,1 @@
-"""Evidence: what the reports state, set beside what is measured here."""
+"""Evidence: what the reports state, next to what is measured here."""

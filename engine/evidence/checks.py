@@ -22,7 +22,7 @@ from engine.text.tokenizers import load_tokenizer
 
 VERDICTS: tuple[VerdictName, ...] = get_args(VerdictName)
 DEMO = "origin = 'measured' AND label = 'ships with the project'"
-"""What ``{demo}`` in a claim's SQL stands for: the measured runs that ship."""
+"""What ``{demo}`` in a claim's SQL means: the measured runs that ship."""
 TEXTS = (
     f"SELECT text FROM samples JOIN runs USING (run_id) WHERE {DEMO} AND lp = 'none' AND model_alias = 'demo-qwen' "
     "AND samples.clean ORDER BY sample_id"
@@ -46,7 +46,7 @@ class Finding:
 
 
 def held_against(claim: Claim, measured: float) -> VerdictName:
-    """Whether a measured figure can be the claim's. One with ``refuted_by`` falls where it lies in there."""
+    """Whether a measured figure can be the claim's. One with ``refuted_by`` falls where it is in there."""
     if "refuted_by" in claim.check:
         least, most = claim.check["refuted_by"]
         return "contradicted" if least <= measured <= most else "reproduced"
@@ -55,7 +55,7 @@ def held_against(claim: Claim, measured: float) -> VerdictName:
     return "reproduced" if is_in else "contradicted"
 
 
-def beside(claim: Claim) -> str:
+def reported(claim: Claim) -> str:
     return f"; the report has {claim.reported} {claim.unit}".rstrip() if claim.reported else ""
 
 
@@ -81,7 +81,7 @@ def sql(claim: Claim, rows: Rows) -> Finding:
         verdict = held_against(claim, row[key])
     if verdict == "contradicted" and claim.check.get("of_theirs"):  # other models do not contradict it
         verdict = "not shown on these models"
-    reason = f"{claim.check['says'].format(**words)}{beside(claim) if key == 'measured' else ''}."
+    reason = f"{claim.check['says'].format(**words)}{reported(claim) if key == 'measured' else ''}."
     by = claim.check["by"]
     return Finding(verdict, measured, reason, query, "store" if by == "sql" else by, words)
 
@@ -116,7 +116,7 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
         measured, label = len(tokenizer.encode(text)), f"{text}: tokens"
     least, most = (end or 0.0 for end in claim.ends)
     is_it = max(least - measured, measured - most, 0.0) <= slack * least
-    reason = f"{label} {measured:,} under {name}{beside(claim)}."
+    reason = f"{label} {measured:,} under {name}{reported(claim)}."
     query = f"{what} of {text!r} with load_tokenizer({name!r})"
     return Finding("reproduced" if is_it else "contradicted", float(measured), reason, query, "tokenizers")
 
@@ -149,13 +149,13 @@ def drift(claim: Claim, rows: Rows) -> Finding:
     summary = summary_of(texts, given["tokenizer"], placeholder)
     usual = summary_of(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
     measured = drift_figure(given["figure"], summary, usual)
-    told = [
+    phrases = [
         f"{one.blocks:,} blocks of stored texts under {one.tokenizer} with {one.placeholder}: {one.junk_prone:,} with "
         f"tokens left over, {one.exact:,} that fit, {one.cut:,} that are cut, drift from {min(one.histogram):+d} to "
         f"{max(one.histogram):+d}, {one.mean_distance:.2f} tokens off on average."
         for one in ((summary,) if usual is summary else (summary, usual))
     ]
-    reason = f"{' In place of: '.join(told)} {given['figure'].capitalize()}: {said(measured)}{beside(claim)}."
+    reason = f"{' In place of: '.join(phrases)} {given['figure'].capitalize()}: {said(measured)}{reported(claim)}."
     query = f"{TEXTS} -- drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
@@ -166,15 +166,15 @@ def references(claim: Claim, rows: Rows) -> Finding:
     given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    found, told = [], []
+    found, phrases = [], []
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
         summary = summary_of(texts, given["tokenizer"], given["placeholder"])
         found.append(drift_figure(given["figure"], summary, summary))
-        told.append(f"{said(found[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
+        phrases.append(f"{said(found[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
     measured = min(found, key=lambda figure: held_against(claim, figure) != "reproduced")
     reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
-    reason += f", {given['figure']}: {', '.join(told)}{beside(claim)}."
+    reason += f", {given['figure']}: {', '.join(phrases)}{reported(claim)}."
     query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, "
     query += f"{given['placeholder']!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
@@ -194,7 +194,7 @@ def lp_memory(claim: Claim, rows: Rows) -> Finding:
         arrays += [program.forced, program.entry, program.symbols, program.jump, program.block]
     measured = sum(int(array.nbytes) for array in arrays) / 1e6
     of = f"The LP {lp} for {len(smiles)} molecules under {given['tokenizer']}"
-    reason = f"{of}: its tables take {said(measured)} MB{beside(claim)}."
+    reason = f"{of}: its tables take {said(measured)} MB{reported(claim)}."
     query = f"{MOLECULES} -- build_constraint({lp!r}, {given['tokenizer']}, {VOCAB_ROWS[given['tokenizer']]})"
     return Finding(held_against(claim, measured), measured, reason, query, "lp tables")
 

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 MissingRule: TypeAlias = Literal["skip", "zero"]
 
 THRESHOLDS_ANG = tuple(step / 20 for step in range(1, 61))
-"""Of curves: 0.05 to 3.00, each the float that its decimals stand for, since "strictly less" depends on it."""
+"""Of curves: 0.05 to 3.00, each the float that its decimals mean, since "strictly less" depends on it."""
 DRUG_LIKE_ANG, SMALL_ANG = 0.75, 0.5
 """Thresholds that the field uses: for drug-like molecules, and for those of up to nine heavy atoms."""
 FIGURES = ("cov_r", "cov_p", "mat_r_ang", "mat_p_ang")
@@ -71,7 +71,7 @@ def figures_of(rmsd_ang: Array, threshold_ang: float = DRUG_LIKE_ANG) -> MatrixF
 
 
 def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule = "skip") -> SetFigures:
-    """None stands for a molecule without a single sample."""
+    """None means a molecule without a single sample."""
     known = [figures for figures in molecules if figures is not None]
     missing = len(molecules) - len(known)
     zeros = missing if rule == "zero" else 0

@@ -30,7 +30,7 @@ ORDINARY = "[C]"
 """The descriptor before blocks of a molecule that does not read."""
 
 # The built-in tokenizers cut digits by their number alone (a test holds it), and reading a block asks of a digit only
-# whether it is zero. So one digit stands for all in $digits, and a few hundred texts for a million blocks.
+# whether it is zero. So one digit means all in $digits, and a few hundred texts for a million blocks.
 _BLOCKS = """
 SELECT blocks.sample_id, smiles, coalesce(atom, -1) AS atom,
        CASE WHEN kinds[1] = 'exact' THEN '=' || translate(blocks.text, $digits, '000000000')

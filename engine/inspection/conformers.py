@@ -2,7 +2,7 @@
 the group's reader misreads a run's blocks.
 
 A whole text is read strictly. Of any other, the atoms whose three coordinates can be read are put together with the
-bonds between them; how many are missing, and why the text was refused, is reported beside them.
+bonds between them; how many are missing, and why the text was refused, is reported next to them.
 """
 
 from __future__ import annotations

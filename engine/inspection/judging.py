@@ -73,7 +73,7 @@ def judge_run(
     limit_s: float = LIMIT_S,
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> JudgedRun:
-    """Judge all samples of a run. One that lies in a place which is only read is not changed."""
+    """Judge all samples of a run. One that is in a place which is only read is not changed."""
     entry = store.entry(run_id)
     sql = f"SELECT {', '.join(SAMPLES.names)} FROM samples WHERE run_id = $run ORDER BY sample_id"
     rows: list[Row] = store.table(sql, {"run": entry.id}, of=[entry.id]).to_pylist()

@@ -8,7 +8,7 @@ is a lower bound. ``mask`` is the part of log w that the mask alone takes, ``fil
 
 A guard changes q once more: its ``log_weight`` is part of log w, and a sample without one counts 0, as does one that
 did not end. All is computed in logarithms, from kept steps (``cost_of_run``) or rows of one scoring pass
-(``cost_of_steps``). Where in its text a token stands is told by the pieces alone: brackets and commas. Not known here:
+(``cost_of_steps``). Where in its text a token is, is known by the pieces alone: brackets and commas. Not known here:
 what the model would have written instead.
 """
 
@@ -74,8 +74,8 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """Where a model disagrees with its LP: does -log w grow along the text, and does it go with RMSD? Of samples that
-    count, levels taken out of both answers: a sample's own mean from its blocks, so that long texts do not stand for
-    late blocks, and a molecule's own from its samples, so that hard molecules do not stand for wrong conformers.
+    count, levels taken out of both answers: a sample's own mean from its blocks, so that long texts do not mean
+    late blocks, and a molecule's own from its samples, so that hard molecules do not mean wrong conformers.
     Intervals are over molecules; of one molecule, that of ``slope`` is over its samples."""
 
     slope: Interval | None  # of -log w, in nat per block further along the text

@@ -124,7 +124,7 @@ def sample_table(
     *,
     is_worst_first: bool = False,
 ) -> pa.Table:
-    """One row per sample: see the columns of ``samples``, and beside them what only its run and its blocks say.
+    """One row per sample: see the columns of ``samples``, and next to them what only its run and its blocks say.
 
     ``model`` is ``alias:step``, ``forced_share`` the share of forced tokens, ``checks`` what the molecule fails (null
     where not judged), ``strain_kcal_per_atom`` its strain per heavy atom, ``junk_tokens`` null where ids are not known,

@@ -138,7 +138,7 @@ def model_entry(run: RunFacts) -> ModelEntry | None:
 
 
 def _tokenizer_name(run: RunFacts) -> str:
-    """A run tells a folder's name only; where the folder lies, the registry knows."""
+    """A run tells a folder's name only; where the folder is, the registry knows."""
     if run.tokenizer in BUILT_IN:
         return run.tokenizer
     entry = model_entry(run)

@@ -71,7 +71,7 @@ class Inspected:
     tokenizer: TextTokenizer | None
     alignment: Alignment | None
     blocks: tuple[Row, ...]  # of blocks, in order
-    steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece beside its id
+    steps: Mapping[int, Row]  # of steps, by pos; each of top_k has its piece next to its id
     tries: tuple[ThrownText, ...]  # that a guard threw away, where they were kept
     estimates: Mapping[int, BlockEstimate]  # by block: what a cut cost, where the model was asked
     conformer: Chem.Mol | None
@@ -122,7 +122,7 @@ def inspect_sample(store: Store, run_id: str, sample_id: int) -> Inspected:
 
 
 def with_pieces(step: Row, tokenizer: TextTokenizer | None) -> Row:
-    """Each of its likely tokens has its piece beside its id."""
+    """Each of its likely tokens has its piece next to its id."""
     piece = (lambda id_: "") if tokenizer is None else tokenizer.piece
     return {**step, "top_k": [{**top, "piece": piece(top["token_id"])} for top in step["top_k"] or ()]}
 
@@ -208,4 +208,4 @@ def _missing(
         yield ENDS[sample["stop_reason"]]
     if sample["redrawn_blocks"] and not has_tries:
         times = counted(sample["redrawn_blocks"], "time")
-        yield f"The guard had blocks drawn anew {times}. Tries are stored only of samples that keep their steps."
+        yield f"The guard had blocks redrawn {times}. Tries are stored only of samples that keep their steps."

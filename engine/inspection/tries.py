@@ -11,7 +11,7 @@ WEIGHED = "weighed"
 
 @dataclass(frozen=True, slots=True)
 class ThrownText:
-    """A row of ``tries``. Whole blocks: from the first that was drawn anew to the one that failed."""
+    """A row of ``tries``. Whole blocks: from the first that was redrawn to the one that failed."""
 
     blocks: range
     check: str  # that failed
@@ -24,7 +24,7 @@ def blocks_thrown(first: int, atoms: Iterable[int] | None) -> range:
 
 
 def checks_by_block(thrown: Iterable[tuple[range, str]]) -> dict[int, list[str]]:
-    """Of each block that was drawn anew: the check for which each of its tries was thrown away."""
+    """Of each block that was redrawn: the check for which each of its tries was thrown away."""
     checks: dict[int, list[str]] = {}
     for blocks, check in thrown:
         for block in () if check == WEIGHED else blocks:

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["local", "debug", "slurm", "h100", "a100", "ray"]
 """Processes of this machine, this process itself, Slurm, Slurm with that GPU, and Ray."""
-GPUS, LOGS = ("h100", "a100"), "submitted"  # the folder beside the runs with the tasks' output
+GPUS, LOGS = ("h100", "a100"), "submitted"  # the folder next to the runs with the tasks' output
 SLURM_MINUTES, LOCAL_MINUTES = 240, 60 * 24 * 365
 POLL_S, CONNECT_S, LOG_EACH = 1.0, 10.0, 100
 RETRIED, TRIES = (OSError, RuntimeError, StoreError), 3

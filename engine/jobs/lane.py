@@ -66,7 +66,7 @@ class LaneWatch:
         self.template_tokens: list[int] = []  # by molecule, about as many as a sample has
         self.device = ""
         self.tokens = self.forced_tokens = self.forward_passes = 0
-        self.redrawn: Counter[str] = Counter()  # how often blocks were drawn anew, by the check that had failed
+        self.redrawn: Counter[str] = Counter()  # how often blocks were redrawn, by the check that had failed
         self.thrown_tokens = 0  # no part of the tokens
         self.seconds = 0.0  # of decoding
         self.run_id: str | None = None  # once it is stored
@@ -189,7 +189,7 @@ def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
 
 @functools.lru_cache(maxsize=1)
 def _judges(settings: JudgeSettings) -> JudgePool:
-    """A process beside the model, kept from lane to lane, since starting it takes a second."""
+    """A judging process, kept from lane to lane, since starting it takes a second."""
     from engine.chem.judges import JudgePool
 
     judges = JudgePool(settings, workers=1, limit_s=JUDGE_S)

@@ -53,7 +53,7 @@ class RunPlan:
     group: int = 0  # 0: a few batches
     label: str = ""
     source: str = ""
-    judge: bool = False  # the molecules too, in processes beside the model
+    judge: bool = False  # the molecules too, in processes of their own
     strain: bool = False  # judged, with their strain
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class RunPlan:
             plan["guard"] = GuardSettings(**guard | ({"checks": tuple(guard["checks"])} if guard else {}))
             return cls(**{**sheet, "model": ModelChoice(**sheet["model"]), "plan": Plan(**plan)})
         except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run anew") from error
+            raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
         """Places of the molecules in groups, longest first: rows of similar length share a batch."""

@@ -1,4 +1,4 @@
-"""A trace of what is generated, recorded beside it and read into the store."""
+"""A trace of what is generated, recorded next to it and read into the store."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
     n = {kind: int(counts.sum()) for kind, counts in at.items()}
     masks = "such as " + ", ".join(significant(value) for value, _ in tally.masks.most_common(3))
     outlier, times = next(iter(tally.outliers.most_common(1)), (0.0, 0))
-    again = f"{significant(outlier)} stands {times:,} times" if times >= AGAIN else ""
+    again = f"{significant(outlier)} occurs {times:,} times" if times >= AGAIN else ""
     # Signs of a freed buffer: with one of the first three, all garbage counts as that.
     # One are lower halves at positions 0 or 2 and upper ones, denormals, behind them, which many logs print as zeros.
     low, high = at["address"] + at["huge"] + at["far"], at["address"] + at["denormal"] + at["zero"]

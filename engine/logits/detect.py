@@ -29,10 +29,10 @@ LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 MOST_HIGH_HALF, ALIGNED = 0x7FFF, 0x7  # of the largest address; bits that are zero in nearly every address
 MOST_SAMPLED, MOST_PLAUSIBLE, LEAST_SPREAD = 20_000, 1e6, 0.01
 MANTISSA, MOST_DECIMALS = 23, 6
-DENSITY = 3.5  # of two draws from one bell curve being alike: a step over so many spreads
+DENSITY = 3.5  # of two draws from one bell curve being equal: a step over so many spreads
 MOST_ALIKE = 64  # of values side by side, or of tokens in a row: a log that needs more is too coarse
-# In a coarse log neighbours are alike together: the logits of rare tokens rise and fall as one. So many times more of
-# them have to be alike than if each were so by a chance of its own; measured on bfloat16 and on one to four decimals.
+# In a coarse log neighbours are equal in groups: the logits of rare tokens rise and fall as one. So many times more of
+# them have to be equal than if each were so by a chance of its own; measured on bfloat16 and on one to four decimals.
 SIDE_BY_SIDE, IN_A_ROW = 5, 2
 
 
@@ -81,10 +81,10 @@ def repeats(values: Real, positions: Whole, sequence: Whole, usable: Marks, chan
     is_same[1:] = (bits[1:] == bits[:-1]) & (positions[1:] == positions[:-1]) & usable[1:]
     is_same[1:] &= (sequence[1:] == sequence[:-1])[:, None]
     needed = alike_needed(chance, 1, rules.most_chance)
-    in_a_row, beside = (IN_A_ROW, SIDE_BY_SIDE) if needed > 1 else (1, 1)
-    found = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * beside)
+    in_a_row, adjacent = (IN_A_ROW, SIDE_BY_SIDE) if needed > 1 else (1, 1)
+    found = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * adjacent)
     # So many values side by side that any of the last entries of the text had in the same place.
-    wide = alike_needed(chance, rules.reach, rules.most_chance) * beside
+    wide = alike_needed(chance, rules.reach, rules.most_chance) * adjacent
     if wide <= min(bits.shape[1], MOST_ALIKE):
         _, which, times = np.unique(bits, return_inverse=True, return_counts=True)
         is_known = (times > 1)[which].reshape(bits.shape) & usable
@@ -100,7 +100,7 @@ def repeats(values: Real, positions: Whole, sequence: Whole, usable: Marks, chan
 
 
 def alike_needed(chance: float, others: int, most_chance: float) -> int:
-    """How many values have to be alike to rule out chance, where one is compared with so many others."""
+    """How many values have to be equal to rule out chance, where one is compared with so many others."""
     if chance >= 1:
         return MOST_ALIKE + 1
     return max(1, math.ceil((math.log(most_chance) - math.log(others)) / math.log(chance) - 1e-9))
@@ -125,7 +125,7 @@ def outliers(values: Real, is_usable: Marks, bounds: Bounds) -> tuple[Marks, Rea
         return np.abs(values) >= bounds.absurd, middle, spread
     usual, usual_spread = float(np.median(middle[known])), float(np.median(spread[known]))
     most_spread = SICK_SPREADS * usual_spread + bounds.least / bounds.spreads
-    most_shift = SICK_SPREADS * (bounds.spreads * usual_spread + bounds.least)  # softmax does not see where a row lies
+    most_shift = SICK_SPREADS * (bounds.spreads * usual_spread + bounds.least)  # softmax does not see where a row is
     is_sick = ~known | (spread > most_spread) | (np.abs(middle - usual) > most_shift)
     center = np.where(is_sick, usual, middle)
     room = np.maximum(bounds.least, bounds.spreads * np.where(is_sick, usual_spread, spread))

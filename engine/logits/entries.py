@@ -81,8 +81,8 @@ def fingerprint(path: Path) -> str:
     return digest.hexdigest()
 
 
-def read_lines(path: Path, told: Callable[[int, float], None] = lambda *_: None) -> Iterator[bytes]:
-    """Each line; ``told`` hears how many, and of what share. One of ``BROKEN`` where the compressed form breaks off."""
+def read_lines(path: Path, progress: Callable[[int, float], None] = lambda *_: None) -> Iterator[bytes]:
+    """Each line; ``progress`` gets their number and share. One of ``BROKEN`` where the compressed form breaks off."""
     with open_file(path) as file:
         size = max(1, path.stat().st_size)
         is_packed = file.peek(2)[:2] == b"\x1f\x8b"
@@ -92,7 +92,7 @@ def read_lines(path: Path, told: Callable[[int, float], None] = lambda *_: None)
                 what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
                 raise FileFormatError(what, "A logit log has one JSON object a line")
             if number % REPORT_LINES == 0:
-                told(number, min(1.0, file.tell() / size))
+                progress(number, min(1.0, file.tell() / size))
             yield line
 
 

@@ -93,7 +93,7 @@ def add_file(
                     continue
                 try:
                     line = read_line(text)
-                    if (now := astuple(line)[3:12]) != about:  # what most lines of a log say alike
+                    if (now := astuple(line)[3:12]) != about:  # what most lines of a log have in common
                         about, said = now, names.said(line)
                     if (key := (said.engine, said.model, said.precision)) not in logs:
                         if len(logs) == MOST_LOGS:
@@ -131,8 +131,8 @@ class _Log:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
         self.tally = DamageTally(self.rules)
         self.known = store.entry(self.id, LOGIT_LOG) if store.has(self.id, LOGIT_LOG) else None
-        anew = None if self.known else begun_anew(store.home, LOGIT_LOG, self.id, {})
-        self.staging = None if anew is None else stack.enter_context(anew)
+        begun = None if self.known else begun_anew(store.home, LOGIT_LOG, self.id, {})
+        self.staging = None if begun is None else stack.enter_context(begun)
         self.tail: list[LogLine] = []  # the last lines of the batch before: values may repeat theirs
         self.lines: list[LogLine] = []  # of the next batch, and how many values they have
         self.values = 0

@@ -1,7 +1,7 @@
-"""The values that two logs have in common, pair by pair; and logs that were read late, told by another log.
+"""The values that two logs have in common, pair by pair; and logs that were read late, found by another log.
 
 An engine that writes each step's logits over the last one's, and a logger that reads them after the next call: every
-value is a real logit, of another token. No rule over one log sees that; beside a second log of the same texts, entry t
+value is a real logit, of another token. No rule over one log sees that; next to a second log of the same texts, entry t
 has the values that the other has at t + 1. A log without such a second one is never called sound here.
 """
 

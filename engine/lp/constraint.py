@@ -1,6 +1,6 @@
 """What every LP is: one automaton for all rows of a tokenizer, and a program for each molecule; and how to make it.
 
-An LP is a file beside this one with ``build(name, tokenizer, vocab_rows, parameters)``; its record in
+An LP is a file next to this one with ``build(name, tokenizer, vocab_rows, parameters)``; its record in
 ``engine.lp_records`` names the file. Code that runs compiled programs needs the automaton alone.
 """
 

@@ -27,7 +27,7 @@ COLUMNS = RUN + 1
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where each row stands."""
+    """Where each row is."""
 
     cell: Tensor  # int64 [B]
     node: Tensor  # int64 [B]
@@ -72,7 +72,7 @@ class Tables:
         return self.cells.shape[0]
 
     def put(self, row: int, program: Program) -> None:
-        """Another program for a row; its state starts anew."""
+        """Another program for a row; its state starts again."""
         self.cells[row] = torch.from_numpy(_cells(program, self.cells.shape[1])).to(self.cells.device)
 
     def keep(self, rows: Tensor) -> Tables:

@@ -160,7 +160,7 @@ def _after_digits(at: At, kind: Digits, form: NumberFormat, width: int) -> At | 
         return replace(at, decimals=decimals, is_zero=is_zero, is_open=kind.width == width)
     integer = at.integer + kind.width
     if at.integer == 0 and kind.lead != "plain":
-        # A leading zero stands alone, and nothing follows it but the point.
+        # A leading zero is alone, and nothing follows it but the point.
         return At(at.axis, False, at.negative, 1, is_open=False) if (kind.width, kind.lead) == (1, "zero") else None
     if integer > form.most_integer_digits:
         return None

@@ -1,8 +1,8 @@
 """The one form that every constraint is compiled to: a shared automaton, and one program a molecule.
 
-A row stands at a *cell* of its program and at a *node* of the automaton. A cell forces one token, or leaves the choice
+A row is at a *cell* of its program and at a *node* of the automaton. A cell forces one token, or leaves the choice
 to the node. At a node each token has a legality and a step by its *class*: where it leads, and whether the row stays
-in its cell, goes to the next one, or jumps to the one named by ``jump``. Two symbols stand for tokens that differ from
+in its cell, goes to the next one, or jumps to the one named by ``jump``. Two symbols mean tokens that differ from
 cell to cell, such as the one that closes this block: they are the two last classes. So a position LP is a program of
 forced and free cells over a node or two, and the exact LP is one cell a block over a number automaton.
 

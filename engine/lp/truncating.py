@@ -1,7 +1,7 @@
 """The reports' first solution: a position LP under which the model may end a block before the template does.
 
 As ``group-v2.1`` without its look-ahead; from z's first decimal on (from the least decimals on, if the format has
-more; from its first digit, if integers are numbers too) the template's closing token is legal beside the rest, and
+more; from its first digit, if integers are numbers too) the template's closing token is legal next to the rest, and
 choosing it jumps behind the block. With the most decimals written it is forced, and a piece that is no number makes the
 number complete and forces it too. It cannot help a number that is longer than its template: the positions end, and the
 block is cut.

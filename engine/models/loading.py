@@ -213,7 +213,7 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
                 kinds = {part.get_dtype() for name, part in parts.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
             what = f"the weights {shown(path, 200)} are missing or damaged ({error})"
-            raise FileFormatError(what, "Copy the file again, or delete its folder if it lies in our cache") from error
+            raise FileFormatError(what, "Copy the file again, or delete its folder if it is in our cache") from error
         if kinds:
             what = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
             raise FileFormatError(what, "Save them as floating-point numbers")

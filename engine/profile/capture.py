@@ -1,6 +1,6 @@
 """A generation under torch's profiler: a window of forward passes, its trace, and what the engine counted in it.
 
-The window lies within one batch run's group. It begins before the templates are made, or after some passes, and ends
+The window is within one batch run's group. It begins before the templates are made, or after some passes, and ends
 after a number of passes or with the group, so that neither the trace nor the profiler's memory grows with the run. The
 fast backend takes a pass only when it is asked for the next event: there the counters are exactly the window's. Plain
 ``generate`` runs ahead of its reader: there the window begins and ends with a batch.
@@ -51,7 +51,7 @@ class Capture:
         self._ended: Counters | None = None
         self._before = 0  # passes of generations that were over before the window
         self._open: set[int] = set()
-        self._cut = self._finished = 0  # samples: of some only a part lies in the window
+        self._cut = self._finished = 0  # samples: of some only a part is in the window
         self.passes = self._pass = 0  # that are in it; the last one's number
 
     def __enter__(self) -> Self:

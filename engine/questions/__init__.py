@@ -100,7 +100,7 @@ def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:
 
 def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """Measured runs by model, ``alias:step``, the newest first. Answers that were kept going for equal work are no
-    evidence of time, nor is a run beside a profiler."""
+    evidence of time, nor is a profiled run."""
     models: dict[str, list[Entry]] = {}
     for entry in reversed(list(entries)):
         row, name = entry.row, model_name(entry.row)
@@ -111,7 +111,7 @@ def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 
 def runs_of_model(store: Store, model: str) -> list[Entry]:
-    """An alias alone means the step with runs, else its last one. A run's id stands for that run of its model."""
+    """An alias alone means the step with runs, else its last one. A run's id means that run of its model."""
     entries = store.found().entries
     if runs := [entry for entry in entries if entry.id == model]:
         return runs

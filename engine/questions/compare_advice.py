@@ -307,21 +307,21 @@ def sentence_of(decision: Row, rows: Sequence[Row], units: int, want: str, least
         return f"No LP gives a {want} answer."
     first = decision["named"][0]
     name, *more = ["no LP" if row["lp"] == NO_LP else row["lp"] for row in decision["named"]]
-    told = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
-    told += f"{cost_words(first['cost'])} per {want} conformer"
+    text = f"{first[want]} of {first['answers']} answers are {want}, {with_interval(first['rate'], percent)}, at "
+    text += f"{cost_words(first['cost'])} per {want} conformer"
     without = next((row["cost"].value / first["cost"].value for row in rows if row["lp"] == NO_LP), math.inf)
-    told += f" (without an LP {times(without)} that)." if first["lp"] != NO_LP and math.isfinite(without) else "."
+    text += f" (without an LP {times(without)} that)." if first["lp"] != NO_LP and math.isfinite(without) else "."
     usable, word = (first["clean"], "clean") if first["usable"] is None else (first["usable"], "usable")
-    told += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
+    text += f" Only {usable} are {word}." if usable < min(first[want], least * first["answers"]) else ""
     if not decision["lp"]:
         why = "the cheapest" if decision["named"][-1]["lp"] == decision["cheapest"] else f"most {want} answers"
         other = f", or {more[0]} ({why})" if more else ""
-        return f"Use {name}{other}: {told} Every LP is below {100 * least:g} % {want}."
+        return f"Use {name}{other}: {text} Every LP is below {100 * least:g} % {want}."
     tied = f", or {listed(more, 'or')} (the same cost within noise)" if more else ""
     sure = "" if decision["sureness"] is None else f"{percent(decision['sureness'])} of bootstrap draws"
     wins = sure and f" {'One of them' if more else 'It'} is the cheapest in {sure}."
     end = f" Its rate is uncertain: there are only {first['answers']} answers." if first["fits"] == "open" else ""
-    return f"Use {name}{tied}: {told}{wins}{end}"
+    return f"Use {name}{tied}: {text}{wins}{end}"
 
 
 def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:

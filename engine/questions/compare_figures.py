@@ -150,7 +150,7 @@ def against(
     if measure.name in TOTALS and control.row.get("samples") != test.row.get("samples"):
         return {"reason": "Another number of samples: only figures per sample compare."}
     if measure.is_time and (is_profiled(control) or is_profiled(test)):
-        return {"mark": "unknown", "reason": "A profiler ran beside one of the runs, and slows it: not compared."}
+        return {"mark": "unknown", "reason": "One of the runs was profiled, which slows it: not compared."}
     if measure.name == "drift_abs_mean" and not (has_template(control) and has_template(test)):
         return {"reason": "Drift of text that no template wrote is hypothetical: it is not compared."}
     ratio = quotient(other, one)
@@ -215,7 +215,7 @@ def wide(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ratio_words(row: dict[str, Any]) -> str:
-    """``0.14× (0.12–0.16) ▲``; the ratio over pairs too, where that of whole runs lies outside its interval."""
+    """``0.14× (0.12–0.16) ▲``; the ratio over pairs too, where that of whole runs is outside its interval."""
     ratio, mark = row.get("ratio"), row.get("mark") or ""
     low, high, pairs = (row.get(f"ratio_{name}") for name in ("low", "high", "pairs"))
     if ratio is None or low is None or high is None or mark == "same":

@@ -51,7 +51,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     tokens = table["tokens"].cast(pa.float64()).to_numpy() if ids else np.empty(0)
     known = tokens[np.isfinite(tokens)]
     least, most = (int(known.min()), int(known.max())) if len(known) else (0, 0)
-    step = -(-(most - least + 1) // BINS)  # whole numbers, all steps alike, the last edge beyond the longest
+    step = -(-(most - least + 1) // BINS)  # whole numbers, all steps equal, the last edge beyond the longest
     edges = list(range(least, most + step + 1, step))
     for run_id in ids:
         of_run = np.array([value == run_id for value in table["run_id"].to_pylist()])

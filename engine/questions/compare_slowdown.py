@@ -52,7 +52,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         columns = {column for _, *of in factors for column in of}
         unknown = sorted(c for c in columns if not control.row.get(c) or not test.row.get(c))
         if unknown or is_profiled(control) or is_profiled(test):
-            why = f"{listed(unknown)} not known" if unknown else "a profiler ran beside one of the runs"
+            why = f"{listed(unknown)} not known" if unknown else "one of the runs was profiled"
             notes.append(f"{names[test.id]}: {why}.")
             continue
         whole, start = 1.0, 1.0

@@ -169,7 +169,7 @@ def script_of(text: str) -> str:
 def _class(char: str) -> str:
     """A letter's script, by the first word of its name in Unicode; else what kind of character it is."""
     if char == "\ufffd":
-        return BYTES  # what stands for bytes that are no whole character
+        return BYTES  # what means bytes that are no whole character
     category = unicodedata.category(char)
     if category[0] not in "LM":
         return _CLASSES[category[0]]

@@ -84,7 +84,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         return [np.bincount(sample[chosen], of[name][chosen], len(ids)).astype(np.float64) for name in names]
 
     def figures(chosen: Any) -> dict[str, Any]:
-        """Of forced tokens and free ones alike; what there is none of is not known."""
+        """Of forced tokens and of free ones; what there is none of is not known."""
         tokens, first, surprise = sums(chosen & forced, "tokens", "first", "surprise")
         free, removed = sums(chosen & ~forced, "tokens", "removed")
         own, nat = draws.share(first, tokens), draws.ratio(surprise, tokens)

@@ -69,9 +69,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     for document in documents:
         steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
         steps.append(("SMILES in another atom order, the exact LP", (document["reordered"] or {}).get("cov_r"), False))
-        beside = {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
-        beside["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
-        steps += [(words, (found or {}).get("cov_r"), False) for words, found in beside.items()]
+        compared = {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
+        compared["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
+        steps += [(words, (found or {}).get("cov_r"), False) for words, found in compared.items()]
         changes += [{"model": document["model"], "step": step, "change": found["value"], "low": found["low"],
                      "high": found["high"], "is_fall": is_fall} for step, found, is_fall in steps if found]  # fmt: skip
     changes.sort(key=lambda row: not row["is_fall"])

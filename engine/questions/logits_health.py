@@ -104,7 +104,7 @@ FROM scaled, bins GROUP BY ALL ORDER BY kind DESC, x
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[str, ...]:
-    """A late read shows beside other logs."""
+    """A late read shows next to other logs."""
     return tuple(entry.id for entry in store.found(LOGIT_LOG).entries)
 
 
@@ -174,7 +174,7 @@ def reason(flag: str, value: float, middle: float | None, spread: float | None) 
 def answer(tables: Tables, options: Options) -> str:
     (log,), (text,), causes = (tables[name].to_pylist() for name in ("main", "notes", "causes"))
     what = f"the {counted(log['entries'], 'entry', 'entries')} ({counted(log['values'], 'value')}) of {log['name']}"
-    notes = ["A late read (values of the next token) would show only beside another log of the same texts."]
+    notes = ["A late read (values of the next token) would show only next to another log of the same texts."]
     if log["damaged_values"]:
         ends = dict.fromkeys(f"{log[end]:.3g}" for end in ("least", "largest") if log[end] is not None)
         size = f", magnitude {' to '.join(ends)}" if ends else ""

@@ -95,13 +95,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if not is_of or not all(word in row["name"].casefold() for word in options["kernel"].casefold().split()):
             continue
         value = row[f"{column}_control"] if is_alone else row[f"{column}_test"] - row[f"{column}_control"]
-        told = f"{signed(value)} calls" if column == "calls" else signed_microseconds(value)
+        label = f"{signed(value)} calls" if column == "calls" else signed_microseconds(value)
         key = hashlib.sha256(row["name"].encode("utf-8", "surrogatepass")).hexdigest()[:12]  # its name may be too long
         picked = row["name"] if key == options["operation"] else picked
         move = "work" if is_alone else "more in the test" if value > 0 else "less in the test"
         table.append(row | {"key": key, "move": move, "value": value if column == "calls" else value / 1000,
                             "change": WORDS.get(named[row["change"]], named[row["change"]]),
-                            "words": told.removeprefix("+") if is_alone else told,
+                            "words": label.removeprefix("+") if is_alone else label,
                             "share": quotient(row["total_us_control"], whole)})  # fmt: skip
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
     drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]

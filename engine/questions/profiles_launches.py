@@ -95,7 +95,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ]
     none = {row["name"].partition("_")[0] for row in rows if row["name"].endswith("_calls") and not row["control"]
             and not row["test"]}  # fmt: skip
-    is_alike = control.work_side == test.work_side  # else kernels of a device are beside operators of a CPU
+    is_alike = control.work_side == test.work_side  # else kernels of a device would be compared with operators of a CPU
     shown = [
         row | {"ratio": row["ratio"] if is_alike or row["name"] == "span_us" else None}
         for row in rows

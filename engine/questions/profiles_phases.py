@@ -123,7 +123,7 @@ def answer(tables: Tables, options: Options) -> str:
             texts = [f"{number(max(0.0, part) / 1000)} ms" for part in parts]
             templates = row["templates"]
             set_up = "" if templates is None else f" (templates {number(templates / 1000)} ms, the rest set-up)"
-            told = [f"{texts[0]} in passes", f"{texts[1]} before the first{set_up}", f"{texts[2]} between them"]
-            told += [f"{texts[3]} after the last"] if parts[3] >= LEAST_AFTER * sum(parts) else []
-            notes.append(f"{name} takes {number(sum(parts) / 1000)} ms by the clock: {listed(told)}.")
+            phases = [f"{texts[0]} in passes", f"{texts[1]} before the first{set_up}", f"{texts[2]} between them"]
+            phases += [f"{texts[3]} after the last"] if parts[3] >= LEAST_AFTER * sum(parts) else []
+            notes.append(f"{name} takes {number(sum(parts) / 1000)} ms by the clock: {listed(phases)}.")
     return answer_text(lines or ["No trace marks where its passes begin."], notes)

@@ -1,8 +1,8 @@
-"""Work per pass by its place in it: the forward pass, the LP, drawing tokens, and what lies outside of the passes.
+"""Work per pass by its place in it: the forward pass, the LP, drawing tokens, and what is outside of the passes.
 
 The same work may run in kernels of other names, so two traces are matched by family and by place. Places are the marks
 of the engine, to a bin of the timeline (4,096 for the whole trace). Rows under 1 % of all changes are left out of the
-table. What lies outside of the passes, such as set-up, is divided by their number too.
+table. What is outside of the passes, such as set-up, is divided by their number too.
 """
 
 from __future__ import annotations

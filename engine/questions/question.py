@@ -86,7 +86,7 @@ class Chart:
     split: str = ""  # a small chart for each value of this column
     across: int = 0  # so many of them in a row
     size: str = ""
-    text: str = ""  # written beside or inside the mark
+    text: str = ""  # written next to or inside the mark
     faint: str = ""  # a column that is true where a mark is background
     dash: str = ""  # a column that is true where a line is dashed
     log: str = ""  # "x", "y" or "xy"

@@ -1,4 +1,4 @@
-"""Figures on tokens of reports 000, 001 and 002, each beside what the tokenizer gives now.
+"""Figures on tokens of reports 000, 001 and 002, each next to what the tokenizer gives now.
 
 A position LP blocks every token with `<` or `>` at a FREE position; a vocabulary is a tokenizer's own, and padding
 belongs to a model. All claims of the reports are on the Evidence page.
@@ -51,9 +51,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def answer(tables: Tables, options: Options) -> str:
     verdicts = tables["all"]["verdict"].to_pylist()
     drifts = {name: drift_summary([UNTRIED], load_tokenizer(name), DEFAULT_PLACEHOLDER).mean_drift for name in BUILT_IN}
-    told = " and ".join(f"{drift:+.0f} under {name}" for name, drift in drifts.items()).replace("-", "−")
+    has_drift = " and ".join(f"{drift:+.0f} under {name}" for name, drift in drifts.items()).replace("-", "−")
     return answer_text(
         [f"Of {len(verdicts)} figures on tokens {verdicts.count('reproduced')} reproduce with the real tokenizers and "
          f"{verdicts.count('contradicted')} do not."],
-        [f"No drift in the reports is negative. A block that they did not try, {UNTRIED[3:]}, has {told}: it is cut."],
+        [f"No drift in the reports is negative. A block that they did not try, {UNTRIED[3:]}, has {has_drift}."],
     )  # fmt: skip

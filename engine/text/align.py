@@ -1,6 +1,6 @@
 """Alignment of generated tokens with the template, position by position.
 
-Two modes. ``position``: an LP that forces by position made the text, so generated token i stands at template index i,
+Two modes. ``position``: an LP that forces by position made the text, so generated token i is at template index i,
 whatever it says. ``structure``: the model was free to end a block (no LP, ``truncating``, ``exact``), so atoms are
 matched by what they are, blocks to blocks, and the rest token by token; junk, missing and invented atoms and a missing
 tail leave gaps. The running drift counts the FREE positions that the text left over so far, minus the tokens for

@@ -33,7 +33,7 @@ _DIGITS = frozenset("0123456789.-")
 SPECIAL_TOKEN = re.compile(r"<(?:\|[^<>|]*\||/?s|bos|eos|pad|unk)>")
 _TAGS = ("[SMILES]", "[/SMILES]", "[CONFORMER]", "[/CONFORMER]")
 
-# A number as it may be damaged: (whole)(points)(decimals), with the points or what stands before them missing.
+# A number as it may be damaged: (whole)(points)(decimals), with the points or what is before them missing.
 _NUMBER = re.compile(r"-?(?=\d|(?<!\.)\.++\d)(\d*+)(\.*+)(\d*)", re.ASCII)
 _DECIMAL = re.compile(rf"-?\d{{1,{MOST_INTEGER_DIGITS}}}\.\d{{1,{MOST_DECIMALS}}}(?!\d)", re.ASCII)
 # An integer that nothing follows may be the beginning of a longer number.
@@ -329,7 +329,7 @@ def found_form(texts: Iterable[str], *, forced_close: bool) -> tuple[NumberForma
 
     Only numbers that the model ended itself count: x and y, behind which it wrote the comma, and z where it closed the
     block too. Every writer truncates to as many decimals as most numbers have; the known ones always write them all, or
-    drop zeros down to one decimal, or all and the point. Which it is, the fewest numbers contradict; of two alike it is
+    drop zeros down to one decimal, or all and the point. Which it is, the fewest numbers contradict; if equal, it is
     the one with more decimals, so that an integer is a number where integers were seen.
     """
     seen: Counter[tuple[int, bool]] = Counter()  # by decimals, and whether the last is a zero

@@ -22,7 +22,7 @@ from engine.text.template import FREE, ROLES, Template, check_placeholder, neede
 from engine.text.tokenizers import TextTokenizer
 
 Mode = Literal["position", "structure"]
-Unit = tuple[str, str]  # descriptor, what stands before it
+Unit = tuple[str, str]  # descriptor, what is before it
 
 SAME, SAME_ATOM, OTHER, GAP = 4, 2, -3, -2
 MOST_CELLS = 4_000_000
@@ -69,7 +69,7 @@ def read_generated(
     masses: Mapping[int, CloseMass] | None = None,
     form: NumberFormat = READ_FORMAT,
 ) -> ReadText:
-    """What a model wrote under an LP, beside its template; ``masses`` by block, where they are known."""
+    """What a model wrote under an LP, next to its template; ``masses`` by block, where they are known."""
     text, starts, ends = tokenizer.spans(ids)
     if mode_of(lp) == "position":
         blocks = _blocks_by_position(template, text, starts)
@@ -101,7 +101,7 @@ def _read(
     readings: list[BlockReading],
     template_block: list[int],
 ) -> ReadText:
-    # An unclosed block has no '>' of its own; its span is widened by one so that its last token still lies inside.
+    # An unclosed block has no '>' of its own; its span is widened by one so that its last token still is inside.
     spans = np.array([(block.start, block.end + (not block.closed)) for block in blocks], dtype=np.int64).reshape(-1, 2)
     roles, block_of = token_roles(starts, ends, spans, len(text) + 1)
     is_junk = np.zeros(len(starts), dtype=np.bool_)
@@ -134,7 +134,7 @@ def blocks_of(
     tokenizer: TextTokenizer | None,
     form: NumberFormat = READ_FORMAT,
 ) -> list[Block]:
-    """Blocks as they were found and read, beside the FREE positions that a template has for their atoms."""
+    """Blocks as they were found and read, next to the FREE positions that a template has for their atoms."""
     numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(places, readings, strict=True)]
     needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
     blocks = []
@@ -158,7 +158,7 @@ def _blocks_by_position(template: Template, text: str, starts: NDArray[np.intege
     tokens, length, behind, spans = len(starts), len(text), 0, template.block_spans
 
     def shifted(token: int, character: int) -> int:
-        """Where a character of the template stands in the text, given the token that holds it in both."""
+        """Where a character of the template is in the text, given the token that holds it in both."""
         return int(starts[token]) + character - int(template.starts[token])
 
     openings = np.searchsorted(template.ends, spans[:, 0], side="right").tolist()  # the tokens that hold '<'
@@ -212,7 +212,7 @@ def units_between(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str
 
 def match_units(template: Sequence[Unit], generated: Sequence[Unit]) -> list[int]:
     """For each generated atom the index of its template atom, rising; -1 where the template has none."""
-    head, tail = shared_ends(template, generated)  # no tail after a missing one: what is there stands at the beginning
+    head, tail = shared_ends(template, generated)  # no tail after a missing one: what is there is at the beginning
     middle = _align(template[head : len(template) - tail], generated[head : len(generated) - tail])
     matched = [index if index < 0 else index + head for index in middle]
     return [*range(head), *matched, *range(len(template) - tail, len(template))]

@@ -112,7 +112,7 @@ def fit_placeholder(
 
 def _level(number: re.Match[str]) -> str:
     sign, whole, decimals = number.groups()
-    # A leading zero never stands before another digit, so longer integers are levelled to ones and zeros.
+    # A leading zero never is before another digit, so longer integers are levelled to ones and zeros.
     integer = "0" if len(whole) == 1 else "1" + "0" * (len(whole) - 1)
     return f"{sign}{integer}.{'0' * len(decimals)}" if decimals else f"{sign}{integer}"
 

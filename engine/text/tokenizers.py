@@ -168,7 +168,7 @@ class TextTokenizer:
         return tokenizer_build.tokenizer_errors(what, "Use another one")
 
     def _bytes_of(self, token: str) -> bytes:
-        """An ordinary token as it stands in a text, on its own, nothing trimmed."""
+        """An ordinary token as it is in a text, on its own, nothing trimmed."""
         if self.is_byte_level and all(char in _BYTES for char in token):
             return bytes(_BYTES[char] for char in token)
         for step in self._decoders if not self.is_byte_level else ():

@@ -74,8 +74,8 @@ def show(store: Store, ids: Sequence[str]) -> None:
     if wrong or (wrong := st.session_state.pop("sql_wrong", None)):
         st.error(error_markdown(wrong), icon=":material/error:")
     if query and query.about:
-        beside = f" It reproduces a table of {query.beside}." if query.beside else ""
-        st.caption(escape_markdown(f"{query.about}{beside}", has_code=True))
+        origin = f" It reproduces a table of {query.reproduces}." if query.reproduces else ""
+        st.caption(escape_markdown(f"{query.about}{origin}", has_code=True))
     one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
     if text not in st.session_state.get(ASKED, ()):
         _drop()
@@ -129,7 +129,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
 
     def title(key: str) -> str:
         query = queries[key]
-        group = "Yours" if key.startswith(OWN) else query.beside.removeprefix("report ") or "Example"
+        group = "Yours" if key.startswith(OWN) else query.reproduces.removeprefix("report ") or "Example"
         return f"{group} · {query.title}"
 
     st.selectbox(

@@ -85,7 +85,7 @@ def figures(console: Console, name: str, report: str, samples: int = 64) -> dict
 
 def test_every_table_has_its_view() -> None:
     of_traces = {query.key for query in ready_queries() if "JOIN traces" in query.sql}
-    assert {key for key, query in READY.items() if query.beside} - of_traces == set(COLUMNS)
+    assert {key for key, query in READY.items() if query.reproduces} - of_traces == set(COLUMNS)
     assert all(query.title and query.about for query in ready_queries())
 
 
@@ -100,7 +100,7 @@ def test_columns_and_origins(console: Console, name: str) -> None:
 @pytest.mark.parametrize("name", COLUMNS)
 def test_the_reports_own_table_comes_first(console: Console, name: str) -> None:
     reports = [row["report"] for row in rows(console, name)]
-    report = READY[name].beside.removeprefix("report ")[:3]
+    report = READY[name].reproduces.removeprefix("report ")[:3]
     own = reports.count(report)
     assert own > 0 and set(reports[:own]) == {report}
 
@@ -273,7 +273,7 @@ def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:
 
 def test_a_query_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "one.sql"
-    path.write_text("-- title: T: u\n-- beside: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n-- c\n")
+    path.write_text("-- title: T: u\n-- reproduces: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n-- c\n")
     assert read_query(path) == Query("one", "T: u", "SELECT 1\n-- c", "a b", "report 001, section 2")
 
 
@@ -282,7 +282,7 @@ def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> 
         row["run_id"] for row in console.query("SELECT run_id FROM runs WHERE origin = 'measured'").table.to_pylist()
     ]
     names = {"control": runs[0], "tests": tuple(runs[1:3]), "runs": tuple(runs[:3])}
-    examples = [query for query in ready_queries() if not query.beside]
+    examples = [query for query in ready_queries() if not query.reproduces]
     assert len(examples) == 10
     for example in examples:
         assert example.title.endswith("?") and console.query(example.sql, names).table.num_rows > 1, example.key

@@ -322,7 +322,7 @@ def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
     rows = clean(60, 12)
     rows[::5, 0] = 1e35
     (found,) = findings(rows)
-    assert found["evidence"] == ["12 huge values", "1e+35 stands 12 times"]
+    assert found["evidence"] == ["12 huge values", "1e+35 occurs 12 times"]
 
 
 def test_addresses_alone_are_not_sure() -> None:
