@@ -42,11 +42,9 @@ class Side:
             return f"fast {self.lp}"
         return f"hf {self.lp}, {'our' if self.draws == 'keyed' else 'its own'} draws"
 
-    def made(self, model: Any, constraint: Any, end: int, vocab_size: int, **options: Any) -> FastBackend | HfBackend:
-        """Its backend; ``options`` are of the fast one."""
-        if self.backend == "fast":
-            return FastBackend(model, constraint, end, vocab_size, **options)
-        return (HfBackend if self.draws == "keyed" else OwnDraws)(model, constraint, end, vocab_size)
+    def made(self, model: Any, constraint: Any, end: int, vocab_size: int) -> FastBackend | HfBackend:
+        kind = FastBackend if self.backend == "fast" else HfBackend if self.draws == "keyed" else OwnDraws
+        return kind(model, constraint, end, vocab_size)
 
 
 EXACT, FREE, POSITION = Side("fast", "exact"), Side("fast", "none"), Side("fast", "group-v2.1")

@@ -13,11 +13,14 @@ from engine.chem.enriched import prompt_of
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.body import LiveHead
+from engine.decode.fast import FastBackend
+from engine.decode.hf import HfBackend
 from engine.decode.plan import Request
 from engine.lp.constraint import Constraint, build_constraint
 from engine.lp.table import Program
 from engine.lp.unconstrained import Unconstrained
 from engine.text.tokenizers import load_tokenizer
+from tools.bench._sides import Side
 
 TOKENIZER_ROWS = {"qwen3": 151_936, "llama3": 128_330}
 HEAVY_ATOMS, MOLECULES, POSITIONS = 25, 64, 4_096
@@ -95,6 +98,9 @@ class SizedModel:
         program = free.compile(None)  # type: ignore[arg-type]  # the same for every molecule
         self.constraints: dict[str, Any] = {"exact": given.constraint, "none": free}
         self.programs = {"exact": given.programs, "none": (program,) * len(given.programs)}
+
+    def backend(self, side: Side) -> FastBackend | HfBackend:
+        return side.made(self.model, self.constraints[side.lp], self.given.end, self.given.vocab_size)
 
     def requests(self, lp: str, limits: Sequence[int]) -> list[Request]:
         """As many as there are limits, over all molecules and from the first one again."""

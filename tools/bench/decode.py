@@ -167,7 +167,7 @@ def round_robin(
     for side in (EXACT, *sides):
         desk.time(side, batch, [WARM_TOKENS] * min(batch, len(desk.molecules)))
     found: dict[Side, list[tuple[Run, float]]] = {side: [] for side in (EXACT, *sides)}
-    for number in range(1 if args.quick else max((ROUNDS[side] for side in sides), default=1)):
+    for number in range(1 if args.quick else max(ROUNDS[side] for side in sides)):
         turn = [side for side in sides if number < ROUNDS[side]]
         for side in turn if number % 2 == 0 else reversed(turn):
             is_slow = side.draws == "generate" and batch > 1
@@ -204,6 +204,8 @@ def main() -> None:
         desk = Desk(model, molecules)
         for batch in BATCHES:
             there = [side for side in sides if side.lp not in absent and (side.backend != "peer" or batch > 1)]
+            if not there:
+                continue
             found = round_robin(desk, there, batch, args)
             speeds = {side: [run.tokens_per_s for run, _ in runs] for side, runs in found.items()}
             for (one, other), floors in FLOORS.items():

@@ -17,38 +17,28 @@ import argparse
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
-from tools.bench._measure import figure, machine, note, over, show, spread
+from tools.bench._measure import figure, machine, note, show, spread
 from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, Run, Side, timed
 from tools.bench._sized import HEAVY_ATOMS, MOLECULES, Given, Shape, SizedModel
 
-WARM_TOKENS, BATCHES = 8, (1, 32, 256)
+WARM_TOKENS, MOST_TOKENS, BATCHES = 8, 1_500, (1, 32, 256)
 PROFILED = (16, 40)
 """Tokens per answer in two runs that capture the same graphs; what the longer one launches more belongs to passes."""
 LAUNCHES = ("LaunchKernel", "GraphLaunch")
 SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT)  # the first three if not all are asked for
-COMPARED = ((EXACT, HF_OWN), (EXACT, HF_KEYED), (FREE, HF_OWN), (FREE, HF_KEYED), (EXACT, FREE), (HF_EXACT, HF_KEYED))
 SHAPES = {
     Shape("Qwen3-0.6B", "qwen3", "qwen3", 1_024, 28, 16, 8, 128, 3_072): (2_912_920, 1_730),
     # Of the reports' LLaMA only its 380 million parameters are known; 16 layers fit its launches per pass.
     Shape("LLaMA 380M", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096): (961_645, 1_292),
 }
 """With the reports' launches and passes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    batch: int
-    count: int  # molecules
-    rounds: int
-    is_whole: bool  # every side
-    most: int = 1_500  # tokens of an answer
 
 
 def wait(device: torch.device) -> None:
@@ -70,14 +60,11 @@ def bandwidth(device: torch.device, size: int) -> float:
 
 
 def run_side(model: SizedModel, side: Side, limits: Sequence[int], batch: int) -> Run:
-    options = {"is_static": True} if side.backend == "fast" else {}
-    given = (model.model, model.constraints[side.lp], model.given.end, model.given.vocab_size)
-
     def clock() -> float:
         wait(model.device)
         return time.perf_counter()
 
-    return timed(side, side.made(*given, **options), model.requests(side.lp, limits), batch, clock)
+    return timed(side, model.backend(side), model.requests(side.lp, limits), batch, clock)
 
 
 def launches(model: SizedModel, side: Side, batch: int) -> tuple[float, float]:
@@ -102,14 +89,20 @@ def launches(model: SizedModel, side: Side, batch: int) -> tuple[float, float]:
     return (many - few) / passes, (many_kernels - few_kernels) / passes
 
 
-def measure(model: SizedModel, reported: tuple[int, int], setting: Setting, copied: float) -> None:
+def measure(
+    model: SizedModel,
+    reported: tuple[int, int],
+    sides: Sequence[Side],
+    batch: int,
+    limits: Sequence[int],
+    rounds: int,
+    copied: float,
+) -> None:
     """Every side in turn, in both directions, after a short run of each; then what is steady in it."""
-    count, batch, rounds = setting.count, setting.batch, setting.rounds
-    sides = SIDES if setting.is_whole else SIDES[:3]
-    shape = model.shape
+    count, shape = len(limits), model.shape
     for side in sides:
         run_side(model, side, [WARM_TOKENS] * batch, batch)
-    lengths = run_side(model, EXACT, [setting.most] * count, batch).lengths
+    lengths = run_side(model, EXACT, limits, batch).lengths
     found: dict[Side, list[Run]] = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
@@ -140,12 +133,6 @@ def measure(model: SizedModel, reported: tuple[int, int], setting: Setting, copi
     )
     head = "side|tokens/s|least .. most|passes|ms per pass|steady ms|launches|kernels|MiB per pass|roof ms|reached"
     show(title, head, rows)
-    ratios = [
-        (f"{one.name} / {other.name}", *over(rates[one], rates[other]))
-        for one, other in COMPARED
-        if {one, other} <= {*sides}
-    ]
-    show(f"{shape.name}, batches of {batch}: ratios of tokens per second", "what|times|least .. most", ratios)
 
 
 def main() -> None:
@@ -161,14 +148,12 @@ def main() -> None:
         return
     device, dtype, copied_bytes = torch.device("cuda"), torch.bfloat16, 4 * 2**30
     shapes = {shape: reported for shape, reported in SHAPES.items() if args.shape in (None, shape.family)}
-    settings = [
-        Setting(batch, max(batch, MOLECULES if batch > 1 else 1), args.rounds, args.whole)
-        for batch in args.batch or BATCHES
-    ]
+    sides, batches, rounds = SIDES if args.whole else SIDES[:3], args.batch or BATCHES, args.rounds
+    molecules, tokens = MOLECULES, MOST_TOKENS
     if args.tiny:
         torch.set_num_threads(1)  # threads that wait for each other cost more than they save here
         device, dtype, copied_bytes = torch.device("cpu"), torch.float32, 2**26
-        settings = [Setting(2, 4, 1, True, 24)]
+        sides, batches, rounds, molecules, tokens = SIDES, [2], 1, 4, 24
         toy: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "inner": 128}
         shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): known for shape, known in shapes.items()}
     copied = bandwidth(device, copied_bytes)
@@ -179,8 +164,9 @@ def main() -> None:
     )
     for shape, reported in shapes.items():
         model = SizedModel(shape, Given.of(shape.tokenizer), device, dtype)
-        for setting in settings:
-            measure(model, reported, setting, copied)
+        for batch in batches:
+            limits = [tokens] * max(batch, molecules if batch > 1 else 1)
+            measure(model, reported, sides, batch, limits, rounds, copied)
         if device.type == "cuda":
             torch.cuda.empty_cache()
 

@@ -54,13 +54,7 @@ def rows_of(model: SizedModel, batch: int, rounds: int, read: float) -> list[tup
     is_large = model.layer_weights >= LARGE
     tokens = FEW_TOKENS if is_large and batch > 8 else TOKENS
     sides = [EXACT, FREE, *([HF_OWN] if is_large and tokens == TOKENS else [])]
-    given = (model.given.end, model.given.vocab_size)
-    backends = {
-        side: side.made(
-            model.model, model.constraints[side.lp], *given, **({"is_static": False} if side != HF_OWN else {})
-        )
-        for side in sides
-    }
+    backends = {side: model.backend(side) for side in sides}
     speeds: dict[Side, list[float]] = {side: [] for side in sides}
     pass_s: dict[Side, list[float]] = {side: [] for side in sides}
     passes, seen = dict[Side, int](), dict[Side, float]()

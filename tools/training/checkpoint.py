@@ -7,16 +7,16 @@ and a short warm-up after resuming makes them anew.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialized
 from torch import Tensor
 
+from engine.comparing.array_files import write_bytes
 from engine.errors import FileFormatError
 from engine.user_files import parsed_json
 
@@ -25,16 +25,8 @@ STATE = "state"
 
 def save(path: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], dtype: torch.dtype) -> None:
     """Write the file, or leave what was there before."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
     tensors = {name: value.detach().to("cpu", dtype).contiguous() for name, value in weights.items()}
-    try:
-        save_file(tensors, aside, metadata={STATE: json.dumps(dict(state))})
-        with aside.open("rb+") as file:
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_bytes(path, serialized(tensors, metadata={STATE: json.dumps(dict(state))}))
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -22,10 +22,9 @@ from engine.models.shipped import unpack
 from engine.paths import cache_folder
 from engine.text.tokenizers import load_tokenizer
 from tools.terminal import ToolParser, run_tool
-from tools.training.card import write_card
+from tools.training.card import facts_from, write_card
 from tools.training.quality import measure
 from tools.training.recipes import recipe_of
-from tools.training.training_card import facts_from
 
 log = logging.getLogger(__name__)
 

@@ -41,10 +41,9 @@ from engine.store.sample_rows import verdict_sums
 from engine.text.blocks import has_letter, has_nonnumeric
 from engine.text.check import answer_of
 from tools.terminal import Progress, ToolParser, markdown, run_tool
-from tools.training.card import put_section
+from tools.training.card import NO_FIGURE, put_section
 from tools.training.corpus import read_corpus
 from tools.training.molecules import EMBED_SECONDS
-from tools.training.training_card import NO_FIGURE
 
 log = logging.getLogger(__name__)
 

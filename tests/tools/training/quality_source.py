@@ -13,9 +13,9 @@ import torch
 from engine.records import TRIMMED4
 from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import TextTokenizer
+from tools.training.card import TrainingFacts
 from tools.training.recipes import GROWING
 from tools.training.shapes import ModelShape
-from tools.training.training_card import TrainingFacts
 
 SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]
 FACTS = TrainingFacts(

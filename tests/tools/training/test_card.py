@@ -15,10 +15,9 @@ from engine.errors import FileFormatError
 from engine.text.tokenizers import load_tokenizer
 from tests.tools.training.quality_source import FACTS, SMILES, ReferenceWriter, write_log
 from tools.training import quality
-from tools.training.card import write_card
+from tools.training.card import DATA, TrainingFacts, optimiser_of, read_curves, write_card
 from tools.training.quality import Quality, measure
 from tools.training.recipes import recipe_of
-from tools.training.training_card import DATA, TrainingFacts, optimiser_of, read_curves
 
 NAME = "demo-qwen-final"
 FILES = [f"{NAME}.json", f"{NAME}.md", f"{NAME}.svg"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.training.text_frame import text_frame
+from tools.training.packed import text_frame
 
 ATOMS = np.array([1, 2, 5, 9, 3])
 RANDOM = np.random.Generator(np.random.PCG64(3))
