@@ -59,11 +59,6 @@ def pins(name: str) -> dict[str, str]:
     return {match[1]: match[2] for _, match in matches if match}
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_every_line_is_pinned(name: str) -> None:
-    assert pins(name)
-
-
 def test_the_app_requires_what_it_should() -> None:
     required = pins("requirements.txt")
     assert required["torch"] == "2.13.0"
@@ -76,11 +71,6 @@ def test_the_environment_holds_the_pinned_versions(name: str) -> None:
     # A build may add a local part to the version that was asked for, as torch's CPU build does: 2.13.0+cpu.
     found = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
     assert found == pins(name)
-
-
-@pytest.mark.parametrize("module", IMPORT_NAMES.values())
-def test_a_pinned_package_imports(module: str) -> None:
-    importlib.import_module(module)
 
 
 # --- the installed engine ---------------------------------------------------------------------------------------------
@@ -173,16 +163,6 @@ def test_a_lock_is_made_of_what_pip_reports() -> None:
 
     packages = [package("b", "2"), package("torch", "2+cpu"), package("A", "1"), package("nvidia-cuda", "1")]
     assert supply_chain.lock_lines(packages) == [f"A==1 --hash=sha256:{'A' * 64}", f"b==2 --hash=sha256:{'b' * 64}"]
-
-
-def test_what_the_app_has_is_in_no_other_lock() -> None:
-    app = ["a==1 --hash=sha256:0", "b==2 --hash=sha256:1"]
-    assert supply_chain.beside(app, ["b==3 --hash=sha256:2", "c==4 --hash=sha256:3"]) == ["c==4 --hash=sha256:3"]
-
-
-def test_an_audit_that_could_look_nothing_up_fails() -> None:
-    """Where the index is a mirror of files, all packages were passed over, and `make audit` ended well."""
-    assert '/pip-audit" --strict ' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_every_package_has_a_licence() -> None:

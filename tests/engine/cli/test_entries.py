@@ -81,16 +81,6 @@ def test_a_store_that_is_not_there_is_said_to_be_none(tmp_path: Path, command: l
     assert not (tmp_path / "typo").exists(), "looking makes nothing"
 
 
-def test_the_demo_store_is_there_when_nothing_else_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.store import store as module
-
-    monkeypatch.setattr(module, "HOME", module.HOME.with_name("no-such-store"))
-    monkeypatch.setattr(module, "DEMO", Path(os.environ[VARIABLE]))
-    monkeypatch.delenv(VARIABLE)
-    assert [row["run_id"] for row in run_json("runs")] == ["20260101-none", "20260108-exact"]
-    assert "which is read-only" in run("rm", "20260101-none", "--yes").error
-
-
 def test_damage_is_named_at_most_ten_times_and_the_others_are_listed(store: Store) -> None:
     sheet_of(store, "20260101-none").write_text("{")
     (store.home.root / "runs" / "holiday\n\x1b[31mphotos").mkdir()
@@ -213,14 +203,6 @@ def test_verify_names_damage_file_by_file_and_ends_by_it(store: Store) -> None:
     as_json = run("verify", "--json")
     states = [(row["run_id"], row["state"]) for row in as_json.document if row["state"] != "damaged"]
     assert as_json.code == 2 and states == [("third", "whole"), ("begun", "unfinished")]
-
-
-@pytest.mark.parametrize("make", [Path.touch, os.mkfifo])
-def test_a_file_in_place_of_a_folder_is_damage(store: Store, make: Callable[[Path], None]) -> None:
-    make(store.home.root / "references")
-    result = run("verify")
-    assert result.code == 2 and "driftscope: 1 damaged" in result.err
-    assert f"{store.home.root / 'references'}" in result.out
 
 
 def test_an_error_inside_duckdb_is_one_line() -> None:
@@ -391,7 +373,6 @@ def test_pickles_of_references_and_what_is_left_out(tmp_path: Path, empty: Path)
 
 # --- what the system refuses ------------------------------------------------------------------------------------------
 
-NOBODY = 65534
 STRIDE = sized(40, 5)
 """From one call that fails to the next."""
 ADDERS = {"import": ("import",), "trace": ("trace", "add", "--events", "--keep")}
@@ -431,29 +412,3 @@ def test_a_full_disk_at_any_call_is_told_and_leaves_nothing_half_written(
     else:
         pytest.fail("the calls of one command do not end")
     assert refused
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-@pytest.mark.parametrize("mode", [0o000, 0o555])
-def test_a_store_without_the_right_to_it(tmp_path: Path, mode: int, empty: Path) -> None:
-    """As a user who is not root, whom rights bind."""
-    report(tmp_path / "given.json")
-    report(tmp_path / "other.json", seed=1)
-    (row,) = run_json("import", "given.json")
-    run("runs")  # whatever these import is imported: not all of it is another user's to read
-    for folder in (tmp_path, *(above for above in tmp_path.parents if above.name.startswith(("pytest-", "popen-")))):
-        folder.chmod(0o755)
-    for inside in (tmp_path / "other.json", *empty.rglob("*")):
-        inside.chmod(0o755 if inside.is_dir() else 0o644)
-    empty.chmod(mode)
-    os.seteuid(NOBODY)
-    try:
-        added, listed = run("import", "other.json"), run("runs")
-    finally:
-        os.seteuid(0)
-        empty.chmod(0o755)
-    assert "Permission denied" in added.error
-    if mode:
-        assert (listed.code, listed.err) == (0, "") and row["run_id"] in listed.out
-    else:
-        assert "Permission denied" in listed.error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -175,16 +174,6 @@ def test_a_broken_model_is_named_among_the_others(tmp_path: Path, monkeypatch: p
     assert "there is no model 'nobody'" in run("models", "nobody").error
     monkeypatch.setenv(USER_VARIABLE, str(tmp_path / "none.toml"))
     assert "Correct it, or DRIFTSCOPE_MODELS" in run("models").error
-
-
-def test_warnings_come_before_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(USER_VARIABLE, str(write_registry(tmp_path, entry("mine"))))
-    config = small_folder(tmp_path / "mine") / "config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | {"hidden_act": "gelu"}))
-    result = run("models", "mine")
-    warning = "mine:1 has the activation 'gelu': only the backend hf runs it"
-    assert (result.code, result.err) == (0, f"warning: {warning}\n")
-    assert run("models", "mine", "--json").document[0]["warnings"] == [warning]
 
 
 # --- prepare ----------------------------------------------------------------------------------------------------------

@@ -58,13 +58,6 @@ def test_advice_by_candidates_wants_and_settings(store: Store) -> None:
     assert row["run_id"] == "small-batch"
 
 
-def test_a_terminal_is_told_what_and_why() -> None:
-    found = run("advise", "--model", "demo-qwen", "--store", str(DEMO))
-    assert (found.code, found.err) == (0, "")
-    assert "Use guarded, or exact (the cheapest): 41 of 64" in found.out.splitlines()[0]
-    assert "To know more:" in found.out
-
-
 PROBE = ("advise", "--model", "small", "--probe", "4", "--threads", "1", "--lp", "group-v4.3", "--lp", "exact")
 
 
@@ -131,13 +124,6 @@ def test_matrices_of_another_form_are_one_line(rows: str) -> None:
 
 
 # --- judge ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_text_that_is_no_molecule_fails_and_is_no_error() -> None:
-    found = run_json("judge", "--text", "[C]<0.0000,0.00")
-    assert (found["passed"], found["decodes"], found["clean"], found["usable"]) == (False, False, False, False)
-    assert [fault["check"] for fault in found["failed"]] == ["loaded"]
-    assert (found["stereo_right"], found["issues"]) == (None, ["no real coordinates"])
 
 
 def test_a_run_with_its_rates_and_samples(store: Store) -> None:

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +15,13 @@ import pytest
 from engine.chem.enriched import as_decimals, decode
 from engine.chem.rmsd import least_rmsd
 from engine.chem.structure_files import read_molecules
-from engine.cli.generate import Cluster
 from engine.cli.main import main
 from engine.comparing.evaluation import texts_of
-from engine.errors import RunError, StoreError
+from engine.errors import RunError
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.sample import inspect_sample
 from engine.jobs import cluster
-from engine.jobs.cluster import minutes_of
-from engine.jobs.run import Run, RunState
+from engine.jobs.run import Run
 from engine.records import BinFormat
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
@@ -166,15 +164,6 @@ def test_all_that_reads_a_binned_run_reads_it_with_its_bins(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_a_resumed_run_writes_its_bins() -> None:
-    words = ("run", "CC=O", "OCC", "--model", "small", "--max-new-tokens", "80", *BINS)
-    with interrupted_after_one_group():
-        assert run(*words, "--group", "1").code != 0
-    (row,) = run_json("run", "--resume", run_json("runs", "--unfinished")[0]["run_id"])
-    (whole,) = run_json(*words)
-    assert row["clean"] == 2 and texts_in(row["run_id"]) == texts_in(whole["run_id"])
-
-
 def test_rmsd_is_to_the_named_references() -> None:
     run_json("references", "make", "CCO", "CCCO", "--per-molecule", "3", "--label", "three")
     words = ("--references", "three", "--rmsd", "1", "--lp", "exact", *ASKED)
@@ -261,18 +250,6 @@ def test_what_was_handed_out_is_told(slurm: Path, place: Path) -> None:
         assert f"#SBATCH --{line}\n" in asked
 
 
-def test_all_that_is_missing_may_be_to_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(run: RunState) -> None:
-        raise StoreError("the disk is full", "Free some")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(RunState, "publish", refused)
-        run("run", "CC=O", "--model", "small", "--max-new-tokens", "40", "--submit", "debug")
-    (left,) = begun()
-    (row,) = run_json("run", "--resume", left, "--submit", "debug")
-    assert (row["run_id"], row["resumed"]) == (left, 0)
-
-
 def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(seconds: float) -> Any:
         raise KeyboardInterrupt
@@ -296,16 +273,6 @@ def test_tasks_that_end_before_the_run_is_whole_are_told(monkeypatch: pytest.Mon
     assert line.endswith(f"`python -m engine run --resume {left}`")
 
 
-@pytest.mark.parametrize(("text", "minutes"), [("90", 90), ("01:30:00", 90), ("00:00:01", 1), ("100:00:30", 6001)])
-def test_times(text: str, minutes: int) -> None:
-    assert minutes_of(text) == minutes
-
-
-def test_the_parsers_list_is_the_runners() -> None:
-    named = get_args(get_args(get_type_hints(Cluster)["submit"])[0])
-    assert (*named, "ray") == get_args(cluster.Kind)  # listed twice, since every command reads the parser's file
-
-
 SMALL = " ".join(["CC=O", *ASKED])
 REFUSED = [
     ("nope --model small", "SMILES 'nope' cannot be read"),
@@ -321,14 +288,12 @@ REFUSED = [
     (f"{SMALL} --keep-steps 0", "greater than or equal to 1"),
     ("CC=O --model small --model small --step final", "Give each as ALIAS:STEP"),
     ("CC=O --model small --bins 0.05 9 --lp exact --lp guarded", "decimals"),
-    ("CC=O --model small --bins 0.05 9 --json-report x", "the report format does not say what a bin is"),
     ("--resume nothing", "no unfinished run_id is named 'nothing'"),
     (f"{SMALL} --references four", "no set of references 'four'"),
     (f"{SMALL} --per-reference 2", "--per-reference belongs to --references, in place of --n"),
     (f"{SMALL} --references two --per-reference 2 --n 2", "--per-reference belongs to --references, in place of --n"),
     (f"{SMALL} --store /dev/null", "it is no folder. Give a folder"),
     (f"{SMALL} --submit local --engine ray", "give either --submit or --engine ray"),
-    (f"{SMALL} --array 3", "--array belongs to --submit"),
     (f"{SMALL} --time 5", "--time belongs to --submit"),
     (f"{SMALL} --address x:1", "--address belongs to --engine ray"),
     (f"{SMALL} --gpus-per-task 1", "--gpus-per-task belongs to --submit and --engine ray"),

@@ -15,7 +15,6 @@ from engine.chem.other_forms import OTHER_WORDS
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import to_sdf
 from engine.text.placeholder import reference_texts
-from tests.alignments import LP_NAMES
 from tests.cli import run, run_json
 from tests.report_examples import QWEN_EXAMPLES
 from tests.small_tokenizers import small_byte_level
@@ -87,13 +86,6 @@ def test_junk(tmp_path: Path) -> None:
     assert run_json("junk", "-", stdin=text.encode()) == document
 
 
-def test_integers_of_an_unknown_writer_are_numbers() -> None:
-    text = "[C]<1.6656,0,-0.255>"
-    assert run_json("junk", text)["rows"][0]["kinds"] == ["exact"]
-    assert run_json("junk", text, "--lp", "group-v2.1")["rows"][0]["kinds"] == ["unverified"]
-    assert run_json("decode", text)["coordinates"] == [[1.6656, 0.0, -0.255]]
-
-
 def test_another_format_is_named_and_not_judged() -> None:
     text = "C<1.0,2.0,3.0>=O<1.0,2.0,3.0>"
     document = run_json("junk", text)
@@ -107,14 +99,6 @@ def test_nothing_recognised_is_no_all_clear() -> None:
     assert [run_json("junk", "CCO")[key] for key in ("blocks", "bad_blocks", "rows")] == [0, 0, []]
 
 
-def test_junk_under_an_lp() -> None:
-    for lp in ("cleanup", *LP_NAMES):
-        (clean, short) = run_json("junk", "[C]<1.0,2.0,3.0>[C]<1.0,2.0>", "--lp", lp)["rows"]
-        by_model = lp in ("none", "truncating", "exact", "guarded", "cleanup")  # cleanup alone follows no LP
-        assert clean["kinds"] == (["exact"] if by_model else ["unverified"])
-        assert short["kinds"] == (["missing_z"] if by_model else ["missing_z", "cut"])
-
-
 def test_encode_many_records(tmp_path: Path) -> None:
     file = tmp_path / "many.sdf.gz"
     file.write_bytes(gzip.compress(sdf("CC=O", "c1ccccc1", "CCN").encode()))
@@ -122,14 +106,6 @@ def test_encode_many_records(tmp_path: Path) -> None:
     assert [record["smiles"] for record in document["records"]] == ["CC=O", "c1ccccc1", "CCN"]
     assert (document["smiles"], document["enriched"]) == tuple(document["records"][0].values())
     assert run("encode", str(file)).out.splitlines() == [record["enriched"] for record in document["records"]]
-
-
-def test_encode_drops_trailing_zeros_when_asked(tmp_path: Path) -> None:
-    mol = with_conformer(parse_smiles("C"), 0)
-    mol.GetConformer().SetAtomPosition(0, [1.5, -2.25, 0.0])
-    (tmp_path / "one.mol").write_text(Chem.MolToMolBlock(mol))
-    for least, text in (("4", "[C]<1.5000,-2.2500,0.0000>"), ("1", "[C]<1.5,-2.25,0.0>"), ("0", "[C]<1.5,-2.25,0>")):
-        assert run_json("encode", str(tmp_path / "one.mol"), "--least-decimals", least)["enriched"] == text
 
 
 def test_decode_into_files_and_back(tmp_path: Path) -> None:
@@ -178,7 +154,6 @@ REFUSED = [
     ("template C(C --tokenizer qwen3", "SMILES 'C(C' cannot be read at position 1: extra open parentheses"),
     ("template C --tokenizer qwen3 --placeholder 1<2", "contains '<'"),
     ("drift --tokenizer qwen3", "give either --smiles, --set or --file"),
-    ("drift --tokenizer qwen3 --smiles C --file x", "give either --smiles, --set or --file"),
     ("drift --tokenizer qwen3 --file x --seed 1", "--seed belongs to --smiles and --set"),
     ("drift --tokenizer qwen3 --smiles C --cut-weight 2", "--cut-weight belongs to --fit"),
     ("drift --tokenizer qwen3 --smiles C --fit --junk-weight nan", "Invalid value for '--junk-weight'"),
@@ -186,7 +161,6 @@ REFUSED = [
     ("drift --tokenizer qwen3 --file /", "it is a folder"),
     ("drift --tokenizer qwen3 --file -", "'-' has no enriched text"),
     ("junk", "give either a text or --file"),
-    ("junk [C]<1> --file x", "give either a text or --file"),
     ("junk CCO --lp magic", "there is no LP 'magic'. Did you mean generic or exact?"),
     ("encode molecule.txt", "is no SDF or MOL file"),
     ("encode x.sdf --least-decimals 5", "'5' is not one of '0'"),
@@ -219,8 +193,3 @@ def test_texts_of_files_are_bounded(tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_bytes(b" " * (2**20 + 1))
     assert "is larger than 1 MB. Split it" in run("junk", "--file", str(tmp_path / "large.txt")).error
     assert run("junk", "-", stdin=b" " * 2**20).code == 0
-
-
-def test_nothing_is_written_for_a_text_that_does_not_decode(tmp_path: Path) -> None:
-    assert run("decode", "[C]<1.0>", "--sdf", str(tmp_path / "out.sdf")).error
-    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,6 @@ import torch
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: `make parity` builds it")
 pytest.importorskip("gguf", reason="gguf is not installed: `make parity` brings it")
 
-from engine.errors import ModelError
 from engine.logits.health import health
 from engine.logits.ingest import add_file
 from engine.logits.parity import compare_logs
@@ -68,36 +67,12 @@ def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel
     assert (found.argmax(1) == expected.argmax(1)).all()
 
 
-def test_all_public_calls_give_the_same_row_from_its_first_value_on(small: LoadedModel, file: Path) -> None:
-    ids = ids_of(small)
-    expected = by_transformers(small, ids)
-    with Weights(file) as weights:
-        with Session(weights, EXACT, positions=64, threads=1) as session:
-            session.feed(ids)
-            assert session.logits()[:3] == pytest.approx(expected[-1, :3], abs=1e-4)
-        with Session(weights, EXACT, positions=64, threads=1) as session:
-            session.feed_for_all(ids, 0)
-            rows = np.array([session.logits(place) for place in range(len(ids))])
-    assert np.abs(rows - expected).max() < 1e-4
-
-
 def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_path: Path) -> None:
     quantised(file, tmp_path / "q8.gguf", Q8, 1)
     assert (tmp_path / "q8.gguf").stat().st_size < 0.5 * file.stat().st_size
     ids = ids_of(small)
     exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
     assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
-
-
-def test_what_it_refuses_is_told(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "none.gguf").write_bytes(b"no such thing")
-    with pytest.raises(ModelError, match=r"none\.gguf"):
-        Weights(tmp_path / "none.gguf")
-    with Weights(file) as weights, Session(weights, EXACT, positions=64, threads=1) as session:
-        with pytest.raises(ModelError, match="does not take"):
-            session.feed([weights.rows + 5])
-        with pytest.raises(ModelError, match="no logits"):
-            session.logits()
 
 
 def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, file: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from tests.engine.store.stored_runs import store_at
 from tests.small_models import use_small_model
 from tests.support import sized
 from tools.lost_third.__main__ import main, other_order
-from tools.lost_third.summary import LaneCoverage, LaneSize, changes, failures_by_kind, fall
+from tools.lost_third.summary import LaneCoverage, LaneSize, failures_by_kind, fall
 
 SMALL = ("--molecules", "3", "--samples", "4", "--wide-molecules", "2", "--wide-samples", "2", "--workers", "1")
 
@@ -60,16 +60,6 @@ def test_the_steps_sum_to_the_whole_fall_and_count_molecules_without_samples_as_
     ]
     failed = steps["failed parses"]["cov_r"]
     assert failed.value == pytest.approx(lost[1] - lost[0]) and failed.value < 0
-
-
-def test_a_molecule_without_references_or_samples_is_in_no_mean_distance() -> None:
-    near, far = np.array([[0.1]]), np.array([[1.0]])
-    control = LaneCoverage(3, (near, near, np.empty((0, 0))))
-    test = LaneCoverage(3, (far, np.empty((1, 0)), np.empty((0, 0))))
-    found = changes(control, test)
-    assert {name: None if change is None else change.value for name, change in found.items()} == pytest.approx(
-        {"cov_r": -1.0, "cov_p": -1.0, "mat_r_ang": 0.9, "mat_p_ang": 0.9}
-    )
 
 
 def test_failed_parses_are_counted_by_what_the_groups_decoder_says() -> None:
