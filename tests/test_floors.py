@@ -287,7 +287,7 @@ def test_the_top_level_holds_what_it_should() -> None:
     files = set(
         ".dockerignore .gitattributes .gitignore CHANGELOG.md CITATION.cff CONTRIBUTING.md Dockerfile LICENSE".split()
     )
-    files |= set("Makefile README.md app.py pyproject.toml".split())
+    files |= set("Dockerfile LICENSE Makefile README.md app.py pyproject.toml".split())
     assert not {name for name in top - folders - files if not re.fullmatch(r"requirements[a-z-]*\.(txt|lock)", name)}
 
 
