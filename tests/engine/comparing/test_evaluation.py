@@ -26,7 +26,6 @@ from tests.engine.inspection.made import sample_row, write_run
 from tests.support import sized
 
 CHAIN, ETHER, ACID = "CCCCCO", "CCCCOC", "CC(C)Cc1ccc(cc1)C(C)C(=O)O"
-CROWDED = "CC(C)(C)C(C(C)(C)C)(C(C)(C)C)C(C)(C)C"  # 4! x 6^4 symmetries
 MOLECULES = [
     CHAIN, ACID, "O=[N+]([O-])c1ccc(C(=O)[O-])cc1", "NC(=[NH2+])c1ccc(S(N)(=O)=O)cc1", "FC(F)(F)c1ccccc1",
     "O=P(O)(O)OCC(=O)[O-]", "C[C@H](N)C(=O)O", "CCO.[Na+].[Cl-]", "CC(C)(C)c1cc(C(C)(C)C)cc(C(C)(C)C)c1",

@@ -21,7 +21,6 @@ from engine.store.store import Store
 from tests.small_models import small_folder, use_small_model
 from tools.llama_cpp.__main__ import main
 from tools.llama_cpp.converting import write_gguf
-from tools.llama_cpp.late import WAYS, LateRequest, read_late
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
 from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
 
@@ -73,18 +72,6 @@ def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_
     ids = ids_of(small)
     exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
     assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
-
-
-def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, file: Path, tmp_path: Path) -> None:
-    ids = ids_of(small)
-    found = read_late(file, LateRequest(tuple(ids[:5]), tuple(ids[5:]), 6), tmp_path)
-    assert set(found) == set(WAYS)
-    exact = along(file, EXACT, ids)[:, :6]
-    at_the_step, next_call = found["at the step"], found["after the next call"]
-    assert at_the_step == pytest.approx(exact[:-1], abs=1e-2)
-    assert next_call == pytest.approx(exact[1:], abs=1e-2)
-    # Whatever freed memory holds, and that is nobody's promise, reading it ended no process.
-    assert found["after the context was freed"].shape == at_the_step.shape
 
 
 def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:

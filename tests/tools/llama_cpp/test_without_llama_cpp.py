@@ -13,9 +13,8 @@ from transformers import GPT2Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from engine.decode.log_recorder import names_of_line
-from engine.errors import AssetError, ModelError
+from engine.errors import ModelError
 from engine.logits.entries import read_line
-from tools.llama_cpp import package
 from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
 from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
 from tools.llama_cpp.late import read_memory
@@ -123,11 +122,6 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         facts(config, "small")
 
 
-@pytest.mark.parametrize("name", ["gguf", "llama_cpp"])
-def test_a_package_that_is_not_here_is_told_with_what_builds_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(AssetError, match=f"{name}.*make parity"):
-        package(name)
 
 
 RNG = np.random.default_rng(0)

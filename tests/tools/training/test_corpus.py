@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rdkit import Chem
 
 from engine.chem.enriched import decode
 from engine.comparing.array_files import Arrays, Meta, write_arrays
@@ -18,9 +17,9 @@ from engine.errors import FileFormatError
 from tests.support import sized
 from tests.tools.training.corpus_source import write_source
 from tools.training import corpus
-from tools.training.conformer_texts import TextRecipe, answer_of, make_conformers
-from tools.training.corpus import MoleculePlan, Settings, build_corpus, main, read_corpus
-from tools.training.molecules import is_held_out, read_csv
+from tools.training.conformer_texts import answer_of, make_conformers
+from tools.training.corpus import main, read_corpus
+from tools.training.molecules import is_held_out
 
 OPTIONS = "--molecules 24 --shard-molecules 5 --random-orders 1 --least-atoms 4 --most-atoms 14".split()
 
@@ -71,14 +70,6 @@ def test_molecules_are_of_the_sizes_asked_for_each_once_and_never_held_out(built
     assert all(4 <= decoded.mol.GetNumHeavyAtoms() <= 14 for decoded in found)
     assert len({decoded.smiles for decoded in found}) == len(found)
     assert not any(is_held_out(decoded.smiles) for decoded in found)
-
-
-def test_the_held_out_side_has_nothing_else(source: Path, tmp_path: Path) -> None:
-    settings = Settings(MoleculePlan(6, 4, 30, held_out=True, fragment_share=0.5), TextRecipe(held_out=True))
-    build_corpus(tmp_path, settings, read_csv(source))
-    found = [smiles for one in read_corpus(tmp_path) for smiles, _ in one.texts]
-    assert len({Chem.CanonSmiles(smiles.replace("@", "")) for smiles in found}) == 6
-    assert all(map(is_held_out, found))
 
 
 def test_workers_do_not_change_the_result(source: Path, built: Path, tmp_path: Path) -> None:
@@ -137,19 +128,3 @@ def test_a_damaged_shard_is_named_and_made_again(
     assert "made again" in caplog.text
     assert "plan.arrays is damaged" in caplog.text
     assert contents(tmp_path) == contents(built)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--least-atoms 9 --most-atoms 8", "of 9 to 8 heavy atoms"),
-        ("--source nowhere.csv.gz", "No such file or directory: 'nowhere.csv.gz'"),
-        ("--least-atoms 90 --most-atoms 90", "no molecule of these sizes"),
-    ],
-)
-def test_what_cannot_be_is_one_line_and_exit_status_2(
-    source: Path, tmp_path: Path, options: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--source", str(source), "--out", str(tmp_path), *options.split()]) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("driftscope")]
-    assert len(lines) == 1 and message in lines[0]

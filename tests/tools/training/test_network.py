@@ -89,17 +89,6 @@ def test_every_weight_is_trained_and_the_loss_falls(corpus: PackedCorpus, batch:
     assert all(not torch.equal(value, before[name]) for name, value in net.weights().items())
 
 
-def test_padding_changes_nothing(corpus: PackedCorpus, batch: TrainBatch) -> None:
-    net = network(corpus)
-    ids = functional.pad(batch.ids, (0, 16), value=LiveIds(corpus).end)
-    padded = TrainBatch(
-        ids, functional.pad(batch.weights, (0, 16)), functional.pad(batch.numbers, (0, 16)), batch.tokens
-    )
-    with torch.no_grad():
-        a, b = (net.losses(net.body, one, torch.float32).total for one in (batch, padded))
-    torch.testing.assert_close(a, b)
-
-
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     save(path, {"a": torch.zeros(3)}, STATE, torch.float16)

@@ -19,7 +19,7 @@ from tests.support import sized
 from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
 from tools.training.evaluate import StructureJudge
-from tools.training.number_tokens import KINDS, SIGN, all_ids
+from tools.training.number_tokens import KINDS, SIGN
 from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
 from tools.training.text_frame import text_frame
@@ -145,20 +145,6 @@ def test_kinds_say_what_a_token_is(drawn: list[ConformerTexts], name: str, decim
         assert (kinds == KINDS.index("end")).nonzero()[0].tolist() == [len(ids) - 1]
         assert (kinds == KINDS.index("comma")).sum() == 2 * len(one.xyz)
         assert (kinds == KINDS.index("point")).sum() == 3 * len(one.xyz)
-
-
-@pytest.mark.parametrize(("name", "numbers", "least", "most"), [("qwen3", 14, 20, 200), ("llama3", 1114, 1120, 1400)])
-def test_live_ids_hold_all_that_occurs_and_every_number(
-    small_packed: Path, name: str, numbers: int, least: int, most: int
-) -> None:
-    read = PackedCorpus(small_packed, name)
-    tokenizer = load_tokenizer(name)
-    live = set(read.live_ids.tolist())
-    assert {id_ for ids in ids_of(read, 4) for id_ in ids} <= live
-    assert len(all_ids(read.numbers)) == numbers and all_ids(read.numbers) <= live
-    assert least < len(live) < most and read.live_ids.tolist() == sorted(live)
-    assert all(piece == tokenizer.piece(id_) for id_, piece in read.manifest["tokenizers"][name]["live"])
-    assert read.vocab_size == tokenizer.vocab_size and read.end == tokenizer.end_id
 
 
 def test_coordinates_come_back_whatever_their_size() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from rdkit import Chem
-from transformers import GenerationConfig
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
@@ -49,7 +47,6 @@ class ReferenceWriter:
 
     def __init__(self, tokenizer: TextTokenizer, changed: Any = lambda text: text) -> None:
         self.tokenizer, self.changed = tokenizer, changed
-        self.asked: list[dict[str, Any]] = []
         self.device = torch.device("cpu")
         self.config = SimpleNamespace(vocab_size=tokenizer.vocab_size)
         self.generation_config = SimpleNamespace(eos_token_id=tokenizer.end_id, suppress_tokens=None)
@@ -61,7 +58,6 @@ class ReferenceWriter:
         return 12_345
 
     def generate(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> torch.Tensor:
-        self.asked.append({"rows": len(input_ids), **options})
         answers = [self._answer(row[kept.bool()].tolist()) for row, kept in zip(input_ids, attention_mask, strict=True)]
         longest = max(map(len, answers))
         pad = options["pad_token_id"]
@@ -76,7 +72,7 @@ class ReferenceWriter:
         return [*self.tokenizer.encode(self.changed(text)), end]
 
 
-def write_log(path: Path, entries: Sequence[dict[str, Any]] | None = None) -> Path:
+def write_log(path: Path) -> Path:
     """A log of a training that learns; its tokens reach 2 million."""
     made: list[dict[str, Any]] = []
     for step in range(1, 41):
@@ -84,8 +80,7 @@ def write_log(path: Path, entries: Sequence[dict[str, Any]] | None = None) -> Pa
         made.append({**place, "structure_nat": 11 * 0.8**step, "numbers_nat": 0.7 + 9 * 0.7**step, "rate": 1e-3})
         if step % 8 == 0:
             made.append({**place, "pass_rate": step / 50, "right": [step], "asked": [50], "stereo_rate": step / 80})
-    lines = [json.dumps(entry) for entry in (made if entries is None else entries)]
-    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in made), encoding="utf-8")
     return path
 
 
@@ -156,33 +151,6 @@ def test_the_same_graph_in_another_order_is_measured_too() -> None:
     found = distances(Chem.Mol(shuffled, False, 1), ours, references=3)
     assert found.model_ang == pytest.approx(0, abs=1e-6)
     assert found.etkdg_ang is not None
-
-
-def write_random_model(folder: Path, **generation: Any) -> Path:
-    """Two layers of noise over Qwen's full vocabulary; 'plain' generate as an embedded model has it."""
-    end = load_tokenizer("qwen3").end_id
-    assert end is not None
-    torch.manual_seed(0)
-    shape = ModelShape("qwen3", width=32, layers=2, heads=2, kv_heads=1, inner=32)
-    model = shape.model(shape.config(ROWS, end=end))
-    with torch.no_grad():
-        for weight in model.model.layers.parameters():
-            weight.mul_(20)  # as it is made, what a token is followed by hardly depends on what stands before it
-    options = {"eos_token_id": end, "pad_token_id": end, "suppress_tokens": list(range(151_673, ROWS)), **generation}
-    model.generation_config = GenerationConfig(**options)
-    model.save_pretrained(folder)
-    return folder
-
-
-def test_a_batch_gives_each_molecule_what_it_gets_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "TOKENS_AN_ATOM", 1)
-    monkeypatch.setattr(quality, "TOKENS_AROUND", 6)
-    monkeypatch.setattr(quality, "SAMPLING", {"do_sample": False, "temperature": None, "top_p": None, "top_k": None})
-    folder = write_random_model(tmp_path / "random")
-    tokenizer = load_tokenizer("qwen3")
-    together, alone = (measure(folder, tokenizer, SMILES[:3], batch=size, device="cpu") for size in (3, 1))
-    assert together.samples == alone.samples
-    assert len({sample.text for sample in alone.samples}) == 3
 
 
 NAME = "demo-qwen-final"
