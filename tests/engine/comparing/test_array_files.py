@@ -1,17 +1,18 @@
-"""Files of arrays: what is written is read again, and every kind of damage is named."""
+"""Files of arrays, and jobs that write them: what is written is read again, and every kind of damage is named."""
 
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from engine.comparing.array_files import packed_bytes, read_arrays, write_arrays, write_bytes
-from engine.errors import AssetError, FileFormatError
-from tools.training.json_files import read_json, write_json
+from engine.comparing.array_files import Arrays, Meta, packed_bytes, read_arrays, write_arrays, write_bytes
+from engine.comparing.file_jobs import FileJob, run_jobs
+from engine.errors import AssetError, DriftscopeError, FileFormatError
 
 META = {"key": "abc", "count": 3}
 ARRAYS: dict[str, Any] = {
@@ -51,13 +52,6 @@ def test_any_changed_or_missing_byte_is_damage(path: Path) -> None:
                 read_arrays(path)
 
 
-def test_a_missing_file_is_named(path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"shard\.arrays cannot be read: No such file"):
-        read_arrays(path)
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        read_json(path)
-
-
 @pytest.mark.parametrize("method", ["open", "replace"])
 def test_a_full_disk_leaves_what_was_there(path: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write_arrays(path, META, ARRAYS)
@@ -69,10 +63,34 @@ def test_a_full_disk_leaves_what_was_there(path: Path, method: str, monkeypatch:
     assert [found.name for found in path.parent.iterdir()] == ["shard.arrays"]
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "\x00"])
-def test_a_damaged_manifest_is_named(path: Path, text: str) -> None:
-    write_json(path, META)
-    assert read_json(path) == META
-    path.write_text(text)
-    with pytest.raises(FileFormatError, match="is damaged"):
-        read_json(path)
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def end_at_two(payload: int) -> tuple[Meta, Arrays]:
+    if payload == 2:
+        os._exit(9)
+    return {"payload": payload}, {}
+
+
+def full_at_two(payload: int) -> tuple[Meta, Arrays]:
+    if payload == 2:
+        raise AssetError("shard-2 cannot be written: No space left on device", "Free some space there")
+    return {"payload": payload}, {}
+
+
+def test_a_worker_that_ends_is_an_error_and_what_is_finished_stays(tmp_path: Path) -> None:
+    jobs = [FileJob(tmp_path / f"{index}.arrays", end_at_two, index, {}) for index in range(4)]
+    assert not next(run_jobs(jobs[:1], 1)).was_there
+    with pytest.raises(DriftscopeError, match=r"a worker process ended.*Run the same command again"):
+        list(run_jobs(jobs, 2))
+    done = list(run_jobs(jobs[:2], 1))
+    assert [one.meta["payload"] for one in done] == [0, 1] and done[0].was_there
+    full = [FileJob(tmp_path / f"full-{index}.arrays", full_at_two, index, {}) for index in range(4)]
+    with pytest.raises(AssetError, match=r"^shard-2 cannot be written: No space left on device\. Free some space"):
+        list(run_jobs(full, 2))
+
+
+def test_a_file_of_another_payload_or_version_is_not_kept(tmp_path: Path) -> None:
+    asked = [(0, "1"), (0, "1"), (0, "2"), (1, "2")]
+    jobs = [FileJob(tmp_path / "0.arrays", full_at_two, payload, {"rdkit": rdkit}) for payload, rdkit in asked]
+    assert [next(run_jobs([job], 1)).was_there for job in jobs] == [False, True, False, False]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from rdkit.Chem import rdMolAlign
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
-from engine.comparing import rmsd_matrices
 from engine.comparing.array_files import read_arrays
 from engine.comparing.evaluation import EvaluationRequest, evaluate_run
 from engine.comparing.file_jobs import FileJob, run_job, run_jobs
@@ -22,15 +20,12 @@ from engine.comparing.rmsd_matrices import baseline_job, given_references, texts
 from engine.errors import DriftscopeError
 from engine.figures.coverage_metrics import THRESHOLDS_ANG
 from engine.records import WIDEST
-from engine.store.entries import Entry
-from engine.store.generations import import_generations
 from engine.store.references import ReferenceSet
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
 from tests.support import sized
 
 CHAIN, ETHER, ACID = "CCCCCO", "CCCCOC", "CC(C)Cc1ccc(cc1)C(C)C(=O)O"
-CROWDED = "CC(C)(C)C(C(C)(C)C)(C(C)(C)C)C(C)(C)C"  # 4! x 6^4 symmetries
 MOLECULES = [
     CHAIN, ACID, "O=[N+]([O-])c1ccc(C(=O)[O-])cc1", "NC(=[NH2+])c1ccc(S(N)(=O)=O)cc1", "FC(F)(F)c1ccccc1",
     "O=P(O)(O)OCC(=O)[O-]", "C[C@H](N)C(=O)O", "CCO.[Na+].[Cl-]", "CC(C)(C)c1cc(C(C)(C)C)cc(C(C)(C)C)c1",
@@ -87,13 +82,6 @@ def test_equal_to_a_plain_loop_of_get_best_rms() -> None:
         np.testing.assert_allclose(read_arrays(done.path)[1]["rmsd"], loop, rtol=0, atol=1e-6)
 
 
-def test_a_bounded_search_is_counted_and_gives_upper_bounds(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(store, "one", [(smiles, texts(smiles, 1)[0]) for smiles in (CROWDED, CHAIN)])
-    monkeypatch.setattr(rmsd_matrices, "MAX_MATCHES", 50)
-    found = evaluate_run(store, "one", EvaluationRequest(per_molecule=2, baseline=False), workers=1)
-    assert (found.run.incomplete, found.figures.molecules) == (1, 2)
-
-
 def test_the_references_themselves_are_covered_whole_beside_a_baseline(store: Store) -> None:
     write(store, "own", [(smiles, text) for smiles in (CHAIN, ETHER) for text in texts(smiles, 4)])
     request = EvaluationRequest(MadeReferences(4, CHAIN, ETHER), threshold_ang=0.01)
@@ -105,23 +93,6 @@ def test_the_references_themselves_are_covered_whole_beside_a_baseline(store: St
     assert (found.clustered.samples, found.baseline.molecules) == (8, 2)
     assert found.baseline.mean[0] < 0.5 and found.baseline.mean[2] > 0.05  # none is a reference
     assert heard == [(1, 2), (2, 2)]
-
-
-def test_molecules_that_a_pickle_lacks_are_missing(store: Store, tmp_path: Path) -> None:
-    """They were left out as never asked for: 0.5329 in place of 0.4758 for a pickle of a whole set's generations."""
-    path = tmp_path / "generated.pickle"
-    made = reference_conformers(parse_smiles(CHAIN), 2)
-    path.write_bytes(pickle.dumps({CHAIN: [Chem.Mol(made, confId=number) for number in range(2)]}))
-    entry = import_generations(store, path)
-    assert isinstance(entry, Entry)
-    references = MadeReferences(2, CHAIN, ETHER)
-    skip, zero = (
-        evaluate_run(store, entry.id, EvaluationRequest(references, rule=rule), workers=1) for rule in ("skip", "zero")
-    )
-    for found in (skip, zero):
-        assert (found.figures.molecules, found.figures.missing, found.not_asked) == (2, 1, 0)
-        assert found.baseline is not None and found.baseline.molecules == 1
-    assert (skip.figures.mean[0], zero.figures.mean[0]) == (1.0, 0.5)
 
 
 def test_molecules_without_samples_and_without_references(store: Store) -> None:

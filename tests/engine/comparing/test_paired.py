@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from engine.comparing.paired import NAMES, Compared, PairedRuns, compare_entries, samples_of
-from engine.errors import StoreError
 from engine.figures.statistics import LEAST_MOLECULES
 from engine.store.schema import SAMPLES
 from engine.store.store import Store
-from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 
 MANY = ("C", "CC", "CCC", "CCCC", "CO", "CCO", "CN", "CCN")
 
@@ -49,15 +48,6 @@ def test_answers_meet_by_molecule_and_generation(store: Store) -> None:
     assert (tokens.answers, tokens.molecules, tokens.control, tokens.test) == (2, 2, 25, 29)
     assert tokens.difference is not None and tokens.difference.value == 4
     assert tokens.ratio is not None and tokens.ratio.value == pytest.approx(29 / 25)
-
-
-def test_a_molecule_that_is_listed_twice_meets_in_its_order(store: Store) -> None:
-    run(store, "control", ("C", "C", "N"), tokens=[1, 2, 3])
-    run(store, "test", ("N", "C", "C"), tokens=[30, 10, 20])
-    found = compare_runs(store, "control", "test")
-    assert (found.shared, found.shared_molecules) == (3, 2)
-    tokens = found.measure("tokens_a_sample")
-    assert (tokens.control, tokens.test) == (2, 20)
 
 
 def test_a_pair_counts_where_both_sides_know(store: Store) -> None:
@@ -121,14 +111,6 @@ def test_of_few_molecules_there_is_no_interval(store: Store) -> None:
     assert found.within_noise is None and found.reason == "Fewer than 6 molecules: no interval."
 
 
-def test_answers_of_one_molecule_do_not_make_up_for_others(store: Store) -> None:
-    rows = [sample_row(number, smiles="CO", generation=number, tokens=number) for number in range(50)]
-    write_run(store, "control", rows)
-    write_run(store, "test", rows)
-    found = measure(store, "tokens_a_sample")
-    assert (found.answers, found.molecules, found.within_noise) == (50, 1, None)
-
-
 def test_runs_that_share_nothing_are_drawn_apart(store: Store) -> None:
     run(store, "control", tokens=[10, 11, 12, 13, 10, 11, 12, 13])
     run(store, "test", tuple(f"N{one}" for one in MANY), tokens=[30, 31, 32, 33, 30, 31, 32, 33])
@@ -151,82 +133,7 @@ def test_a_reported_run_has_no_interval_and_says_why() -> None:
     assert all(one.within_noise is None and one.control is None and one.reason for one in found.measures)
 
 
-def test_what_no_sample_has_is_null_and_said(store: Store) -> None:
-    run(store, "control")
-    run(store, "test", tokens=[5] * 8)
-    found = compare_runs(store, "control", "test")
-    for name in ("tokens_a_sample", "wall_s_a_sample", "rmsd_ang", "drift_abs_mean", "cut_share"):
-        told = found.measure(name)
-        assert (told.answers, told.control, told.difference, told.ratio) == (0, None, None, None)
-        assert told.reason == "No pair has it on both sides."
-    assert found.measure("pass_rate").control == 1
-
-
-def test_a_run_that_is_not_there_is_named(store: Store) -> None:
-    with pytest.raises(StoreError, match="no run"):
-        compare_runs(store, "control", "test")
-
-
 # --- what is read -----------------------------------------------------------------------------------------------------
-
-
-def test_columns_by_hand(store: Store) -> None:
-    samples = [
-        sample_row(
-            0,
-            tokens=10,
-            forced_tokens=4,
-            decode_s=0.5,
-            blocks=3,
-            bad_blocks=2,
-            cut_blocks=1,
-            drift=-1,
-            usable=False,
-            stereo_right=False,
-            geometry_right=True,
-            strain_kcal=2.5,
-            heavy_atoms=5,
-            strain_moved_ang=0.25,
-        ),
-        sample_row(1, passed=False, clean=False, blocks=0, cut_blocks=0, decode_s=1.5),
-    ]
-    blocks = [
-        block_row(0, 0, text="1.0,2.0,3.0é", drift=2),
-        block_row(0, 1, text="1.0,2.0,3.0 ", drift=-3),
-        block_row(0, 2, text="1.0,2.0,3.0", drift=None),
-    ]
-    write_run(store, "one", samples, blocks, wall_s=0.8)
-    found = {name: values.tolist() for name, values in samples_of(store, store.entry("one")).columns.items()}
-    assert found.keys() == {"drift", "blocks", "heavy_atoms", *NAMES}
-    assert {name: values[0] for name, values in found.items() if name != "rmsd_ang"} == {
-        "wall_s_a_sample": pytest.approx(0.2),  # a quarter, as of all decode_s
-        "tokens_a_sample": 10,
-        "pass_rate": 1,
-        "decodes_rate": 1,
-        "clean_rate": 1,
-        "usable_rate": 0,
-        "stereo_right_rate": 0,
-        "geometry_right_rate": 1,
-        "strain_kcal": 2.5,
-        "strain_kcal_per_atom": 0.5,
-        "strain_moved_ang": 0.25,
-        "blocks": 3,
-        "heavy_atoms": 5,
-        "junk_letters_share": 1,
-        "junk_nonnumeric_share": 2,
-        "cut_share": 1,
-        "drift_abs_mean": 2.5,
-        "ms_a_token": pytest.approx(20),
-        "forced_share": 0.4,
-        "bad_blocks": 2,
-        "drift": -1,
-    }
-    known = {name for name, values in found.items() if values[1] == values[1]}  # NaN is not itself
-    assert known == {
-        *("blocks", "wall_s_a_sample", "pass_rate", "decodes_rate", "clean_rate"),
-        *("junk_letters_share", "junk_nonnumeric_share", "cut_share"),
-    }
-    assert (found["junk_letters_share"][1], found["pass_rate"][1]) == (0, 0)
 
 
 def test_the_demo_runs_add_up_to_their_sheets() -> None:
@@ -243,15 +150,6 @@ def test_the_demo_runs_add_up_to_their_sheets() -> None:
             ("cut_share", "cut_blocks"),
         ):
             assert columns[name].sum() == entry.row[total], (entry.id, name)
-
-
-def test_other_runs_are_not_opened(store: Store) -> None:
-    run(store, "control", tokens=[1] * 8)
-    run(store, "test", tokens=[2] * 8)
-    run(store, "other", tokens=[3] * 8)
-    entry = store.entry("other")
-    store.home.write(f"{entry.folder}/samples.parquet", b"x" * entry.parts["samples"].bytes)
-    assert measure(store, "tokens_a_sample").test == 2
 
 
 def test_the_demo_tells_an_lp_from_none() -> None:

@@ -13,8 +13,6 @@ from engine.comparing.evaluation import EvaluationRequest, is_computed, jobs_of
 from engine.comparing.measures import has_samples
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
-from tests.engine.comparing.test_evaluation import CHAIN, texts, write
-from tools.demo_coverage import publish_coverage
 
 STORE, REQUEST = Store(Files(DEMO)), EvaluationRequest()
 RUNS = [entry for entry in STORE.found().entries if has_samples(entry)]
@@ -39,20 +37,6 @@ def test_every_demo_run_is_evaluated_and_a_matrix_is_what_it_would_be_made_anew(
 def test_another_rdkit_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rmsd_matrices, "_VERSIONS", {"format": "1", "rdkit": "1999.1"})
     assert not any(is_computed(STORE, entry, REQUEST) for entry in RUNS)
-
-
-def test_what_is_published_is_laid_into_an_empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(Files(tmp_path / "store"))
-    write(store, "one", [(CHAIN, text) for text in texts(CHAIN, 2)] + [("CCO", "junk")])
-    entry = store.entry("one")
-    assert publish_coverage(store) == [entry]
-    made = [read_arrays(job.path) for job in jobs_of(store, entry, REQUEST, [])]
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "other"))
-    assert not is_computed(store, entry, REQUEST)
-    monkeypatch.setattr(rmsd_matrices, "SHIPPED", tmp_path / "store" / rmsd_matrices.FILE)
-    for (meta, arrays), job in zip(made, jobs_of(store, entry, REQUEST, []), strict=True):
-        shipped_meta, shipped = read_arrays(job.path)
-        assert (shipped_meta, shipped["rmsd"].tolist()) == (meta, arrays["rmsd"].tolist())
 
 
 def test_a_damaged_file_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

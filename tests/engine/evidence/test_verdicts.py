@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from engine.errors import FileFormatError
 from engine.evidence import claims
 from engine.evidence.checks import CHECKS
-from engine.evidence.claims import Claim, load_claims, said
-from engine.evidence.verdicts import FILE, Verdict, document, judge, judge_all, load, save
+from engine.evidence.claims import Claim, load_claims
+from engine.evidence.verdicts import FILE, Verdict, judge, judge_all, load, save
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -106,14 +106,6 @@ def test_what_is_saved_is_read_again_or_named(tmp_path: Path) -> None:
         load(path)
     with pytest.raises(FileFormatError, match="make claims"):
         load(tmp_path / "none.json")
-
-
-def test_a_document_has_the_claim_and_its_verdict() -> None:
-    found = document(CLAIMS["005-cov-r-lp"], SAVED["005-cov-r-lp"])
-    assert (found["report"], found["value"], found["verdict"]) == ("005", 44.0, "not testable here")
-    assert document(CLAIMS["000-junk-share"], SAVED["000-junk-share"])["values"] == [11.1, 11.0]
-    told = [said(value) for value in (48_440.0, 2.3432, 0.0, 1e16)]
-    assert told == ["48,440", "2.343", "0", "10,000,000,000,000,000"]
 
 
 @pytest.mark.parametrize("text", ["claim = [", '[[claim]]\nid = "a"\nsection = "1"'])

@@ -20,69 +20,42 @@ INF = math.inf
         (words.number, None, "–"),
         (words.number, math.nan, "–"),
         (words.number, 0, "0"),
-        (words.number, 64, "64"),
         (words.number, 1_234_567, "1,234,567"),
-        (words.number, -3, "−3"),
-        (words.number, 0.0, "0"),
-        (words.number, 64.0, "64.0"),
         (words.number, 1.004, "1.00"),
         (words.number, 0.9994, "0.999"),
         (words.number, 0.9996, "1.00"),
-        (words.number, 9.994, "9.99"),
         (words.number, 9.996, "10.0"),
-        (words.number, 99.94, "99.9"),
         (words.number, 99.96, "100"),
         (words.number, 12_345.6, "12,346"),
         (words.number, 0.0123, "0.012"),
         (words.number, 0.00001, "1.0e-05"),
-        (words.number, -12.34, "−12.3"),
         (words.number, INF, "∞"),
-        (words.number, -INF, "−∞"),
         (words.signed, 1.5, "+1.50"),
-        (words.signed, 0.0, "0"),
-        (words.signed, -1.5, "−1.50"),
-        (words.whole, None, "–"),
         (words.whole, 1_234.6, "1,235"),
-        (words.large, None, "–"),
-        (words.large, 0, "0"),
         (words.large, 999_999, "999,999"),
         (words.large, 12_340_000, "12.3 M"),
         (words.large, 2.5e9, "2.50 G"),
         (words.percent, None, "–"),
-        (words.percent, math.nan, "–"),
         (words.percent, 0.0, "0 %"),
-        (words.percent, 1.0, "100 %"),
         (words.percent, 1 - 1e-15, "100 %"),
         (words.percent, 0.0004, "<0.1 %"),
         (words.percent, 0.0005, "0.1 %"),
         (words.percent, 0.9996, ">99.9 %"),
-        (words.percent, 0.9994, "99.9 %"),
         (words.percent, 0.4284, "42.8 %"),
-        (words.percent, 13.0, "1,300.0 %"),
-        (words.percent, -0.125, "−12.5 %"),
         (words.points, 0.0042, "+0.4 points"),
         (words.points, -0.0001, "0.0 points"),
-        (words.points, -0.125, "−12.5 points"),
         (words.times, None, "–"),
         (words.times, 2.618, "2.62×"),
-        (words.times, INF, "∞×"),
-        (words.seconds, None, "–"),
         (words.seconds, 0.17512, "0.175 s"),
-        (words.microseconds, None, "–"),
         (words.microseconds, 0.0, "0 µs"),
-        (words.microseconds, 0.5, "0.500 µs"),
         (words.microseconds, 1_500.0, "1.50 ms"),
         (words.microseconds, -2.5e6, "−2.50 s"),
         (words.signed_microseconds, 1_500.0, "+1.50 ms"),
         (words.signed_microseconds, 0.0, "0 µs"),
         (words.duration, 0.25, "0.250 s"),
-        (words.duration, 4, "4 s"),
-        (words.duration, 34.4, "34 s"),
-        (words.duration, 89.4, "89 s"),
         (words.duration, 89.6, "1 min 30 s"),
         (words.duration, 125, "2 min 05 s"),
         (words.duration, 3_599.6, "1 h 00 min"),
-        (words.duration, 4_504, "1 h 15 min"),
         (words.duration, 12_000, "3 h 20 min"),
         (words.duration, INF, "never"),
     ],
@@ -117,27 +90,13 @@ def test_one_element_type_has_one_name() -> None:
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (-31.5391, 3, "−31.5"),
         (-31.5391, 6, "−31.5391"),
-        (-1.5e-7, 2, "−1.5e-07"),
         (1e16, 6, "1e+16"),
         (-INF, 3, "−inf"),
     ],
 )
 def test_a_value_of_any_size_has_the_sign_of_all_figures(value: float, digits: int, text: str) -> None:
     assert words.significant(value, digits) == text
-
-
-@pytest.mark.parametrize(("text", "expected"), [("abcde", "abcde"), ("abcdef", "abcd…"), ("", "")])
-def test_a_long_text_is_cut(text: str, expected: str) -> None:
-    assert words.shortened(text, 5) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("no LP", "No LP"), ("the LP: x", "The LP: x"), ("demo:final is gone", "demo:final is gone")]
-)
-def test_a_sentence_begins_with_a_capital_unless_with_a_name(text: str, expected: str) -> None:
-    assert words.capitalised(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -155,26 +114,7 @@ def test_an_interval_has_two_ends(low: float, high: float, text: str) -> None:
         (words.times, "0.500× (0.250–1.00)"),
         (words.points, "+50.0 points (+25.0 to +100.0)"),
         (words.angstrom, "0.500 Å (0.250–1.00)"),
-        (words.duration, "0.500 s (0.250–1)"),
     ],
 )
 def test_the_unit_is_written_once(write: Callable[[Any], str], text: str) -> None:
     assert words.with_interval(Interval(0.5, 0.25, 1.0), write) == text
-
-
-def test_what_is_infinite_has_no_interval() -> None:
-    assert words.with_interval(Interval(INF, INF, INF), words.times) == "∞×"
-    assert words.with_interval(Interval(3.0, 2.0, INF), words.seconds) == "3.00 s (2.00–∞)"
-
-
-@pytest.mark.parametrize(
-    ("figure", "text"),
-    [
-        (None, "–"),
-        (Interval(0.18), "0.180 s"),
-        (Interval(0.18, 0.17, 0.19), "0.180 s (0.170–0.190)"),
-        (Interval(0.18, -0.2, 0.19), "0.180 s (−0.200 to 0.190)"),
-    ],
-)
-def test_a_figure_with_its_interval(figure: Interval | None, text: str) -> None:
-    assert words.with_interval(figure, words.seconds) == text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,8 @@ from tests.engine.logits.logs import Rows, clean, singles
 RULES = load_rules()
 
 
-def judged(rows: Rows, checkpoint: str = "logits", texts: int = 1) -> tuple[Flags, DamageTally]:
-    """``texts`` of equal length, one after the other."""
-    each = len(rows) // texts
-    lines = [
-        LogLine(row, place % each, checkpoint=checkpoint, line=place + 1, sequence=place // each)
-        for place, row in enumerate(rows.tolist())
-    ]
+def judged(rows: Rows, checkpoint: str = "logits") -> tuple[Flags, DamageTally]:
+    lines = [LogLine(row, n, checkpoint=checkpoint, line=n + 1, sequence=0) for n, row in enumerate(rows.tolist())]
     batch, tally = EntryBatch.of(lines), DamageTally(RULES)
     flags, _, _ = judge(batch, RULES)
     tally.add(batch, flags)
@@ -53,8 +47,8 @@ def coarse(rows: Rows, kind: str) -> Rows:
     return rows.astype(np.float16).astype(np.float64) if kind == "f16" else np.round(rows, int(kind))
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 16, 100])
-@pytest.mark.parametrize("kind", ["bf16", "f16", "1", "2", "3", "4", "6", "12"])
+@pytest.mark.parametrize("width", [1, 4, 100])
+@pytest.mark.parametrize("kind", ["bf16", "f16", "1", "4", "12"])
 def test_nothing_is_flagged_in_clean_logs_however_coarse(kind: str, width: int) -> None:
     for seed in range(3):
         assert is_clean(coarse(clean(500, width, seed), kind))
@@ -66,11 +60,6 @@ def test_a_model_that_is_certain_is_clean() -> None:
     rows[5] = -300  # softmax does not know where a row lies
     rows[5] += clean(1)[0]
     assert is_clean(rows)
-
-
-def test_another_text_of_the_same_prompt_is_clean() -> None:
-    rows = np.concatenate([clean(10), clean(10)])
-    assert not judged(rows, texts=2)[0].any()
 
 
 def test_behind_a_layer_zeros_and_huge_channels_belong() -> None:
@@ -122,14 +111,6 @@ def test_repeats_in_a_row_and_at_a_distance() -> None:
     assert flagged(rows, "repeated") == {(5, 3), (30, 6), (30, 7)}
 
 
-def test_repeats_in_a_coarse_log_need_more() -> None:
-    rows = coarse(clean(60, 100), "bf16")
-    rows[5, 3] = rows[4, 3]
-    assert not flagged(rows, "repeated")
-    rows[20, :40] = rows[19, :40]
-    assert {(20, position) for position in range(40)} <= flagged(rows, "repeated")
-
-
 def test_constant_entries_and_denormal_numbers() -> None:
     rows = clean()
     rows[3], rows[4] = 0, 7.25
@@ -149,114 +130,56 @@ def test_addresses_are_pairs_at_even_positions() -> None:
 # --- causes ---------------------------------------------------------------------------------------------------------
 
 
-def unset(rows: Rows, rng: np.random.Generator) -> None:
-    hit = rng.random(len(rows)) < 0.2
-    rows[hit, 0] = 10.0 ** rng.uniform(16, 34, hit.sum())
-    rows[hit, 2] = 10.0 ** rng.uniform(16, 34, hit.sum())
-
-
-def unset_alike(rows: Rows, rng: np.random.Generator) -> None:
-    hit = rng.random(len(rows)) < 0.73
-    rows[hit, 0] = rng.uniform(1.80e35, 1.82e35, hit.sum())
-
-
-def unset_tiny(rows: Rows, rng: np.random.Generator) -> None:
-    rows[::3, 4] = singles(*rng.integers(1, 2**20, len(rows[::3])))
-
-
-def freed(rows: Rows, rng: np.random.Generator) -> None:
-    low = rng.integers(0x10000000, 0xFFFFFFF0, len(rows)) & ~0xF
-    for token in range(0, len(rows), 2):
-        rows[token, :4] = singles(low[token], 0x00007FA3, low[token - 1], 0x00007FA3)
-
-
-def freed_as_printed(rows: Rows, rng: np.random.Generator) -> None:
-    rows[::3, 0] = 10.0 ** rng.uniform(16, 34, len(rows[::3]))
-    rows[::3, 1] = 0
-    rows[::3, 2] = 10.0 ** rng.uniform(16, 34, len(rows[::3]))
-    rows[::3, 3] = 0
-
-
-def freed_again_and_again(rows: Rows, rng: np.random.Generator) -> None:
-    rows[5:30, 0] = -46_580.0
-    rows[10:14, 8:10] = 0
-    rows[20:24, 4:7] = rows[19, 4:7]
-
-
-def stale(rows: Rows, rng: np.random.Generator) -> None:
-    for token in (5, 6, 17, 30):
-        rows[token] = rows[4]
-
-
-def stale_in_parts(rows: Rows, rng: np.random.Generator) -> None:
-    rows[20:28, 3:8] = rows[19, 3:8]
-
-
-def not_written(rows: Rows, rng: np.random.Generator) -> None:
-    rows[3:6] = 0
-
-
-def not_written_but_filled(rows: Rows, rng: np.random.Generator) -> None:
-    rows[3:6] = np.array([1.5, 2.5, 3.5])[:, None]
-
-
-def masked(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, 5:8] = -np.inf
-
-
-def masked_by_a_number(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, 5] = -1e9
-    rows[::2, 6] = np.finfo(np.float32).min
-    rows[::2, 7] = -65_504
-
-
-def padded(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, -4:] = 0
-
-
-def padded_and_masked(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, -4:] = -np.inf
-
-
-def overflown(rows: Rows, rng: np.random.Generator) -> None:
-    rows[12:] = np.nan
-
-
-def overflown_in_parts(rows: Rows, rng: np.random.Generator) -> None:
-    rows[12:, 3] = np.inf
-    rows[14:, 4] = np.nan
-
-
-Damage = Callable[[Rows, np.random.Generator], None]
+def damaged(damage: str) -> Rows:
+    rows, rng = clean(60, 12), np.random.default_rng(0)
+    match damage:
+        case "unset":
+            hit = rng.random(60) < 0.2
+            rows[hit, 0] = 10.0 ** rng.uniform(16, 34, hit.sum())
+            rows[hit, 2] = 10.0 ** rng.uniform(16, 34, hit.sum())
+        case "freed":
+            low = rng.integers(0x10000000, 0xFFFFFFF0, 60) & ~0xF
+            for token in range(0, 60, 2):
+                rows[token, :4] = singles(low[token], 0x00007FA3, low[token - 1], 0x00007FA3)
+        case "freed, as printed":
+            rows[::3, [0, 2]] = 10.0 ** rng.uniform(16, 34, (20, 2))
+            rows[::3, [1, 3]] = 0
+        case "stale":
+            rows[[5, 6, 17, 30]] = rows[4]
+        case "not written":
+            rows[3:6] = 0
+        case "not written, but filled":
+            rows[3:6] = np.array([1.5, 2.5, 3.5])[:, None]
+        case "masked":
+            rows[:, 5:8] = -np.inf
+        case "masked by a number":
+            rows[:, 5] = -1e9
+            rows[::2, 6] = np.finfo(np.float32).min
+        case "padded":
+            rows[:, -4:] = 0
+        case "overflown":
+            rows[12:] = np.nan
+    return rows
 
 
 @pytest.mark.parametrize(
     ("damage", "cause", "certainty"),
     [
-        (unset, "uninitialised", "likely"),
-        (unset_alike, "uninitialised", "likely"),
-        (unset_tiny, "uninitialised", "likely"),
-        (freed, "freed", "sure"),
-        (freed_as_printed, "freed", "likely"),
-        (freed_again_and_again, "freed", "likely"),
-        (stale, "stale", "likely"),
-        (stale_in_parts, "stale", "likely"),
-        (not_written, "not_written", "sure"),
-        (not_written_but_filled, "not_written", "likely"),
-        (masked, "masked", "sure"),
-        (masked_by_a_number, "masked", "sure"),
-        (padded, "padding", "sure"),
-        (padded_and_masked, "padding", "sure"),
-        (overflown, "overflow", "likely"),
-        (overflown_in_parts, "overflow", "likely"),
+        ("unset", "uninitialised", "likely"),
+        ("freed", "freed", "sure"),
+        ("freed, as printed", "freed", "likely"),
+        ("stale", "stale", "likely"),
+        ("not written", "not_written", "sure"),
+        ("not written, but filled", "not_written", "likely"),
+        ("masked", "masked", "sure"),
+        ("masked by a number", "masked", "sure"),
+        ("padded", "padding", "sure"),
+        ("overflown", "overflow", "likely"),
     ],
 )
-@pytest.mark.parametrize("seed", [0, 1])
-def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, seed: int) -> None:
-    rows = clean(60, 12, seed)
-    before = rows.copy()
-    damage(rows, np.random.default_rng(seed))
-    changed = (rows != before) | np.isnan(rows)
+def test_each_damage_has_its_cause(damage: str, cause: str, certainty: str) -> None:
+    rows = damaged(damage)
+    changed = (rows != clean(60, 12)) | np.isnan(rows)
     found = findings(rows, length=12)
     assert [(one["cause"], one["certainty"]) for one in found] == [(cause, certainty)]
     assert found[0]["evidence"]
@@ -265,26 +188,12 @@ def test_each_damage_has_its_cause(damage: Damage, cause: str, certainty: str, s
     assert found[0]["values"] <= changed.sum()
 
 
-def test_the_beginning_of_a_row_is_no_padding() -> None:
-    rows = clean(60, 12)
-    padded(rows, np.random.default_rng(0))
-    assert [finding["cause"] for finding in findings(rows, length=151_936)] != ["padding"]
-
-
 def test_several_causes_are_told_apart_and_damage_comes_first() -> None:
-    rows = clean(60, 12)
+    rows = damaged("masked")
     rows[::5, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 12)
-    masked(rows, np.random.default_rng(0))
     found = findings(rows)
     assert [one["cause"] for one in found] == ["uninitialised", "masked"]
     assert [one["positions"] for one in found] == [[0], [5, 6, 7]]
-
-
-def test_one_strange_value_has_no_cause_that_is_known() -> None:
-    rows = clean(60, 12)
-    rows[7, 5] = 900
-    (found,) = findings(rows)
-    assert (found["cause"], found["certainty"]) == ("unknown", "possible")
 
 
 def test_the_reports_rule_sees_huge_numbers_alone() -> None:
@@ -302,27 +211,6 @@ def test_denormal_numbers_beside_others_are_no_addresses() -> None:
     (found,) = findings(rows)
     assert not flagged(rows, "pointer")
     assert (found["cause"], found["certainty"], found["positions"]) == ("uninitialised", "likely", [3])
-
-
-def test_one_address_alone_is_not_sure() -> None:
-    rows = clean()
-    rows[8, 0:2] = singles(0xF7DD2B78, 0x00007FFF)
-    (found,) = findings(rows)
-    assert (found["cause"], found["certainty"]) == ("freed", "likely")
-
-
-def test_a_finding_names_its_first_positions_and_counts_all() -> None:
-    rows = clean(60, 16)
-    rows[3:6] = 0
-    (found,) = findings(rows)
-    assert (found["positions"], found["places"]) == ([*range(12)], 16)
-
-
-def test_a_value_that_comes_again_is_evidence_wherever_it_stands() -> None:
-    rows = clean(60, 12)
-    rows[::5, 0] = 1e35
-    (found,) = findings(rows)
-    assert found["evidence"] == ["12 huge values", "1e+35 occurs 12 times"]
 
 
 def test_addresses_alone_are_not_sure() -> None:

@@ -12,27 +12,15 @@ from engine.errors import FileFormatError
 from engine.logits import entries
 from engine.logits.entries import NoEntryError, clean_text, fingerprint, read_line, read_lines, row_length
 
-
-def test_a_line_as_it_should_be() -> None:
-    line = (
-        b'{"checkpoint": "logits", "team": "t", "token_idx": 7, "dtype": "f32", "shape": "[1,151936]", '
-        b'"values": [1, -2.5, 1e35], "ts": "2025-10-07T20:40Z", "source": "s", "model": "m", "precision": "Q4_K_M"}'
-    )
-    found = read_line(line)
-    assert found.values == [1.0, -2.5, 1e35]
-    assert (found.checkpoint, found.team, found.engine, found.token_idx) == ("logits", "t", None, 7)
-    assert (found.model, found.precision, found.source, found.ts) == ("m", "Q4_K_M", "s", "2025-10-07T20:40Z")
-
-
 NAN, INF = math.nan, math.inf
 
 
 @pytest.mark.parametrize(
     ("spelled", "value"),
     [
-        *[(text, NAN) for text in ("NaN", "nan", "-nan", "NAN", "-nan(ind)", "nan(0x8000)", "1.#QNAN", "-1.#IND00")],
-        *[(text, INF) for text in ("Infinity", "inf", "+inf", "INF", "1.#INF", "1.#INF00", "1e999")],
-        *[(text, -INF) for text in ("-Infinity", "-inf", "-INF", "-1.#INF", "-1e999", '"-inf"', '"-Infinity"')],
+        *[(text, NAN) for text in ("NaN", "-nan", "-nan(ind)", "nan(0x8000)", "-1.#IND00")],
+        *[(text, INF) for text in ("Infinity", "+inf", "1.#INF00", "1e999")],
+        *[(text, -INF) for text in ("-INF", "-1.#INF", "-1e999", '"-inf"')],
         ("null", NAN),
         ('"nan"', NAN),
         ('"1.5"', 1.5),
@@ -61,19 +49,13 @@ def test_what_keys_may_be() -> None:
     ("line", "why"),
     [
         (b'{"values": [1, 2', "no JSON"),
-        (b"\x00\x01", "no JSON"),
-        (b"[1]", "no entry"),
         (b'{"token_idx": 1}', "no entry"),
         (b'{"values": []}', "1 to 1,048,576 values"),
-        (b'{"values": {"a": 1}}', "no entry"),
         (b'{"values": [true]}', "no entry"),
-        (b'{"values": ["0x1"]}', "no entry"),
-        (b'{"values": [1], "token_idx": -1}', "token_idx from 0"),
         (b'{"values": [1], "token_idx": 1.5}', "no entry"),
         (b'{"values": [1], "token_idx": 4294967296}', "token_idx from 0"),
         (b'{"values": [1, 2], "ids": [3]}', "as its values"),
         (b'{"values": [1, 2], "ids": [3, 3]}', "different"),
-        (b'{"values": [1], "ids": [99999999999]}', "different"),
         (b'{"values": [1], "ids": [4194304]}', "from 0 to 1,048,576"),
         (b'{"values": ' + b"[" * 100_000, "no JSON"),
         (b'{"values": [' + b"0," * 2**20 + b"0]}", "1 to 1,048,576 values"),

@@ -1,8 +1,7 @@
-"""A generation under the profiler: the window, its marks, the engine's counts of it, the same samples as without."""
+"""A generation under the profiler: the window, its marks and counts, its steps, the same samples as without."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from engine.decode.steps import Counters, Step, Stop, phase
+from engine.decode.steps import Counters, Step, Stop
 from engine.profile.capture import Capture
+from engine.profile.traces import PHASES, passes_of
+from engine.questions import ask
+from engine.store.files import Files
 from engine.store.store import Store
 from engine.store.trace_schema import TRACE
-from tests.cli import run, run_json
+from tests.cli import run
 from tests.engine.profile.test_reading import read
 from tests.small_models import use_small_model
 
@@ -91,50 +93,6 @@ def test_a_window_behind_some_passes(tmp_path: Path) -> None:
     assert len(json.loads(path.read_text())["traceEvents"]) > trace["events"]
 
 
-def test_a_window_that_is_never_reached_leaves_no_trace() -> None:
-    result = run("generate", "CC=O", *ASKED, "--profile", "--profile-skip", "5000")
-    assert result.code == 0 and "no trace: there were at most 5,000 forward passes" in result.err
-    assert Store.open().rows("SELECT * FROM traces") == []
-
-
-def test_a_window_longer_than_all_covers_all() -> None:
-    """Of a run: neither what judges samples nor what comes behind is in it."""
-    result = run("run", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--profile", "--profile-steps", "1000")
-    assert result.code == 0, result.err
-    (row,) = Store.open().rows("SELECT tokens, samples, forward_passes FROM runs")
-    trace = the_trace()
-    assert {name: trace[name] for name in row} == row
-    assert marks()["sample"] < 1000
-
-
-def test_with_and_without_an_lp_compared() -> None:
-    for lp in ("none", "exact"):
-        run("run", *MOLECULES, *ASKED, "--lp", lp, "--profile", "--profile-steps", "8")
-    rows = {row["label"]: row["trace_id"] for row in Store.open().rows("SELECT label, trace_id FROM traces")}
-    found = run_json("trace", "compare", rows["small:final, none"], rows["small:final, exact"])
-    assert found["work"] == {"control": "host", "test": "host"} and len(found["notes"]) == 1
-    assert "24 and 39 tokens" in found["notes"][0]
-    figures = {one["name"]: one for one in found["figures"]}
-    assert figures["forward_passes"]["control"] == figures["forward_passes"]["test"] == 8
-    assert figures["tokens"]["test"] > figures["tokens"]["control"]  # forced tokens take no pass
-    assert figures["work_us_a_token"]["ratio"] > 0 and figures["launch_calls"]["control"] is None
-    parts = sum(row["by_calls_us"] + row["by_mean_us"] for row in found["families"])
-    assert parts == pytest.approx(found["difference_us"])
-
-
-def test_a_file_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "copy.json.gz"
-    result = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", str(path))
-    assert result.code == 0 and path.read_bytes()[:2] == b"\x1f\x8b"
-    assert json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
-    missing = str(tmp_path / "no" / "folder.json")
-    refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", missing)
-    assert refused.code == 2 and "is no folder" in refused.err and "passed" not in refused.out
-    refused = run("generate", "CC=O", *ASKED, "--profile", "--profile-steps", "2", "--profile-output", str(tmp_path))
-    assert refused.code == 2 and "Is a directory" in refused.err
-    assert len(Store.open().found(TRACE).entries) == 2  # the trace itself is kept
-
-
 def told(*passes: int, counters: Counters) -> Iterator[Step | Stop]:
     """Steps of one sample, so many after each pass."""
     for number, steps in enumerate(passes):
@@ -155,14 +113,58 @@ def test_events_pass_through_as_they_are(tmp_path: Path) -> None:
     assert captured["samples"] is None  # it was still being written
 
 
-def test_a_failure_leaves_no_profiler_running(tmp_path: Path) -> None:
-    import torch
-
-    with pytest.raises(KeyError), Capture(tmp_path / "t.json.gz"):
-        raise KeyError
-    assert not torch.autograd.profiler._is_profiler_enabled
-    assert list(tmp_path.glob("t.json*")) == []
+JUNK = {"letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark"}
 
 
-def test_a_phase_without_a_profiler_is_nothing() -> None:
-    assert phase("decode") is phase("sample")
+def captured(*words: str) -> list[dict[str, Any]]:
+    """Rows of passes by what they wrote. The phases of each add up, and each pass wrote something."""
+    result = run(*words, *ASKED, "--profile")
+    assert result.code == 0, result.err
+    store = Store.open()
+    entry = store.found(TRACE).entries[-1]
+    found = passes_of(store, entry)
+    assert len(found.marks) == entry.row["forward_passes"] == len(found.us) - 1
+    assert found.us[:-1].sum(axis=1) == pytest.approx([mark["dur_us"] for mark in found.marks])
+    assert (found.us[:-1, [PHASES.index("forward"), PHASES.index("constraint")]] > 0).all()
+    ends = [mark["start_us"] + mark["dur_us"] for mark in found.marks]
+    assert all(end <= later["start_us"] for end, later in zip(ends, found.marks[1:], strict=False))
+    rows = ask(store, "profiles_phases", [entry.id]).tables["states"].to_pylist()
+    assert sum(row["passes"] for row in rows) == len(found.marks)
+    return rows
+
+
+@pytest.mark.parametrize("backend", ["fast", "hf"])
+def test_what_each_step_of_a_run_wrote(backend: str) -> None:
+    """The tokens are the run's own, and junk is where its blocks say so."""
+    words = ("--lp", "group-v2.1", "--backend", backend, "--profile-steps", "1000")
+    states, store = captured("run", *MOLECULES, *words), Store.open()
+    (row,) = store.rows("SELECT forward_passes FROM runs")
+    assert row["forward_passes"] == states[0]["of"]
+    written = store.rows("SELECT * FROM trace_steps ORDER BY sample_id, pos")
+    for sample in store.rows("SELECT * FROM samples"):
+        own = [token for token in written if token["sample_id"] == sample["sample_id"]]
+        assert [token["pos"] for token in own] == list(range(sample["tokens"]))
+        assert [token["token_id"] for token in own] == sample["token_ids"]
+        assert [token["forced"] for token in own] == sample["forced"]
+    kinds = {(row["sample_id"], row["block"]): set(row["kinds"]) for row in store.rows("SELECT * FROM blocks")}
+    marked = [token for token in written if token["mark"]]
+    for token in marked:
+        assert set(token["kinds"]) == kinds[token["sample_id"], token["block"]]
+        assert set(token["kinds"]) & (JUNK if token["mark"] == "junk" else {"cut"})
+    junk = {token["step"] for token in marked if token["mark"] == "junk"}
+    assert next(row["passes"] for row in states if row["state"] == "with junk") == len(junk) > 0
+
+
+def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> None:
+    assert run("run", *MOLECULES, *ASKED, "--lp", "group-v2.1").code == 0
+    (row,) = Store.open().rows("SELECT run_id FROM runs")
+    words = ("generate", *MOLECULES[:2], "--lp", "group-v2.1", "--profile-steps", "9", "--profile-sums")
+    captured(*words, "--profile-run", row["run_id"])
+    (trace,) = Store.open().rows("SELECT run_id, file, counted_by FROM traces")
+    assert trace == {"run_id": row["run_id"], "file": None, "counted_by": "engine"}
+    other = run(*words, *ASKED[:-1], "4", "--profile", "--profile-run", row["run_id"])
+    assert other.code == 0 and "its samples have other tokens" in other.err
+    elsewhere = tmp_path / "elsewhere"
+    assert run(*words, *ASKED, "--profile", "--store", str(elsewhere)).code == 0
+    assert len(Store(Files(elsewhere)).found(TRACE).entries) == 1
+    assert len(Store.open().found(TRACE).entries) == 2

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from engine.comparing.queries import ready_queries
-from engine.errors import FileFormatError
 from engine.profile.ingest import add_trace
 from engine.questions import ask
 from engine.store.files import Files
@@ -72,31 +71,3 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     summary = {row["trace_id"]: row for row in answers["report-003-traces"]}
     assert summary["reported-003-qwen"]["launches"] == 2_912_920
     assert summary[made]["attention_calls"] > 0 and summary[made]["origin"] == "imported"
-
-
-def test_an_operator_inside_another_is_timed_once(tmp_path: Path) -> None:
-    store = Store(Files(tmp_path / "store"))
-    outer = event("cpu_op", "aten::scaled_dot_product_attention", 0, 10)
-    add_trace(store, trace_of(tmp_path, [outer, event("cpu_op", "aten::_scaled_dot_product_flash_attention", 2, 6)]))
-    views = {view.key: view for view in ready_queries()}
-    with store.console() as console:
-        (attention,) = console.query(views["report-001-attention"].sql).table.to_pylist()
-        (summary,) = console.query(views["report-003-traces"].sql).table.to_pylist()
-    assert (attention["calls"], attention["total_ms"], attention["mean_us"]) == (2, 0.010, 5)
-    assert (summary["attention_calls"], summary["attention_s"]) == (2, round(10 / 1e6, 3))
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("x = [", "is no file of reported traces"),
-        ('[[trace]]\ntrace_id = "../x"\nop = []', "is no trace_id"),
-        ('[[trace]]\ntrace_id = "x"\nmood = "y"\nop = []', "mood is no column of traces"),
-        ('[[trace]]\ntrace_id = "x"\nspan_us = "y"\nop = []', "is no file of reported traces"),
-    ],
-)
-def test_a_file_that_is_wrong_is_named(tmp_path: Path, text: str, word: str) -> None:
-    path = tmp_path / "t.toml"
-    path.write_text(text)
-    with pytest.raises(FileFormatError, match=word):
-        publish_traces(Store(Files(tmp_path)), path)

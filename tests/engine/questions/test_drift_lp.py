@@ -82,11 +82,6 @@ def test_tenths_and_trends_run_along_the_answer(store: Store) -> None:
     assert overall(found)["surprise_trend"] == pytest.approx((math.log(8) - math.log(2)) / 2)
 
 
-def test_answers_of_any_length_have_ten_tenths(store: Store) -> None:
-    found = asked(store, [forced(0, 0, 0.5), *[forced(1, pos, 0.5) for pos in range(37)]])
-    assert [tenth["forced"] for tenth in found.tables["along"].to_pylist()] == [5, 4, 4, 3, 4, 4, 3, 4, 4, 3]
-
-
 @pytest.mark.parametrize(
     ("rmsd", "sizes", "rho", "said"),
     [

@@ -7,21 +7,11 @@ from pathlib import Path
 from engine.questions import ask
 from engine.store.files import Files
 from engine.store.store import Store
-from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
+from tests.engine.inspection.made import block_row, sample_row, write_run
 
 
 def damaged(number: int, text: str, z: float | None, **more: object) -> dict[str, object]:
     return block_row(0, number, text=text, x=1.0, y=2.0, z=z, kinds=["letters"], **more)
-
-
-def test_the_runs_that_ship_have_some_and_their_farthest_is_named() -> None:
-    rows = ask(DEMO_STORE, "evidence_misread", []).tables["main"].to_pylist()
-    (llama,) = (row for row in rows if row["run_id"] == demo_run("llama", "group-v2.1"))
-    assert (llama["model"], llama["lp"]) == ("demo-llama:final", "group-v2.1")
-    run = DEMO_STORE.entry(llama["run_id"]).row
-    known = (run["misread_blocks"], run["misread_most_ang"], run["blocks"])
-    assert (llama["misread"], llama["most_ang"], llama["blocks"]) == known
-    assert llama["misread"] > 0 and llama["text"]
 
 
 def test_only_damage_that_is_taken_for_a_number_counts(tmp_path: Path) -> None:

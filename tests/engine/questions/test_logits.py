@@ -10,7 +10,6 @@ import pytest
 
 from engine.logits.pairs import late_read
 from engine.questions import ask
-from engine.questions.logits_health import reason
 from engine.questions.question import Answered, Tables
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
@@ -71,17 +70,6 @@ def test_the_map_shows_each_value_by_its_most_telling_flag(store: Store, tmp_pat
     assert cells[0, "0"]["level"] > cells[0, "5"]["level"] > cells[30, "0"]["level"] == 0
 
 
-def test_a_window_opens_at_the_first_damage_and_moves(store: Store, tmp_path: Path) -> None:
-    rows = clean(500, 30)
-    rows[[321, 450], 7] = 1e30
-    log = added(store, tmp_path, rows)
-    found = health(store, log).tables
-    assert (min(c["token_idx"] for c in rows_of(found, "map")), len(rows_of(found, "map"))) == (300, 60 * 24)
-    moved = rows_of(health(store, log, token=455, tokens="30", position=20, positions="12").tables, "map")
-    assert {c["token_idx"] for c in moved} == set(range(450, 480))
-    assert {c["position"] for c in moved} == set(map(str, range(20, 30)))
-
-
 def test_flagged_values_are_filtered(store: Store, tmp_path: Path) -> None:
     log = added(store, tmp_path, garbled())
 
@@ -90,20 +78,6 @@ def test_flagged_values_are_filtered(store: Store, tmp_path: Path) -> None:
 
     assert (values(), values(meant=True), values(flags=("repeated",)), values(at=(1,))) == (15, 165, 4, 5)
     assert values(flags="zero,repeated", at="10,1", meant="true") == 54
-
-
-def test_values_stand_apart_by_what_is_wrong(store: Store, tmp_path: Path) -> None:
-    spread = rows_of(health(store, added(store, tmp_path, garbled())).tables, "spread")
-    counts = {
-        kind: sum(row["values"] for row in spread if row["kind"] == kind) for kind in ("nothing wrong", "damaged")
-    }
-    assert counts == {"nothing wrong": 600 - 165, "damaged": 15}
-    assert max(row["x"] for row in spread) == pytest.approx(np.log10(garbled().max()), abs=0.2)
-
-
-def test_each_value_has_its_reason() -> None:
-    assert "31,057 times their spread" in reason("outlier", -46_580, 5.0, 1.5)
-    assert reason("outlier", 1e35, None, None).startswith("1e+35 is no plausible value")
 
 
 def test_logs_stand_by_their_garbage_the_worst_first(store: Store, tmp_path: Path) -> None:
@@ -138,19 +112,6 @@ def test_parity_by_entry_position_and_checkpoint(store: Store, tmp_path: Path) -
     assert cosines.num_rows and max(cosines["value"].to_pylist()) < 0.02 and cosines["tolerance"].null_count
 
 
-def test_the_checkpoint_that_diverges_is_the_first_choice(store: Store, tmp_path: Path) -> None:
-    logs = []
-    for engine, twice in (("a", 1), ("b", 2)):
-        layers = {"x": clean(9, 8), "layer": twice * clean(9, 8), "logits": clean(9, 8)}
-        lines = [line for name, rows in layers.items() for line in objects(rows, team=engine, checkpoint=name)]
-        logs.append(new_log(store, write(tmp_path / f"{engine}.jsonl", lines)))
-    answered = ask(store, "logits_parity", [log.id for log in logs])
-    assert answered.options["parity_at"] == "layer"
-    assert {row["checkpoint"]: row["diverges_at"] for row in rows_of(answered.tables, "checkpoints")} == {
-        "x": None, "layer": 0, "logits": None
-    }  # fmt: skip
-
-
 # --- late reads -----------------------------------------------------------------------------------------------------
 
 
@@ -181,11 +142,3 @@ def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp
     assert (found is not None) == (kind == "late")
     if found is not None:
         assert (found["other"], found["engine"], found["nearer"]) == (other.id, "right", 28)
-
-
-def test_entries_of_one_token_do_not_meet_each_with_each(store: Store, tmp_path: Path) -> None:
-    """4,000 of them would be 16 million pairs of entries."""
-    for name in ("a", "b"):
-        lines = [entry | {"token_idx": 0} for entry in objects(clean(4_000, 12), team=name, model="m")]
-        new_log(store, write(tmp_path / f"{name}.jsonl", lines))
-    assert [late_read(store, log) for log in store.found(LOGIT_LOG).entries] == [None, None]

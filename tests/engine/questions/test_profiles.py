@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import StoreError
 from engine.profile.ingest import add_trace
 from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
@@ -19,7 +18,6 @@ from engine.store.store import DEMO, Store
 from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_events import added, event, kernels, mark
 from tests.engine.profile.made_traces import write_trace
-from tools.reported import publish_traces
 
 GEMM, FMHA, CAT = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x"
 
@@ -77,17 +75,6 @@ def test_more_calls_and_slower_calls_add_up(
     assert split_us(Totals(2, 10), Totals(6, 30)) == (20, 0) and split_us(Totals(2, 10), Totals(2, 30)) == (0, 20)
 
 
-def test_real_compute_and_the_rest(store: Store, tmp_path: Path) -> None:
-    entry = added(store, tmp_path, kernels((GEMM, 30), (FMHA, 10), ("somebody's", 10)))
-    for of, shares in (("of the work", [0.2, 0.6, 0.2]), ("of the span", [10 / 230, 30 / 230, 190 / 230])):
-        assert [r["share"] for r in rows(store, "families", entry, table="compute", compute=of)] == pytest.approx(
-            shares
-        )
-    publish_traces(store)
-    reported = [e for e in store.found(TRACE).entries if e.row["origin"] == "reported"]
-    assert not rows(store, "families", *reported, table="compute")  # a report names some operations only
-
-
 def test_what_does_not_compare_says_so(store: Store, tmp_path: Path) -> None:
     nested = [event("cpu_op", "aten::linear", 0, 10), event("cpu_op", "aten::addmm", 2, 6)]
     host, device = added(store, tmp_path, nested), added(store, tmp_path, kernels((GEMM, 10)))
@@ -109,30 +96,10 @@ def test_the_demo_says_how_much_faster_and_why() -> None:
     assert sum(row["control_us"] for row in places) == pytest.approx(work / 64)
 
 
-def test_a_trace_without_its_operations_is_named(store: Store, tmp_path: Path) -> None:
-    entry = added(store, tmp_path, kernels((GEMM, 10)))
-    Path(entry.path("trace_ops")).unlink()
-    with pytest.raises(StoreError, match="has no table of operations"):
-        rows(store, "families", entry)
-
-
 # --- places and passes ------------------------------------------------------------------------------------------------
 
 STEPS = [mark("step", at, 1_000) for at in (1_000, 2_000)] + [mark("decode", at, 600) for at in (1_000, 2_000)]
 STEPS += [mark("sample", at + 700, 200) for at in (1_000, 2_000)]
-
-
-def test_work_is_matched_by_its_place_in_the_pass(store: Store, tmp_path: Path) -> None:
-    mm = [event("cpu_op", "aten::mm", at, 500) for at in (1_000, 2_000)]
-    control = added(store, tmp_path, [*STEPS, *mm, event("cpu_op", "aten::topk", 1_700, 40)])
-    test = added(store, tmp_path, [*STEPS, *mm, event("cpu_op", "aten::sort", 1_700, 150), *mm[:0],
-                                   event("cpu_op", "aten::add", 100, 300)])  # fmt: skip
-    found = {(r["place"], r["family"]): (r["control_us"], r["test_us"]) for r in rows(store, "places", control, test)}
-    assert found["sample", "sort"] == pytest.approx((20, 75), abs=2)  # one family, two names
-    assert found["forward", "gemm"] == pytest.approx((500, 500), abs=2)
-    assert found["outside the passes", "elementwise"] == pytest.approx((0, 150), abs=2)
-    plain = added(store, tmp_path, mm)
-    assert rows(store, "places", plain, test) == []
 
 
 def test_what_is_inside_of_two_phases_belongs_to_the_inner_one(store: Store, tmp_path: Path) -> None:
@@ -160,13 +127,6 @@ def test_passes_that_wrote_junk_and_those_that_did_not(store: Store, tmp_path: P
     short = added(store, tmp_path, marks[:1], origin="measured", steps=2, written=told[:2])
     assert "1 marks of 2 steps" in short.row["warnings"]
     assert "are junk is not known" in ask(store, "profiles_phases", [short.id]).answer
-
-
-def test_a_trace_from_elsewhere_has_no_passes(store: Store, tmp_path: Path) -> None:
-    write_trace(tmp_path / "made.json", 1_000)
-    entry = add_trace(store, tmp_path / "made.json")
-    answered = ask(store, "profiles_phases", [entry.id])
-    assert not answered.tables["main"].num_rows and "not captured here" in answered.answer
 
 
 # --- launches, kernels ------------------------------------------------------------------------------------------------
@@ -257,8 +217,3 @@ def test_spans_of_a_window(store: Store, tmp_path: Path) -> None:
     table = tmp_path / "table.tsv"
     table.write_text("name\tcount\ttotal_ms\nfmha\t10\t5\n")
     assert "no timeline" in ask(store, "profiles_timeline", [add_trace(store, table).id]).answer
-
-
-def test_what_the_report_derived_wrongly(store: Store) -> None:
-    rows = ask(store, "evidence_reports", []).tables["main"].to_pylist()
-    assert {row["what"]: (row["stated"], row["ours"]) for row in rows}["layers of the LLaMA model"] == (24, 16)

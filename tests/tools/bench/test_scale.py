@@ -23,7 +23,7 @@ from engine.models.loading import load_outline
 from engine.models.registry import load_registry
 from engine.records import Molecule
 from engine.store.files import Files
-from tests.engine.jobs.small_runs import content, finished, opened, stopped
+from tests.engine.jobs.small_runs import opened
 from tests.engine.jobs.stub_backend import StubBackend, stubbed
 from tools.bench.scale import MODEL
 
@@ -75,14 +75,3 @@ def test_what_is_written_is_not_held(clock: SimpleNamespace, tmp_path: Path) -> 
             gc.collect()
             held.append(sum(type(thing) is Sample and id(thing) not in before for thing in gc.get_objects()))
     assert len(held) == 12 * EACH // GROUP and min(held) >= GROUP and max(held) <= 2 * GROUP
-
-
-def test_a_run_left_after_any_group_goes_on_to_the_same_rows(clock: SimpleNamespace, tmp_path: Path) -> None:
-    whole = content(finished(begun(tmp_path / "whole", 6)))
-    assert len(whole["samples"]) == 6 * EACH
-    for groups in range(1, 6 * EACH // GROUP):
-        run = begun(tmp_path / str(groups), 6)
-        stopped(run, groups)
-        assert len(run.finished) == groups
-        entry = finished(opened(run.staging, run.loaded))
-        assert content(entry) == whole and entry.row["diverged_samples"] == 0

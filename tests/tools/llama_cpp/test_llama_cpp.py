@@ -11,7 +11,6 @@ import torch
 pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: `make parity` builds it")
 pytest.importorskip("gguf", reason="gguf is not installed: `make parity` brings it")
 
-from engine.errors import ModelError
 from engine.logits.health import health
 from engine.logits.ingest import add_file
 from engine.logits.parity import compare_logs
@@ -22,7 +21,6 @@ from engine.store.store import Store
 from tests.small_models import small_folder, use_small_model
 from tools.llama_cpp.__main__ import main
 from tools.llama_cpp.converting import write_gguf
-from tools.llama_cpp.late import WAYS, LateRequest, read_late
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
 from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
 
@@ -68,48 +66,12 @@ def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel
     assert (found.argmax(1) == expected.argmax(1)).all()
 
 
-def test_all_public_calls_give_the_same_row_from_its_first_value_on(small: LoadedModel, file: Path) -> None:
-    ids = ids_of(small)
-    expected = by_transformers(small, ids)
-    with Weights(file) as weights:
-        with Session(weights, EXACT, positions=64, threads=1) as session:
-            session.feed(ids)
-            assert session.logits()[:3] == pytest.approx(expected[-1, :3], abs=1e-4)
-        with Session(weights, EXACT, positions=64, threads=1) as session:
-            session.feed_for_all(ids, 0)
-            rows = np.array([session.logits(place) for place in range(len(ids))])
-    assert np.abs(rows - expected).max() < 1e-4
-
-
 def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_path: Path) -> None:
     quantised(file, tmp_path / "q8.gguf", Q8, 1)
     assert (tmp_path / "q8.gguf").stat().st_size < 0.5 * file.stat().st_size
     ids = ids_of(small)
     exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
     assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
-
-
-def test_what_it_refuses_is_told(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "none.gguf").write_bytes(b"no such thing")
-    with pytest.raises(ModelError, match=r"none\.gguf"):
-        Weights(tmp_path / "none.gguf")
-    with Weights(file) as weights, Session(weights, EXACT, positions=64, threads=1) as session:
-        with pytest.raises(ModelError, match="does not take"):
-            session.feed([weights.rows + 5])
-        with pytest.raises(ModelError, match="no logits"):
-            session.logits()
-
-
-def test_copies_stay_and_late_reading_gives_other_numbers(small: LoadedModel, file: Path, tmp_path: Path) -> None:
-    ids = ids_of(small)
-    found = read_late(file, LateRequest(tuple(ids[:5]), tuple(ids[5:]), 6), tmp_path)
-    assert set(found) == set(WAYS)
-    exact = along(file, EXACT, ids)[:, :6]
-    at_the_step, next_call = found["at the step"], found["after the next call"]
-    assert at_the_step == pytest.approx(exact[:-1], abs=1e-2)
-    assert next_call == pytest.approx(exact[1:], abs=1e-2)
-    # Whatever freed memory holds, and that is nobody's promise, reading it ended no process.
-    assert found["after the context was freed"].shape == at_the_step.shape
 
 
 def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:

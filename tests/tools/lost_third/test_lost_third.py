@@ -17,12 +17,11 @@ from engine.store.store import VARIABLE, Store
 from tests.cli import Result
 from tests.cli import run as run_in_process
 from tests.engine.inspection.made import sample_row, write_run
-from tests.engine.jobs.small_runs import interrupted_after_one_group
 from tests.engine.store.stored_runs import store_at
 from tests.small_models import use_small_model
 from tests.support import sized
 from tools.lost_third.__main__ import main, other_order
-from tools.lost_third.summary import LaneCoverage, LaneSize, changes, failures_by_kind, fall
+from tools.lost_third.summary import LaneCoverage, LaneSize, failures_by_kind, fall
 
 SMALL = ("--molecules", "3", "--samples", "4", "--wide-molecules", "2", "--wide-samples", "2", "--workers", "1")
 
@@ -60,16 +59,6 @@ def test_the_steps_sum_to_the_whole_fall_and_count_molecules_without_samples_as_
     ]
     failed = steps["failed parses"]["cov_r"]
     assert failed.value == pytest.approx(lost[1] - lost[0]) and failed.value < 0
-
-
-def test_a_molecule_without_references_or_samples_is_in_no_mean_distance() -> None:
-    near, far = np.array([[0.1]]), np.array([[1.0]])
-    control = LaneCoverage(3, (near, near, np.empty((0, 0))))
-    test = LaneCoverage(3, (far, np.empty((1, 0)), np.empty((0, 0))))
-    found = changes(control, test)
-    assert {name: None if change is None else change.value for name, change in found.items()} == pytest.approx(
-        {"cov_r": -1.0, "cov_p": -1.0, "mat_r_ang": 0.9, "mat_p_ang": 0.9}
-    )
 
 
 def test_failed_parses_are_counted_by_what_the_groups_decoder_says() -> None:
@@ -130,23 +119,6 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     assert found["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6
     shown = run("--model", "small", *chosen, *SMALL).out
     assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
-
-
-def test_lanes_are_written_as_runs_and_one_that_was_begun_is_resumed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_small_model(monkeypatch)
-    asked = ("--json", "--model", "small", "--lane", "exact", "--lane", "exact-reordered", *SMALL)
-    small = ("--", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "400", "--group", "1")
-    with interrupted_after_one_group():
-        assert run(*asked, *small).code == 130, "the first lane was stopped"
-    assert store.found().entries == ()
-    document = run(*asked, *small).document
-    assert [lane["lane"] for lane in document["lanes"]] == ["exact", "exact", "exact-reordered", "exact-reordered"]
-    assert set(document["reordered"]) == {"cov_r", "cov_p", "mat_r_ang", "mat_p_ang"}
-    assert document["fall"] is None
-    assert [(entry.row["samples"], entry.row["resumed"]) for entry in store.found().entries] == [(12, 1), (12, 0)]
-    assert run(*asked).document == document and len(store.found().entries) == 2
 
 
 @pytest.mark.parametrize(

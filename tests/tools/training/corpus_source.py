@@ -26,9 +26,10 @@ def write_source(path: Path) -> list[str]:
 
 
 def write_packed(folder: Path, molecules: int = 40) -> Path:
-    """A small packed corpus, made by the same code as the large one."""
+    """A small corpus, packed in several parts, made by the same code as the large one."""
     write_source(folder / "source.csv.gz")
     settings = Settings(MoleculePlan(molecules, 4, 12), TextRecipe(conformers=2, random_orders=2))
     build_corpus(folder / "corpus", settings, read_csv(folder / "source.csv.gz"))
-    assert packing.main(["--corpus", str(folder / "corpus"), "--out", str(folder / "packed")]) == 0
+    words = ["--corpus", str(folder / "corpus"), "--out", str(folder / "packed"), "--part-texts", "50"]
+    assert packing.main(words) == 0
     return folder / "packed"

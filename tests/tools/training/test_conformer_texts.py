@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from engine.chem.enriched import decode, format_number
+from engine.chem.enriched import decode
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.chem.stereo import Site, StereoVerdict, judge_stereo
 from engine.errors import EmbedError
-from engine.records import TRIMMED4
 from tests.support import sized
 from tools.training import conformer_texts
 from tools.training.conformer_texts import (
@@ -22,7 +21,6 @@ from tools.training.conformer_texts import (
     as_arrays,
     from_arrays,
     make_conformers,
-    numbers_of,
     texts_of,
 )
 from tools.training.molecules import is_held_out
@@ -49,18 +47,6 @@ def test_every_text_decodes_to_the_same_graph_and_the_same_places(smiles: str) -
             assert decoded.numbers == tuple(first.numbers[row] for row in order)
 
 
-def test_random_orders_differ_and_share_one_conformer() -> None:
-    (made,) = made_of(FLAT, random_orders=6, stereo_share=0.0)
-    assert len({smiles for smiles, _ in made.texts}) == len(made.texts) == 7
-
-
-def test_numbers_are_written_as_the_codec_writes_them() -> None:
-    units = [0, 1, -1, 10, -100, 1000, 9999, 10_000, -10_000, 12_345, 123_456, -999_999]
-    xyz = np.array(units, dtype=np.int32).reshape(-1, 3)
-    written = [number for triple in numbers_of(xyz) for number in triple]
-    assert written == [format_number(unit / 10_000, TRIMMED4) for unit in units]
-
-
 def test_stereo_is_stated_or_left_out() -> None:
     stated = {made.texts[0][0] for seed in range(6) for made in made_of(FLAT, seed=seed, stereo_share=1.0)}
     assert len(stated) > 1
@@ -79,19 +65,6 @@ def test_a_chiral_conformer_comes_with_its_mirror_image() -> None:
         assert all(verdict_of(conformer, text).right for conformer in (one, image) for text in (0, 1))
 
 
-def test_what_equals_its_mirror_image_comes_alone() -> None:
-    meso = "O[C@H](C(=O)O)[C@@H](O)C(=O)O"
-    (made,) = texts_of(meso, TextRecipe(held_out=is_held_out(meso)))
-    assert verdict_of(made, 0).right
-
-
-def test_an_isomer_that_cannot_be_embedded_gives_way_to_another() -> None:
-    bridged = "CC1CC2CCC1C2"  # of its eight isomers four have impossible bridgeheads
-    for seed in (2, 4):  # the first isomer drawn is one of those
-        made = made_of(bridged, seed=seed, stereo_share=1.0)
-        assert len(made) == 2 and verdict_of(made[0], 0).right
-
-
 def test_a_conformer_of_other_stereo_than_its_text_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = StereoVerdict((Site((1,), -0.7, "mirrored"),), complete=True)
     monkeypatch.setattr(conformer_texts, "judge_stereo", lambda asked, answer: verdict)
@@ -107,11 +80,6 @@ def _other_hand(smiles: str) -> str:
     return smiles.replace("@@", "!").replace("@", "@@").replace("!", "@")
 
 
-def test_the_other_side_of_the_split_is_refused() -> None:
-    with pytest.raises(RefusedError, match="other side"):
-        texts_of(FLAT, TextRecipe(held_out=not is_held_out(FLAT)))
-
-
 def test_refusals_are_counted_and_arrays_give_all_back() -> None:
     job = {"recipe": {"held_out": is_held_out(FLAT), "random_orders": 2}, "smiles": [FLAT, "C1#CC1", "no molecule"]}
     meta, arrays = make_conformers(job)
@@ -121,9 +89,3 @@ def test_refusals_are_counted_and_arrays_give_all_back() -> None:
     for one, direct in zip(from_arrays(arrays), made_of(FLAT, random_orders=2), strict=True):
         assert one.texts == direct.texts and (one.xyz == direct.xyz).all()
     assert from_arrays(as_arrays([])) == []
-
-
-def test_a_text_that_does_not_read_back_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformer_texts, "same_graph", lambda one, other: False)
-    with pytest.raises(RefusedError, match="does not decode"):
-        made_of(FLAT)

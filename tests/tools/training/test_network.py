@@ -1,8 +1,9 @@
-"""What is trained, against what is shipped: the loss is that of the full vocabulary."""
+"""What is trained: batches of the packed texts, and a loss that is that of the full vocabulary of what ships."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -88,36 +89,6 @@ def test_every_weight_is_trained_and_the_loss_falls(corpus: PackedCorpus, batch:
     assert all(not torch.equal(value, before[name]) for name, value in net.weights().items())
 
 
-def test_padding_changes_nothing(corpus: PackedCorpus, batch: TrainBatch) -> None:
-    net = network(corpus)
-    ids = functional.pad(batch.ids, (0, 16), value=LiveIds(corpus).end)
-    padded = TrainBatch(
-        ids, functional.pad(batch.weights, (0, 16)), functional.pad(batch.numbers, (0, 16)), batch.tokens
-    )
-    with torch.no_grad():
-        a, b = (net.losses(net.body, one, torch.float32).total for one in (batch, padded))
-    torch.testing.assert_close(a, b)
-
-
-def test_half_precision_is_near(corpus: PackedCorpus, batch: TrainBatch) -> None:
-    net = network(corpus)
-    with torch.no_grad():
-        exact, half = (net.losses(net.body, batch, dtype).total for dtype in (torch.float32, torch.bfloat16))
-    torch.testing.assert_close(exact, half, rtol=0.01, atol=0)
-
-
-def test_weights_come_back_and_misfits_are_refused(corpus: PackedCorpus, batch: TrainBatch) -> None:
-    one, other = network(corpus), network(corpus, seed=1)
-    other.load_weights(one.weights())
-    with torch.no_grad():
-        a, b = (net.losses(net.body, batch, torch.float32).total for net in (one, other))
-    assert torch.equal(a, b)
-    with pytest.raises(ValueError, match="unexpected"):
-        other.load_weights({**one.weights(), "more": torch.zeros(1)})
-    with pytest.raises(ValueError, match="missing"):
-        other.load_weights({"tail.row": one.tail_row})
-
-
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.safetensors"
     save(path, {"a": torch.zeros(3)}, STATE, torch.float16)
@@ -141,3 +112,63 @@ def test_the_tails_logit_is_the_mass_of_its_rows(scale: float) -> None:
     exact = torch.logsumexp((hidden @ rows.T).double(), dim=-1)
     expected = tail_logit(hidden, torch.from_numpy(row), 0.02, len(rows))
     torch.testing.assert_close(expected.double(), exact, atol=0.01, rtol=0)
+
+
+STAGE = Stage(1.0, most_atoms=9, decimals=(1, 4))
+
+
+@pytest.fixture(scope="module")
+def live(corpus: PackedCorpus) -> LiveIds:
+    return LiveIds(corpus)
+
+
+def drawn(batches: Batches, count: int, stage: Stage = STAGE) -> list[TrainBatch]:
+    return list(islice((batch for _ in range(count) for batch in batches.draw(stage)), count))
+
+
+def test_batches_hold_whole_texts_of_the_stage(corpus: PackedCorpus, live: LiveIds) -> None:
+    texts = {
+        tuple(part.tokens(np.array([row]), decimals).ids.tolist())
+        for part in corpus.parts
+        for row in np.flatnonzero(part.atoms <= STAGE.most_atoms)
+        for decimals in STAGE.decimals
+    }
+    for batch in drawn(Batches(corpus, live, 1000, seed=0), 12):
+        assert batch.ids.shape == (batch.weights.shape[0], batch.weights.shape[1] + 1)
+        assert batch.ids.numel() <= 1000 + 9 * len(batch.ids)  # padding to a multiple of eight, and one more
+        for row, weights in zip(live.ids[batch.ids.numpy()], batch.weights, strict=True):
+            ids = row.tolist()
+            text = tuple(ids[: ids.index(corpus.end) + 1])
+            assert text in texts
+            assert set(ids[len(text) :]) <= {corpus.end}
+            assert not weights[len(text) - 1 :].any()
+            assert weights[len(text) - 2] == 3  # the end token
+        assert batch.tokens == int(batch.weights.ne(0).sum()) + prompt_tokens(batch, live, corpus)
+        assert batch.texts == len(batch.ids)
+
+
+def prompt_tokens(batch: TrainBatch, live: LiveIds, corpus: PackedCorpus) -> int:
+    tags = corpus.manifest["tokenizers"][corpus.tokenizer]["tags"]
+    tag = int(live.local(np.array([tags["[/SMILES]"]]))[0])
+    return int((batch.ids == tag).int().argmax(dim=1).sum()) + len(batch.ids)
+
+
+def test_the_same_seed_draws_the_same_and_a_restored_one_goes_on(corpus: PackedCorpus, live: LiveIds) -> None:
+    first, second, other = (Batches(corpus, live, 500, seed) for seed in (0, 0, 1))
+    drawn(first, 3)
+    drawn(second, 3)
+    restored = Batches(corpus, live, 500, seed=7)
+    restored.restore(first.state())
+    expected = drawn(second, 4)
+    for batches in (first, restored):
+        assert all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(batches, 4), expected, strict=True))
+    assert not all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(other, 4), expected, strict=True))
+
+
+def test_numbers_that_decide_a_hand_count_more(corpus: PackedCorpus, live: LiveIds) -> None:
+    batches = drawn(Batches(corpus, live, 1000, seed=0), 12, Stage(1.0, most_atoms=9, decimals=(4,)))
+    weights = torch.cat([batch.weights[batch.numbers] for batch in batches])
+    assert sorted(set(weights.tolist())) == [0.25, 0.5, 3.0], "a late digit decides nothing"
+    assert 0 < float((weights == 3).float().mean()) < 0.4
+    others = torch.cat([batch.weights[~batch.numbers] for batch in batches])
+    assert sorted(set(others.tolist())) == [0.0, 3.0]  # prompts and padding, copies

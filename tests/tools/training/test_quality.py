@@ -1,27 +1,88 @@
-"""Measuring a model: reference texts are found perfect, noise is found wanting, and nothing of either ends the run."""
+"""Measuring a model, and its card: reference texts are perfect, noise is found wanting, each figure is written."""
 
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import replace
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from rdkit import Chem
-from transformers import GenerationConfig
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.smiles import parse_smiles
-from engine.models.shipped import SAMPLING
+from engine.errors import FileFormatError
+from engine.records import TRIMMED4
+from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.tools.training.quality_source import SMILES, ReferenceWriter
 from tools.training import quality
-from tools.training.quality import Quality, distances, measure, random_chain
+from tools.training.card import write_card
+from tools.training.quality import Quality, distances, measure
+from tools.training.recipes import GROWING
 from tools.training.shapes import ModelShape
+from tools.training.training_card import TrainingFacts, read_curves
+
+SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]
+FACTS = TrainingFacts(
+    alias="demo-qwen",
+    step="final",
+    tokenizer="qwen3",
+    shape=ModelShape("qwen3"),
+    tokens=2_000_000,
+    texts=9_876,
+    steps=250,
+    minutes=61.5,
+    hardware=("CPU (Some CPU), 2 threads, bf16",),
+    stages=GROWING,
+    optimiser="Muon for the matrices, AdamW for the rest, learning rate 0.003",
+    command="python -m tools.training.train --model demo-qwen --hours 1",
+)
+
+
+class ReferenceWriter:
+    """Answers each prompt with the text of a reference conformer, or with what ``changed`` makes of it."""
+
+    def __init__(self, tokenizer: TextTokenizer, changed: Any = lambda text: text) -> None:
+        self.tokenizer, self.changed = tokenizer, changed
+        self.device = torch.device("cpu")
+        self.config = SimpleNamespace(vocab_size=tokenizer.vocab_size)
+        self.generation_config = SimpleNamespace(eos_token_id=tokenizer.end_id, suppress_tokens=None)
+
+    def to(self, device: torch.device) -> None:
+        assert device.type in ("cpu", "cuda")
+
+    def num_parameters(self) -> int:
+        return 12_345
+
+    def generate(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, **options: Any) -> torch.Tensor:
+        answers = [self._answer(row[kept.bool()].tolist()) for row, kept in zip(input_ids, attention_mask, strict=True)]
+        longest = max(map(len, answers))
+        pad = options["pad_token_id"]
+        rows = [answer + [pad] * (longest - len(answer)) for answer in answers]
+        return torch.cat((input_ids.cpu(), torch.tensor(rows)), dim=1)
+
+    def _answer(self, prompt: list[int]) -> list[int]:
+        smiles = self.tokenizer.decode(prompt).removeprefix("[SMILES]").removesuffix("[/SMILES]")
+        text = f"[CONFORMER]{reference_texts(smiles, TRIMMED4)[0]}[/CONFORMER]"
+        end = self.tokenizer.end_id
+        assert end is not None
+        return [*self.tokenizer.encode(self.changed(text)), end]
+
+
+def write_log(path: Path) -> Path:
+    """A log of a training that learns; its tokens reach 2 million."""
+    made: list[dict[str, Any]] = []
+    for step in range(1, 41):
+        place = {"tokens": 50_000 * step, "texts": 280 * step, "step": 25 * step, "spent_s": 90.0 * step}
+        made.append({**place, "structure_nat": 11 * 0.8**step, "numbers_nat": 0.7 + 9 * 0.7**step, "rate": 1e-3})
+        if step % 8 == 0:
+            made.append({**place, "pass_rate": step / 50, "right": [step], "asked": [50], "stereo_rate": step / 80})
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in made), encoding="utf-8")
+    return path
+
 
 ROWS = 151_936
 
@@ -45,48 +106,22 @@ def measured(
     return measure(Path("anywhere"), writer.tokenizer, smiles, **options)
 
 
-def numbers(document: object) -> list[float]:
-    if isinstance(document, dict):
-        return [number for value in document.values() for number in numbers(value)]
-    if isinstance(document, list):
-        return [number for value in document for number in numbers(value)]
-    return [document] if isinstance(document, int | float) else []
-
-
 @pytest.mark.usefixtures("few_references")
 def test_reference_texts_are_all_right(monkeypatch: pytest.MonkeyPatch, tokenizer: TextTokenizer) -> None:
     found = measured(monkeypatch, ReferenceWriter(tokenizer))
     assert [sample.smiles for sample in found.samples] == SMILES
-    assert all(
-        sample.check.passed and sample.check.clean and sample.check.same_graph and sample.ended
-        for sample in found.samples
-    )
-    assert all(sample.text.startswith("[CONFORMER]") and not sample.kinds for sample in found.samples)
     for sample in found.samples:  # the set holds what was written; written digits are cut at the fourth
+        assert sample.check.passed and sample.check.clean and sample.check.same_graph and sample.ended
+        assert sample.text.startswith("[CONFORMER]") and not sample.kinds
         assert sample.distances is not None and sample.distances.model_ang < 2e-4
         assert sample.distances.chain_ang > sample.distances.model_ang
         assert sample.distances.etkdg_ang is not None and sample.distances.etkdg_ang < 2
     others = [sample.distances.etkdg_ang or 0 for sample in found.samples if sample.distances]
     assert max(others) > 0.05, "it is not one of the references"
     document = found.as_json()
-    assert {size: one["clean"] for size, one in document["sizes"].items()} == {
-        "4-8": 2,
-        "9-12": 2,
-        "13-16": 1,
-        "all": 6,
-    }
+    clean = {size: one["clean"] for size, one in document["sizes"].items()}
+    assert clean == dict(zip(("4-8", "9-12", "13-16", "all"), (2, 2, 1, 6), strict=True))
     assert document["sizes"]["all"]["asked"] == document["rmsd"]["all"]["molecules"] == 6
-
-
-@pytest.mark.usefixtures("few_references")
-def test_each_batch_is_asked_with_the_preset_and_room_for_its_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = ReferenceWriter(load_tokenizer("qwen3"))
-    measured(monkeypatch, writer, batch=4)
-    assert [asked["rows"] for asked in writer.asked] == [4, 2]
-    assert [asked["max_new_tokens"] for asked in writer.asked] == [40 * atoms + 64 for atoms in (10, 15)]
-    for asked in writer.asked:
-        assert {name: asked[name] for name in SAMPLING} == SAMPLING
-        assert set(asked) == {*SAMPLING, "rows", "max_new_tokens", "pad_token_id"}
 
 
 @pytest.mark.usefixtures("few_references")
@@ -102,27 +137,11 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
     found = {sample.smiles: sample for sample in measured(monkeypatch, writer, seen_ids=range(151_000, ROWS)).samples}
     other, junk, right = found["O=C([O-])c1ccncc1Cl"], found["CC[C@@H](N)CO"], found["CCO"]
     for sample in (other, found["CCC/C=C/CN"]):
-        assert (sample.check.parsed, sample.check.same_graph, sample.check.passed, sample.distances) == (
-            True,
-            False,
-            False,
-            None,
-        )
-    assert (
-        junk.check.same_graph,
-        junk.check.passed,
-        junk.check.decodes,
-        junk.check.clean,
-        junk.kinds,
-        junk.inexact_blocks,
-    ) == (*(True, True, True, False, ("letters",), 1),)
-    assert junk.distances is None
-    assert (
-        right.check.clean
-        and right.check.decodes
-        and right.unseen_tokens is not None
-        and right.tokens - 3 == right.unseen_tokens
-    )
+        assert sample.check.parsed and not sample.check.same_graph and not sample.check.passed
+        assert sample.distances is None
+    assert junk.check.same_graph and junk.check.passed and junk.check.decodes and not junk.check.clean
+    assert (junk.kinds, junk.inexact_blocks, junk.distances) == (("letters",), 1, None)
+    assert right.check.clean and right.check.decodes and right.unseen_tokens == right.tokens - 3
 
 
 def test_the_same_graph_in_another_order_is_measured_too() -> None:
@@ -134,72 +153,67 @@ def test_the_same_graph_in_another_order_is_measured_too() -> None:
     assert found.etkdg_ang is not None
 
 
-def test_a_random_chain_is_always_the_same_and_keeps_its_steps() -> None:
-    molecule = parse_smiles("CC(=O)Oc1ccccc1C(=O)[O-].[Na+]")
-    first, again, other = (random_chain(molecule, seed) for seed in (0, 0, 1))
-    xyz = first.GetConformer().GetPositions()
-    assert (xyz == again.GetConformer().GetPositions()).all()
-    assert not np.allclose(xyz, other.GetConformer().GetPositions())
-    for atom in first.GetAtoms():
-        if atom.GetIdx():
-            earlier = [near.GetIdx() for near in atom.GetNeighbors() if near.GetIdx() < atom.GetIdx()]
-            parent = max(earlier, default=atom.GetIdx() - 1)
-            assert np.linalg.norm(xyz[atom.GetIdx()] - xyz[parent]) == pytest.approx(1.5)
+NAME = "demo-qwen-final"
+FILES = [f"{NAME}.json", f"{NAME}.md", f"{NAME}.svg"]
 
 
-def write_random_model(folder: Path, **generation: Any) -> Path:
-    """Two layers of noise over Qwen's full vocabulary; 'plain' generate as an embedded model has it."""
-    end = load_tokenizer("qwen3").end_id
-    assert end is not None
-    torch.manual_seed(0)
-    shape = ModelShape("qwen3", width=32, layers=2, heads=2, kv_heads=1, inner=32)
-    model = shape.model(shape.config(ROWS, end=end))
-    with torch.no_grad():
-        for weight in model.model.layers.parameters():
-            weight.mul_(20)  # as it is made, what a token is followed by hardly depends on what stands before it
-    options = {"eos_token_id": end, "pad_token_id": end, "suppress_tokens": list(range(151_673, ROWS)), **generation}
-    model.generation_config = GenerationConfig(**options)
-    model.save_pretrained(folder)
-    return folder
+def noisy(text: str) -> str:
+    """Every x a tenth of an angstrom off, and one molecule with a word in a block."""
+    moved = re.sub(r"<(-?\d+\.\d+)", lambda match: f"<{float(match.group(1)) + 0.1:.4f}", text)
+    return moved.replace(">", "amen>", 1) if "Cl" in text else moved
 
 
-def test_a_random_model_gets_nothing_right_and_nothing_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "TOKENS_AN_ATOM", 5)  # it never ends
-    monkeypatch.setattr(quality, "TOKENS_AROUND", 10)
-    folder = write_random_model(tmp_path / "random")
-    tokenizer = load_tokenizer("qwen3")
-    before = torch.get_rng_state()
-    found = measure(folder, tokenizer, ["CO", "C"], seed=3, device="cpu")
-    assert (torch.get_rng_state() == before).all()
-    document = found.as_json()
-    counts = document["sizes"]["all"]
-    assert (counts["asked"], counts["same_graph"], counts["passed"], counts["clean"]) == (2, 0, 0, 0)
-    assert document["rmsd"]["all"] == {"molecules": 0, "mean_ang": None, "median_ang": None}
-    assert document["vocab_size"] == ROWS
-    assert [sample.tokens for sample in found.samples] == [20, 15]  # each one's own limit
-    assert all(math.isfinite(number) for number in numbers(document))
-    json.dumps(document, allow_nan=False)
-    assert measure(folder, tokenizer, ["CO", "C"], seed=3, device="cpu") == found
+@pytest.fixture(scope="module")
+def of_noise() -> Quality:
+    with pytest.MonkeyPatch.context() as patch:
+        writer = ReferenceWriter(load_tokenizer("qwen3"), noisy)
+        patch.setattr(quality, "load_model", lambda folder: writer)
+        return measure(Path("anywhere"), writer.tokenizer, SMILES, seed=7, batch=5, seen_ids=range(1_000))
 
 
-def test_a_batch_gives_each_molecule_what_it_gets_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "TOKENS_AN_ATOM", 1)
-    monkeypatch.setattr(quality, "TOKENS_AROUND", 6)
-    monkeypatch.setattr(quality, "SAMPLING", {"do_sample": False, "temperature": None, "top_p": None, "top_k": None})
-    folder = write_random_model(tmp_path / "random")
-    tokenizer = load_tokenizer("qwen3")
-    together, alone = (measure(folder, tokenizer, SMILES[:3], batch=size, device="cpu") for size in (3, 1))
-    assert together.samples == alone.samples
-    assert len({sample.text for sample in alone.samples}) == 3
+@pytest.fixture
+def log_path(tmp_path: Path) -> Path:
+    return write_log(tmp_path / "log.jsonl")
 
 
-def test_figures_of_no_molecule_are_null() -> None:
-    document = Quality((), 0, 32, 1, 1).as_json()
-    assert document["sizes"]["all"]["asked"] == 0 and document["unseen"] is None
-    assert document["rmsd"]["4-8"]["mean_ang"] is None
+def written(folder: Path, facts: TrainingFacts, found: Quality, log_path: Path) -> tuple[str, dict[str, Any]]:
+    card = write_card(folder, NAME, facts, found, log_path)
+    assert card == folder / f"{NAME}.md"
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    return card.read_text(encoding="utf-8"), json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
 
 
-def test_molecules_of_no_class_count_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = measured(monkeypatch, ReferenceWriter(load_tokenizer("qwen3"), lambda text: text.replace("[", "")), ["CCO"])
-    counted = replace(found, samples=found.samples * 2).as_json()["sizes"]
-    assert (counted["all"]["asked"], counted["4-8"]["asked"]) == (2, 0)
+def figures(document: object, path: str = "") -> list[tuple[str, float]]:
+    if isinstance(document, dict):
+        return [pair for key, value in document.items() for pair in figures(value, f"{path}.{key}")]
+    if isinstance(document, list):
+        return [pair for index, value in enumerate(document) for pair in figures(value, f"{path}.{index}")]
+    return [(path, document)] if isinstance(document, int | float) else []
+
+
+def spellings(value: float) -> set[str]:
+    """How a figure may be written: whole, as a percentage, or rounded."""
+    if isinstance(value, int):
+        return {f"{value:,}"}
+    return {f"{value:.{decimals}f}" for decimals in range(5)} | {f"{100 * value:.0f} %", f"{value:,.0f}"}
+
+
+def has(card: str, value: float) -> bool:
+    return any(re.search(rf"(?<![\d.,]){re.escape(text)}(?![\d]|[.,]\d)", card) for text in spellings(value))
+
+
+def test_every_figure_of_the_json_is_in_the_card(tmp_path: Path, of_noise: Quality, log_path: Path) -> None:
+    card, document = written(tmp_path / "models", FACTS, of_noise, log_path)
+    checked = figures(document)
+    assert len(checked) > 80
+    assert [(path, value) for path, value in checked if not has(card, value)] == []
+    assert document["quality"] == of_noise.as_json()
+    assert document["training"]["pass_rate"] == pytest.approx(0.8)
+    assert "0.800 of the molecules copied right, 0.500 of those that state stereo with the right one" in card
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[1]", '{"structure_nat": 1}', '{"tokens": 1, "structure_nat": "a"}'])
+def test_a_line_that_is_no_entry_is_named(line: str, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(f'{{"tokens": 1}}\n{line}\n', encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"log\.jsonl is no training log"):
+        read_curves(tmp_path / "log.jsonl")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,13 @@ import torch
 from transformers import GPT2Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from engine.errors import AssetError, ModelError
-from tools.llama_cpp import package
+from engine.decode.log_recorder import names_of_line
+from engine.errors import ModelError
+from engine.logits.entries import read_line
 from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
+from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
+from tools.llama_cpp.late import read_memory
+from tools.llama_cpp.running import line
 from tools.training.shapes import ModelShape
 
 QWEN, LLAMA = ModelShape("qwen3", 64, 2, 4, 2, 96), ModelShape("llama", 64, 2, 4, 2, 96)
@@ -38,23 +42,6 @@ def test_every_weight_has_its_name_and_tied_rows_come_once(shape: ModelShape, mo
     assert np.array_equal(found["token_embd.weight"], model.state_dict()["model.embed_tokens.weight"].numpy())
     model.config.tie_word_embeddings = False
     assert "output.weight" in dict(tensors(model.config, model.state_dict(), "small"))
-
-
-def test_only_the_rows_that_llama_turns_change_their_order() -> None:
-    model = model_of(LLAMA)
-    state, found = model.state_dict(), dict(tensors(model.config, model.state_dict(), "small"))
-    for own, theirs in (("v", "v"), ("o", "output")):
-        assert np.array_equal(
-            found[f"blk.1.attn_{theirs}.weight"], state[f"model.layers.1.self_attn.{own}_proj.weight"].numpy()
-        )
-    query = state["model.layers.1.self_attn.q_proj.weight"].numpy()
-    assert np.array_equal(found["blk.1.attn_q.weight"], turned_in_pairs(query, 4))
-    assert not np.array_equal(found["blk.1.attn_q.weight"], query)
-    qwen = model_of(QWEN)
-    found = dict(tensors(qwen.config, qwen.state_dict(), "small"))
-    assert np.array_equal(
-        found["blk.0.attn_q.weight"], qwen.state_dict()["model.layers.0.self_attn.q_proj.weight"].numpy()
-    )
 
 
 def turned(values: np.ndarray, position: int, *, in_pairs: bool) -> np.ndarray:
@@ -123,13 +110,6 @@ def test_llama3_scaling_is_that_of_transformers() -> None:
     assert dict(tensors(config, {}, "small"))["rope_freqs.weight"] == pytest.approx(factors)
 
 
-def test_linear_scaling_is_a_key() -> None:
-    config = QWEN.config(ROWS, end=0)
-    config.rope_parameters = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0}
-    said = facts(config, "small")
-    assert (said["qwen3.rope.scaling.type"], said["qwen3.rope.scaling.factor"]) == ("linear", 2.0)
-
-
 def test_what_is_not_known_is_refused_by_name() -> None:
     config = QWEN.config(ROWS, end=0)
     with pytest.raises(ModelError, match=r"model\.extra"):
@@ -142,20 +122,66 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         facts(config, "small")
 
 
-@pytest.mark.parametrize("name", ["gguf", "llama_cpp"])
-def test_a_package_that_is_not_here_is_told_with_what_builds_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(AssetError, match=f"{name}.*make parity"):
-        package(name)
 
 
-def test_the_command_says_what_is_missing_before_it_begins(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from tools.llama_cpp.__main__ import main
+RNG = np.random.default_rng(0)
 
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    assert main(["--store", str(tmp_path)]) == 2
-    assert "make parity" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-    assert main(["--store", str(tmp_path), "--values", "0"]) == 2
+
+def test_divergence_is_that_of_torch() -> None:
+    control, test = RNG.normal(0, 5, (2, 7, 300))
+    own = torch.nn.functional.kl_div(
+        torch.tensor(test).log_softmax(1), torch.tensor(control).log_softmax(1), log_target=True, reduction="none"
+    )
+    assert divergences(control, test) == pytest.approx(own.sum(1).numpy(), rel=1e-9)
+    assert divergences(control, control + 3).tolist() == pytest.approx([0.0] * 7, abs=1e-12)
+
+
+def test_sums_do_not_depend_on_how_rows_come() -> None:
+    control = RNG.normal(0, 5, (70, 50)).astype(np.float32)
+    test = control + RNG.normal(0, 0.5, control.shape).astype(np.float32)
+    whole, parts = LogitAgreement(), LogitAgreement()
+    whole.add(control, test)
+    for part in (slice(0, 1), slice(1, 40), slice(40, 70)):
+        parts.add(control[part], test[part])
+    difference = np.abs(test.astype(np.float64) - control.astype(np.float64))
+    for found in (whole, parts):
+        assert (found.tokens, found.values) == (70, 3_500)
+        assert found.largest == difference.max()
+        assert found.mean == pytest.approx(difference.mean())
+        assert found.relative == pytest.approx(
+            np.sqrt((difference**2).mean() / (control.astype(np.float64) ** 2).mean())
+        )
+        assert found.top_1 == (control.argmax(1) == test.argmax(1)).mean()
+    assert parts.mean_divergence == pytest.approx(whole.mean_divergence)
+    assert 0 < whole.mean_divergence < whole.most_divergence
+
+
+def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
+    control = RNG.normal(0, 5, (4, 50)).astype(np.float32)
+    agreed, written = LogitAgreement(), AnswerAgreement()
+    agreed.add(control, control)
+    written.add([1, 2, 3], [1, 2, 3], passed=True)
+    written.add([1, 2, 3], [1, 2, 4], passed=False)
+    assert row("q8_0", agreed, written) == (
+        "q8_0", "0", "0", "0.0e+00", "100.00%", "0.0e+00", "0.0e+00", "1 of 2", "2", "1 of 2",
+    )  # fmt: skip
+    assert row("q8_0", agreed, None)[-3:] == ("–", "–", "–")
+
+
+def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
+    values = np.array([1.1, -46_580.1, 3.09434727e-41, 1.8e35, np.nan, -np.inf], dtype=np.float32)
+    text = line(names_of_line("llama.cpp", "demo:final", "q4_0", 151_936), 7, "CC=O", values, [0, 1, 2, 3, 4, 9], 24)
+    said = read_line(text.encode())
+    assert (said.engine, said.model, said.precision) == ("llama.cpp", "demo:final", "q4_0")
+    assert (said.checkpoint, said.token_idx, said.source, said.ids) == ("logits", 7, "CC=O", [0, 1, 2, 3, 4, 9])
+    assert np.array_equal(np.array(said.values, dtype=np.float32), values, equal_nan=True)
+    assert json.loads(text)["shape"] == "[151936]"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read through /proc, which only Linux has")
+def test_memory_is_read_where_there_is_some() -> None:
+    kept = np.arange(6, dtype=np.float32)
+    assert read_memory(kept.ctypes.data, 6).tolist() == kept.tolist()
+    kept[0] = 9  # a pointer shows what stands there now
+    assert read_memory(kept.ctypes.data, 1).tolist() == [9.0]
+    assert np.isnan(read_memory(0, 4)).all()

@@ -1,0 +1,284 @@
+"""Questions in a terminal: ``advise``, ``evaluate``, ``judge``, ``claims``, ``trace`` and ``logits``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.enriched import encode
+from engine.chem.smiles import parse_smiles
+from engine.evidence import verdicts
+from engine.jobs.progress import ProgressFile
+from engine.jobs.run import Run
+from engine.store.files import Files
+from engine.store.store import DEMO, VARIABLE, Store
+from engine.store.trace_schema import TRACES
+from tests.cli import keys, run, run_json
+from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.logits.logs import clean, objects, text, write
+from tests.engine.profile.made_traces import write_trace
+from tests.engine.questions.advice_runs import MANY, MODEL, add
+from tests.engine.store.stored_runs import store_at
+from tests.small_models import use_small_model
+
+SMILES = "CCCCCO"
+BENT, STRAIGHT = (f"[C]<0.0000,0.0000,0.0000>[O]<{far}000,0.0000,0.0000>" for far in ("3.4", "1.4"))
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    use_small_model(monkeypatch)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "store"))
+    return store_at(tmp_path / "store")
+
+
+# --- advise -----------------------------------------------------------------------------------------------------------
+
+
+def test_advice_by_candidates_wants_and_settings(store: Store) -> None:
+    assert run_json("advise") == [] and "no model has measured runs" in run("advise").err
+    add(store, "none", 1.0)
+    add(store, "group-v4.3", 0.1, clean=0, passed=len(MANY))
+    add(store, "exact", 0.25)
+    add(store, "exact", 0.2, run_id="small-batch", batch_size=8)
+    (row,) = run_json("advise")
+    assert (row["model"], row["runs"], row["lps"]) == (MODEL, 4, ["none", "group-v4.3", "exact"])
+    found = run_json("advise", "--model", "toy", "--molecules", "1000")
+    assert (found["model"], found["lp"], found["missing"]) == (MODEL, "exact", ["group-v2.1", "truncating", "guarded"])
+    assert found["lps"][2]["expected"] == pytest.approx({"molecules": 1000, "seconds": 250.0, "usable": 1000.0})
+    found = run_json("advise", "--model", MODEL, "--want", "passed", "--lp", "none", "--lp", "v4.3")
+    assert (found["lp"], found["want"], [row["lp"] for row in found["lps"]]) == (
+        "group-v4.3", "passed", ["none", "group-v4.3"],
+    )  # fmt: skip
+    (row,) = run_json("advise", "--model", MODEL, "--batch-size", "8")["lps"]
+    assert row["run_id"] == "small-batch"
+
+
+PROBE = ("advise", "--model", "small", "--probe", "4", "--threads", "1", "--lp", "group-v4.3", "--lp", "exact")
+
+
+def test_a_probe_is_kept_judged_and_reported_on(store: Store, tmp_path: Path) -> None:
+    found = run_json(*PROBE, "--progress", str(tmp_path / "progress"))
+    entries = store.found().entries
+    assert [row["run_id"] for row in found["lps"]] == [entry.id for entry in entries]
+    assert found["want"] == "usable" and [row["judged"] for row in found["lps"]] == [4, 4]
+    assert found["molecules"] == 4 and {entry.row["label"] for entry in entries} == {"probe"}
+    assert (tmp_path / "progress").stat().st_size
+
+
+def test_a_probe_that_is_stopped_keeps_what_is_finished(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(*PROBE, "--no-keep").code == 0 and store.found().entries == ()
+    whole = Run.progress
+
+    def stopped(self: Run) -> object:
+        if self.plan.plan.lp == "exact" and self.plan.label == "probe":
+            raise KeyboardInterrupt
+        return whole(self)
+
+    monkeypatch.setattr(Run, "progress", stopped)
+    found = run(*PROBE)
+    (entry,) = store.found().entries
+    assert found.code == 130 and found.out == "" and entry.row["lp"] == "group-v4.3"
+
+
+# --- evaluate ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_against_references_of_the_store_and_of_etkdg(store: Store) -> None:
+    run_json("references", "make", SMILES, "CCO", "--per-molecule", "3", "--label", "made")
+    mol = reference_conformers(parse_smiles(SMILES), 3)
+    texts = [encode(mol, conformer=one.GetId()).text for one in mol.GetConformers()][:2]
+    rows = [(smiles, f"[CONFORMER]{text}[/CONFORMER]") for smiles in ("OCCCCC", "CCN") for text in texts]
+    write_run(store, "mine", [sample_row(k, smiles=smiles, text=text) for k, (smiles, text) in enumerate(rows)])
+    words = ["evaluate", "mine", "--threshold", "0.01", "--workers", "1"]
+    found = run_json(*words, "--references", "made", "--no-baseline")
+    assert (found["references"], found["reference_conformers"], found["without_references"]) == ("made", 3, 1)
+    assert (found["cov_r"], found["cov_p"], found["molecules"]) == (pytest.approx(2 / 3), 1.0, 1)
+    assert found["references_not_asked"] == 1 and found["baseline"] is None
+    found = run_json(*words, "--per-molecule", "4")
+    assert (found["etkdg_per_molecule"], found["threshold_ang"]) == (4, 0.01) and found["baseline"]["cov_r"] >= 0
+
+
+def test_matrices_alone(tmp_path: Path) -> None:
+    file = tmp_path / "matrices.json"
+    file.write_text('{"a": [[0.1, null], [0.8, 0.75]], "b": [[], []], "c": []}')
+    found = run_json("evaluate", "--matrices", str(file))
+    assert (found["cov_r"], found["cov_p"], found["mat_r_ang"], found["molecules"], found["missing"]) == (
+        0.5, 0.5, pytest.approx(0.425), 3, 2,
+    )  # fmt: skip
+    assert run_json("evaluate", "--matrices", str(file), "--missing", "zero")["cov_r"] == pytest.approx(1 / 6)
+    assert run_json("evaluate", "--matrices", "-", stdin=file.read_bytes()) == found
+    file.write_text('{"a": [[null]]}')  # no NaN where no molecule has a figure
+    found = run_json("evaluate", "--matrices", str(file))
+    assert (found["cov_r"], found["mat_r_ang"], found["mat_r_ang_median"]) == (0.0, None, None)
+
+
+@pytest.mark.parametrize("rows", ["0.1", "[[0.1, 0.2], [0.3]]", '[[0.1], ["x"]]', "[[-0.1]]", "[[1e999]]"])
+def test_matrices_of_another_form_are_one_line(rows: str) -> None:
+    content = json.dumps({"a": 1}).replace("1", rows).encode()
+    assert "'a' is no matrix of RMSDs" in run("evaluate", "--matrices", "-", stdin=content).error
+
+
+# --- judge ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_its_rates_and_samples(store: Store) -> None:
+    empty = sample_row(2, clean=False, decodes=None)
+    write_run(store, "one", [sample_row(0, text=STRAIGHT), sample_row(1, text=BENT), empty])
+    found = run_json("judge", "one", "--workers", "1")
+    assert (found["stored"], found["geometry_right"], found["usable"], found["judged"]) == (True, 0.5, 1 / 3, 3)
+    assert (found["passed"], found["decodes"], found["clean"], found["stereo_right"]) == (1.0, None, 2 / 3, None)
+    assert [sample["usable"] for sample in found["samples"]] == [True, False, False]
+    assert run_json("runs")[0]["usable"] == 1
+
+
+def test_stored_strains_that_no_molecule_has_are_left_out(store: Store) -> None:
+    """The bug: ``intermediate overflow in fsum``."""
+    strains = [(1e308, 1e308), (1e308, -1e308), (-1e308, float("nan")), (4.0, 0.5)]
+    rows = [
+        sample_row(k, text=STRAIGHT, heavy_atoms=2, strain_kcal=kcal, strain_moved_ang=ang)
+        for k, (kcal, ang) in enumerate(strains)
+    ]
+    write_run(store, "one", rows)
+    found = run_json("judge", "one", "--workers", "1")
+    assert (found["strain_kcal"], found["strain_kcal_per_atom"], found["strain_moved_ang"]) == (4.0, 2.0, 0.5)
+
+
+def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = store_at(tmp_path / "beside")
+    write_run(beside, "one", [sample_row(0, text=BENT, decodes=True)])
+    opened = Store(Files(tmp_path / "own"), (beside.home,))
+    monkeypatch.setattr(Store, "open", classmethod(lambda cls, place=None: opened))
+    result = run("judge", "one", "--workers", "1")
+    assert "read-only: printed, not stored" in result.err and "bond_lengths" in result.out
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def test_claims_in_words_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_demo = ("--store", str(DEMO))
+    found = run("claims", "--report", "004", *on_demo)
+    assert found.code == 0 and "claims: " in found.err
+    assert "1.34 x 2.62 = 3.511" in run("claims", "002-decomposition", *on_demo).out
+    path = tmp_path / "verdicts.json"
+    monkeypatch.setattr(verdicts, "FILE", path)
+    monkeypatch.setattr(verdicts.save, "__defaults__", (path,))
+    assert run_json("claims", "--save", *on_demo)["counts"]["reproduced"] == 27
+    assert len(verdicts.load(path).verdicts) == 85
+
+
+# --- traces and logs --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """With a trace, a slower one and one that is cut off; two logs, of which one is damaged, one cut, one empty."""
+    write_trace(tmp_path / "made.json.gz", 2_000)
+    write_trace(tmp_path / "slow.json", 2_000, slower=2)
+    (tmp_path / "broken.json.gz").write_bytes((tmp_path / "made.json.gz").read_bytes()[:-500])
+    rows = clean(50, 12)
+    rows[:10, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 10)
+    write(tmp_path / "a.jsonl", objects(rows))
+    write(tmp_path / "b.jsonl.gz", objects(clean(50, 12) + 1e-5, team="worker-orcd", model="Qwen2.5-0.5B"))
+    write(tmp_path / "c.jsonl", text(objects(clean(5, 3)))[:-20])
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    return tmp_path
+
+
+def test_traces_are_added_listed_compared_and_removed(place: Path) -> None:
+    files = [str(place / name) for name in ("broken.json.gz", "made.json.gz", "slow.json")]
+    words = ("--label", "mine", "--tokens", "100", "--keep", "--progress", str(place / "said"))
+    result = run("trace", "add", *files, *words, "--json")
+    assert result.code == 0 and "left out" in result.err
+    rows = result.document
+    assert [tuple(row) for row in rows] == [TRACES.names] * 2
+    told = [[row[name] for name in ("source", "label", "tokens")] for row in rows]
+    assert told == [["made.json.gz", "mine", 100], ["slow.json", "mine", 100]]
+    one, other = (row["trace_id"] for row in rows)
+    parts = ProgressFile(place / "said").parts()
+    assert [(part.state, part.made_ids) for part in parts] == [("failed", ()), ("done", (one,)), ("done", (other,))]
+    assert "is cut off" in parts[0].error
+    assert {row["trace_id"] for row in run_json("trace", "list")} == {one, other}
+    found = run_json("trace", "compare", one, other)
+    assert (found["control"], found["test"]) == (one, other)
+    assert found["difference_us"] == pytest.approx(sum(row["difference_us"] for row in found["families"])) != 0
+    shown = run("trace", "compare", one, other).out
+    assert all(word in shown for word in ("attention", "kernel launches", "idle gaps of a device"))
+    sums = run_json("sql", "SELECT family, sum(calls) AS calls FROM trace_ops GROUP BY 1 ORDER BY 1")
+    assert {"family": "launch", "calls": 800} in sums
+    sheet = place / "store" / "traces" / f"trace_id={one}" / "trace.json"
+    sheet.write_text("{")  # a damaged one goes by its whole name, with the file that it kept
+    assert one in run("trace", "list").err
+    assert run_json("trace", "rm", one, "--yes") == [{"trace_id": one}]
+    assert [row["trace_id"] for row in run_json("trace", "list")] == [other]
+    assert not sheet.parent.exists() and len(list((place / "store" / "profiles").iterdir())) == 1
+
+
+def test_logs_are_added_listed_shown_and_removed(place: Path) -> None:
+    run("logits", "add", str(place / "a.jsonl"), "--model", "Phi-3", "--precision", "Q4_K_M")
+    files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "b.jsonl.gz", "c.jsonl")]
+    words = ("--model", "Phi-3", "--precision", "Q4_K_M", "--progress", str(place / "said"))
+    result = run("logits", "add", *files, *words, "--json")
+    assert result.code == 0
+    assert all(word in result.err for word in ("truncated", "left out", "is already in the store"))
+    row, other, cut = result.document
+    assert keys(row, ["log_id", "engine", "model", "precision", "source", "entries"])
+    assert (row["engine"], row["model"], row["precision"]) == ("llama.cpp", "Phi-3", "Q4_K_M")
+    counts = [row[name] for name in ("entries", "flagged_entries", "garbage_entries", "cause")]
+    assert counts == [50, 10, 10, "uninitialised"]
+    parts = ProgressFile(place / "said").parts()
+    assert [part.state for part in parts] == ["there", "failed", "done", "done"]
+    assert (parts[1].part, parts[1].parts, parts[1].file) == (1, 4, "empty.jsonl")
+    assert "no logit entry" in parts[1].error and (parts[2].done, parts[2].work) == (50, 1.0)
+    assert run("logits", "show", row["log_id"][-6:]).out.startswith("20.0 % of the 50 entries (600 values)")
+    found = run_json("logits", "parity", other["log_id"], row["log_id"])
+    assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
+    assert "nothing was removed" in run("logits", "rm", cut["log_id"]).error
+    assert run_json("logits", "rm", cut["log_id"], "--yes") == [{"log_id": cut["log_id"]}]
+    assert {one["log_id"] for one in run_json("logits", "list")} == {row["log_id"], other["log_id"]}
+
+
+# --- what cannot be ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("advise --model demo-qwen", "no run of demo-qwen:final was measured here"),
+        ("advise --model toy --sampling greedy", "no run of toy has this setting, but qwen3"),
+        ("advise --model toy --want usable", "not all answers have a verdict"),
+        ("advise --model demo-qwen --probe 8 --lp exact", "a probe of one LP"),
+        ("advise --model nope --probe 8", "there is no model 'nope'"),
+        ("advise --probe 8", "--probe belongs to --model"),
+        ("advise --model demo-qwen --no-keep", "--no-keep belongs to --probe"),
+        ("advise --model toy --want pretty", "'pretty' is not one of 'usable'"),
+        ("evaluate", "give either a run or --matrices"),
+        ("evaluate mine --matrices f", "give either a run or --matrices"),
+        ("evaluate --matrices absent.json", "absent.json"),
+        ("evaluate mine --threshold nan", "--threshold"),
+        ("evaluate mine --references made --per-molecule 2", "--per-molecule belongs to references by ETKDG"),
+        ("judge", "either a run or --text"),
+        ("judge one --smiles C", "--smiles belongs to --text"),
+        ("judge reported-000 --store data/demo", "no samples to judge"),
+        (f"judge --text {BENT} --energy", "no energy ratio"),
+        ("claims 002-decompositon", "Did you mean 002-decomposition"),
+        ("ask compare_figure x", "compare_figures"),
+        ("trace add none.json", "cannot be read"),
+        (f"trace add {__file__}", "is no trace"),
+        (f"trace add {__file__} --run x", "there is no run"),
+        (f"trace add {__file__} --tokens many", "'--tokens': Input should be a valid integer"),
+        ("trace compare x y", "there is no trace"),
+        ("logits add none.jsonl", "matches no file"),
+        ("logits show none", "there is no logit log 'none'"),
+    ],
+)
+def test_mistakes_are_one_line(line: str, said: str, store: Store) -> None:
+    add(store, "none", 1.0)
+    assert said in run(*line.split()).error

@@ -1,0 +1,195 @@
+"""``tokens``, ``template``, ``drift``, ``junk``, ``encode`` and ``decode``: one path each, beside the contract's."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from engine.chem.enriched import encode
+from engine.chem.other_forms import OTHER_WORDS
+from engine.chem.smiles import parse_smiles
+from engine.chem.structure_files import to_sdf
+from engine.text.placeholder import reference_texts
+from tests.cli import run, run_json
+from tests.report_examples import QWEN_EXAMPLES
+from tests.small_tokenizers import small_byte_level
+from tests.strategies import with_conformer
+
+B = "<1.0000,-2.0000,0.5000>"
+
+
+def sdf(*smiles: str) -> str:
+    return to_sdf([with_conformer(parse_smiles(one), seed) for seed, one in enumerate(smiles)])
+
+
+def test_tokens_of_standard_input_and_by_a_folder(tmp_path: Path) -> None:
+    document = run_json("tokens", "-", "--tokenizer", "qwen3", stdin="\ufeff的é\n".encode())
+    assert [token["piece"] for token in document["tokens"]] == ["的", "é", "\n"]  # without the byte order mark
+    assert run("tokens", "1 ", "--tokenizer", "qwen3").out.splitlines()[-1].split()[-3:] == ["'", "1", "2"]
+    small_byte_level().save(str(tmp_path / "tokenizer.json"))
+    assert run_json("tokens", "[C]<1.0>", "--tokenizer", str(tmp_path))["count"] > 0
+
+
+@pytest.mark.parametrize(("name", "free"), [("qwen3", 40), ("llama3", 28)])
+def test_template(name: str, free: int) -> None:
+    document = run_json("template", "C=O", "--tokenizer", name)
+    assert (document["tokens"], document["free"], document["copy"]) == (free + 7, free, 7)
+    rows = document["rows"]
+    assert [row["role"] for row in rows].count("FREE") == free
+    assert {row["block"] for row in rows if row["role"] == "FREE"} == {0, 1}
+    assert "".join(row["piece"] for row in rows) == document["text"]
+    tagged = run_json("template", "O=C", "--tokenizer", name, "--tags")
+    assert (tagged["tokens"], tagged["free"], tagged["copy"]) == (free + 9, free, 9)
+    assert (tagged["smiles"], tagged["rows"][0]["piece"], tagged["rows"][0]["block"]) == ("C=O", "[CONFORMER]", None)
+
+
+def test_drift_of_texts_conformers_and_an_sdf_file(tmp_path: Path) -> None:
+    argv = ("drift", "--tokenizer", "qwen3")
+    texts = [text for smiles in ("CCO", "c1ccccc1") for text in reference_texts(smiles, conformers=2, seed=7)]
+    document = run_json(*argv, "--file", "-", stdin="\n\n".join(texts).encode())
+    assert (document["texts"], document["blocks"], sum(document["histogram"].values())) == (4, 18, 18)
+    assert document["blocks"] == document["exact"] + document["junk_prone"] + document["cut"]
+    by_smiles = (*argv, "--smiles", "CCO", "c1ccccc1", "--conformers", "2", "--seed", "7")
+    assert run_json(*by_smiles) == document
+    assert run_json(*by_smiles, "--placeholder", "0.000,0.000,0.000")["cut"] == 18
+    assert run_json(*by_smiles, "--least-decimals", "1")["mean_drift"] > document["mean_drift"]
+    (tmp_path / "MOLECULE.SDF").write_text(text := sdf("CC=O"))
+    found = run_json(*argv, "--file", str(tmp_path / "MOLECULE.SDF"))
+    stated = encode(Chem.MolFromMolBlock(text)).text  # SDF keeps the four decimals that are counted
+    assert found == run_json(*argv, "--file", "-", stdin=stated.encode()) and found["blocks"] == 3
+
+
+def test_a_fitted_placeholder() -> None:
+    argv = ("drift", "--tokenizer", "qwen3", "--file", "-", "--fit")
+    stdin = b"[C]<-1.2345,1.2345,1.2345>" * 3
+    fitted = run_json(*argv, stdin=stdin)["fitted"]
+    assert (fitted["placeholder"], fitted["free"], fitted["cost"]) == ("-0.0000,0.0000,0.0000", 21, 0.0)
+    assert fitted["costs"]["20"] == 1.0
+    weighted = run_json(*argv, "--junk-weight", "2", "--cut-weight", "0.5", stdin=stdin)["fitted"]
+    assert (weighted["junk_weight"], weighted["cut_weight"], weighted["costs"]["20"]) == (2.0, 0.5, 0.5)
+
+
+def test_junk(tmp_path: Path) -> None:
+    text = "".join(f"[C]<{content}>" for content, _, _ in QWEN_EXAMPLES) + "[C]<1.0,2.0,3.0>[C]<1.0,2.0>"
+    document = run_json("junk", text)
+    assert [document[key] for key in ("blocks", "bad_blocks", "letters", "nonnumeric")] == [13, 12, 8, 11]
+    expected = [*QWEN_EXAMPLES, ("1.0,2.0,3.0", ("exact",), ""), ("1.0,2.0", ("missing_z",), "")]
+    assert [(row["text"], tuple(row["kinds"]), row["junk_text"]) for row in document["rows"]] == expected
+    assert [row["block"] for row in document["rows"]] == list(range(13))
+    (tmp_path / "generated.txt").write_text(text, encoding="utf-8")
+    assert run_json("junk", "--file", str(tmp_path / "generated.txt")) == document
+    assert run_json("junk", "-", stdin=text.encode()) == document
+
+
+def test_another_format_is_named_and_not_judged() -> None:
+    text = "C<1.0,2.0,3.0>=O<1.0,2.0,3.0>"
+    document = run_json("junk", text)
+    assert (document["format"], document["blocks"], document["bad_blocks"]) == ("legacy", 2, None)
+    assert [row["kinds"] for row in document["rows"]] == [[], []]
+    assert run("junk", text).err.startswith(OTHER_WORDS["legacy"])
+
+
+def test_nothing_recognised_is_no_all_clear() -> None:
+    assert run("junk", "CCO").err == "no coordinate block found: nothing of this text could be judged\n"
+    assert [run_json("junk", "CCO")[key] for key in ("blocks", "bad_blocks", "rows")] == [0, 0, []]
+
+
+def test_encode_many_records(tmp_path: Path) -> None:
+    file = tmp_path / "many.sdf.gz"
+    file.write_bytes(gzip.compress(sdf("CC=O", "c1ccccc1", "CCN").encode()))
+    document = run_json("encode", str(file))
+    assert [record["smiles"] for record in document["records"]] == ["CC=O", "c1ccccc1", "CCN"]
+    assert (document["smiles"], document["enriched"]) == tuple(document["records"][0].values())
+    assert run("encode", str(file)).out.splitlines() == [record["enriched"] for record in document["records"]]
+
+
+def test_decode_into_files_and_back(tmp_path: Path) -> None:
+    text = f"[CONFORMER][C]{B}[C@@H]<0.5,-1.0,0.5>([N]{B})[O]<12.3456,0.0000,-0.0001>[/CONFORMER]"
+    document = run_json("decode", text, "--sdf", str(tmp_path / "out.sdf"), "--xyz", str(tmp_path / "out.xyz"))
+    assert document["smiles"] == "C[C@@H](N)O"
+    assert document["coordinates"][2:] == [[1.0, -2.0, 0.5], [12.3456, 0.0, -0.0001]]
+    assert len((tmp_path / "out.xyz").read_text().splitlines()) == 4 + 2
+    again = run_json("decode", run_json("encode", str(tmp_path / "out.sdf"))["enriched"])
+    assert sorted(again["coordinates"]) == sorted(document["coordinates"])
+    lines = [line.split() for line in run("decode", "-", stdin=f"\n[C]{B}=[O]{B}\n".encode()).out.splitlines()]
+    assert lines[-2:] == [[atom, "1.0000", "-2.0000", "0.5000"] for atom in "CO"]
+
+
+def test_decode_says_whether_the_stereo_is_right() -> None:
+    blocks = ("<1.5,0.0,0.0>", "<0.0,0.0,0.0>", "<-0.5,1.4,0.0>", "<-0.5,-0.7,1.2>")
+    right, wrong = (f"[F]{{}}[C{hand}H]{{}}([Cl]{{}})[Br]{{}}".format(*blocks) for hand in ("@", "@@"))
+    assert "stereo right  yes\n" in run("decode", right).out
+    judged = run_json("decode", wrong)["stereo"]
+    assert judged["right"] is False
+    assert [(site["atoms"], site["word"]) for site in judged["sites"]] == [([1], "mirrored")]
+
+
+def test_bins_there_and_back(tmp_path: Path) -> None:
+    path = tmp_path / "mol.sdf"
+    path.write_text(to_sdf([with_conformer(parse_smiles("CC=O"), 0, 2.0)]))
+    for width, most, digits in ((0.042, 21, 4), (0.05, 9, 3)):
+        bins = ("--bins", str(width), str(most))
+        text = run_json("encode", str(path), *bins)["enriched"]
+        numbers = [number for block in re.findall("<(.*?)>", text) for number in block.split(",")]
+        assert all(len(number) == digits for number in numbers)
+        decimals = run_json("decode", run_json("encode", str(path))["enriched"])["coordinates"]
+        document = run_json("decode", text, *bins)
+        assert document["smiles"] == "CC=O"
+        off = np.array(document["coordinates"]) - np.array(decimals)
+        assert 0 < np.abs(off).max() <= width / 2 + 1e-4
+        assert run_json("junk", text, *bins)["kinds"] == {"exact": 3}
+        drift = ("drift", "--tokenizer", "qwen3", "--file", "-", *bins, "--placeholder", ",".join(["0" * digits] * 3))
+        summary = run_json(*drift, stdin=text.encode())
+        assert (summary["exact"], summary["tokens_per_atom"]) == (3, 3 * digits + 2)
+
+
+REFUSED = [
+    ("tokens CCO --tokenizer gpt5", "there is no tokenizer 'gpt5'. Use one of qwen3, llama3"),
+    ("tokens C\udcff --tokenizer qwen3", "character 1 of the text is not valid Unicode"),
+    ("template C(C --tokenizer qwen3", "SMILES 'C(C' cannot be read at position 1: extra open parentheses"),
+    ("template C --tokenizer qwen3 --placeholder 1<2", "contains '<'"),
+    ("drift --tokenizer qwen3", "give either --smiles, --set or --file"),
+    ("drift --tokenizer qwen3 --file x --seed 1", "--seed belongs to --smiles and --set"),
+    ("drift --tokenizer qwen3 --smiles C --cut-weight 2", "--cut-weight belongs to --fit"),
+    ("drift --tokenizer qwen3 --smiles C --fit --junk-weight nan", "Invalid value for '--junk-weight'"),
+    ("drift --tokenizer qwen3 --file no/such/file", "'no/such/file' cannot be read: No such file or directory"),
+    ("drift --tokenizer qwen3 --file /", "it is a folder"),
+    ("drift --tokenizer qwen3 --file -", "'-' has no enriched text"),
+    ("junk", "give either a text or --file"),
+    ("junk CCO --lp magic", "there is no LP 'magic'. Did you mean generic or exact?"),
+    ("encode molecule.txt", "is no SDF or MOL file"),
+    ("encode x.sdf --least-decimals 5", "'5' is not one of '0'"),
+    ("decode [C]<1.0,2.0>", "block 0, at position 3: 2 numbers instead of three"),
+    ("decode [C]<0512,0498,0501>=[O]<0513,0498,0501>", "binned text, another number format"),
+    ("decode [C]<0000,0498,0501> --bins 0.042 21", "a number is not one of 1,000 bins of 0.042"),
+    ("decode [C]<512,498,501> --bins 0 9", "are not a whole number of bins"),
+    (f"decode [C]{B} --sdf no/such/folder/x.sdf", "No such file or directory 'no/such/folder/x.sdf'"),
+    (f"decode [C]{B} --sdf /dev/full", "No space left on device"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), REFUSED)
+def test_a_wrong_call_is_one_line(line: str, said: str) -> None:
+    assert said in run(*line.split(), "--json").error
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[C]<\xe9>", "is not UTF-8 text (byte 4)"),
+        (b"[C]<1.0,2.0,3.0>\n[C]<1.0,2.0,3.0amen>\n", "line 2 of '-': enriched text, block 0"),
+    ],
+)
+def test_wrong_standard_input_is_one_line(content: bytes, said: str) -> None:
+    assert said in run("drift", "--tokenizer", "qwen3", "--file", "-", stdin=content).error
+
+
+def test_texts_of_files_are_bounded(tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_bytes(b" " * (2**20 + 1))
+    assert "is larger than 1 MB. Split it" in run("junk", "--file", str(tmp_path / "large.txt")).error
+    assert run("junk", "-", stdin=b" " * 2**20).code == 0

@@ -1,0 +1,153 @@
+"""Molecules for training: the held-out rule and set, pieces, isomers and ions; MOSES comes checked."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import subprocess
+import zipfile
+from itertools import islice
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rdkit import Chem
+
+from engine.chem.conformers import reference_conformers
+from engine.chem.molecule_sets import load_molecule_set, load_run_set
+from engine.chem.smiles import parse_smiles
+from engine.errors import AssetError
+from tests.support import sized
+from tools.training import molecules
+from tools.training.molecules import (
+    branched,
+    charged,
+    is_held_out,
+    piece_near,
+    read_moses,
+    skeleton,
+    stereoisomers,
+)
+
+FORMS = [
+    ["C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", "CC([NH3+])C(=O)[O-]", "[2H]C([2H])([2H])C(N)C(=O)O", "CC(N)C(O)O"],
+    ["O=c1cc[nH]cc1", "Oc1ccncc1", "O=C1CCNCC1", "Oc1cc[nH+]cc1.[Cl-]", "[18OH]C1CCNCC1"],
+    ["CCC(C)=N", "[H]/N=C(/C)CC", "[H]/N=C(\\C)CC", "CCC(C)N", "CCC(C)[NH3+].[O-]C=O"],
+]
+
+
+@pytest.mark.parametrize("forms", FORMS)
+def test_forms_of_one_molecule_share_a_skeleton(forms: list[str]) -> None:
+    assert len({skeleton(parse_smiles(smiles)) for smiles in forms}) == 1
+    assert len({is_held_out(smiles) for smiles in forms}) == 1
+
+
+@pytest.mark.parametrize(
+    ("smiles", "expected"),
+    [
+        ("CC=O", "CCO"),
+        ("c1ccccc1", "C1CCCCC1"),
+        ("CC(=O)Oc1ccccc1C(=O)[O-].[Na+]", "CC(O)OC1CCCCC1C(O)O"),
+        ("Cn1cnc2c1c(=O)n(C)c(=O)n2C", "CN1CNC2C1C(O)N(C)C(O)N2C"),
+    ],
+)
+def test_known_skeletons_stay_what_they_are(smiles: str, expected: str) -> None:
+    """A new RDKit that orders atoms in another way would silently hold out other molecules."""
+    assert skeleton(parse_smiles(smiles)) == expected
+
+
+@pytest.mark.soak
+def test_shipped_tags_follow_the_rule() -> None:
+    for entry in load_molecule_set(sized(300, None)):
+        assert is_held_out(entry.smiles) == ("held-out" in entry.tags)
+
+
+def test_the_run_set_is_of_many_kinds_and_none_that_a_model_is_trained_on() -> None:
+    smiles = load_run_set()
+    assert len(set(smiles)) == len(smiles) == 2_990
+    assert all(is_held_out(one) and parse_smiles(one).smiles == one for one in smiles[:: sized(20, 1)])
+    first = list(map(parse_smiles, smiles[:200]))
+    for least, most in ((4, 12), (13, 16)):
+        assert sum(least <= molecule.heavy_atoms <= most for molecule in first) == 100
+    for sign, many in ((r"[@/\\]", 10), (r"[+-]\d?\]", 10), ("c|n", 100), (r"\(", 100)):
+        assert sum(re.search(sign, molecule.smiles) is not None for molecule in first) >= many
+    for molecule in first[: sized(3, None)]:
+        assert reference_conformers(molecule).GetNumConformers() == 1
+
+
+DRUGS = [entry.smiles for entry in load_molecule_set(60, tag="moses")]
+
+
+def pieces(wanted: int, most: int) -> list[Chem.Mol]:
+    found = [piece_near(Chem.MolFromSmiles(smiles), wanted, most, Random(index)) for index, smiles in enumerate(DRUGS)]
+    return [piece for piece in found if piece is not None]
+
+
+@pytest.mark.parametrize(("wanted", "most"), [(4, 18), (10, 12), (18, 18), (99, 99)])
+def test_a_piece_hangs_together_and_fits(wanted: int, most: int) -> None:
+    found = pieces(wanted, most)
+    assert len(found) > len(DRUGS) / 2
+    for piece in found:
+        assert piece.GetNumAtoms() <= most
+        assert len(Chem.GetMolFrags(piece)) == 1
+        assert Chem.MolFromSmiles(Chem.MolToSmiles(piece)) is not None
+        assert not any(atom.GetNumRadicalElectrons() for atom in piece.GetAtoms())
+
+
+def test_groups_make_stereocentres_and_fit() -> None:
+    flat = Chem.MolFromSmiles("CCCC(=O)NCCc1ccccc1")
+    made = {Chem.MolToSmiles(branched(flat, 15, Random(k))) for k in range(40)}
+    sizes = {Chem.MolFromSmiles(smiles).GetNumAtoms() for smiles in made}
+    assert sizes == {15} and len(made) > 5, "one more atom fits"
+    centres = [Chem.FindPotentialStereo(Chem.MolFromSmiles(smiles)) for smiles in made]
+    assert sum(len(found) == 1 for found in centres) > len(made) / 2
+    assert not any("FC(" in smiles and "NC(F)" in smiles for smiles in made), "no halogen beside a nitrogen"
+    ring = Chem.MolFromSmiles("c1ccccc1")
+    assert Chem.MolToSmiles(branched(ring, 99, Random(0))) == Chem.MolToSmiles(ring)
+
+
+DRUG_LIKE = [
+    "CC1C2CCC(C2)C1CN(CCO)C(=O)c1ccc(Cl)cc1",
+    "CCCC(NC(=O)c1ccncc1)C(=O)O",
+    "CC(=NNc1ccccc1)c1ccc(O)cc1",
+    "Cc1nn(CCN2CCOCC2)c(C)c1S(=O)(=O)NC1CCCC1",
+]
+
+
+@given(st.sampled_from(DRUG_LIKE), st.integers(0, 2**64 - 1))
+@settings(max_examples=20)
+def test_isomers_and_ions_are_what_they_say_and_follow_from_the_draw(smiles: str, draw: int) -> None:
+    for maker, marks in ((stereoisomers, ("@", "/")), (charged, ("+", "-]"))):
+        made, again = (
+            [Chem.MolToSmiles(mol) for mol in islice(maker(Chem.MolFromSmiles(smiles), draw), 3)] for _ in range(2)
+        )
+        assert made == again
+        assert all(any(mark in text for mark in marks) for text in made)
+
+
+def test_an_acid_with_an_amine_becomes_a_zwitterion_first() -> None:
+    first = next(charged(Chem.MolFromSmiles("CN(C)CC(=O)O"), 0))
+    assert Chem.MolToSmiles(first) == "C[NH+](C)CC(=O)[O-]"
+
+
+def test_moses_is_downloaded_once_and_a_wrong_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = gzip.compress(b"SMILES,SPLIT\nCCO,train\nc1ccccc1,train\n", mtime=0)
+    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(molecules, "MEMBER_SHA256", hashlib.sha256(content).hexdigest())
+    given = [content]
+
+    def download(command: list[str], **_: object) -> SimpleNamespace:
+        with zipfile.ZipFile(Path(command[command.index("--dest") + 1]) / "molsets.whl", "w") as wheel:
+            wheel.writestr(molecules.MEMBER, given.pop())
+        return SimpleNamespace(returncode=0, stderr=b"")
+
+    monkeypatch.setattr(subprocess, "run", download)
+    assert [list(read_moses()), list(read_moses())] == [["CCO", "c1ccccc1"]] * 2
+    given.append(b"another")
+    monkeypatch.setattr(molecules, "MEMBER_SHA256", "0" * 64)
+    with pytest.raises(AssetError, match="has the SHA-256"):
+        next(read_moses())
