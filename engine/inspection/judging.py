@@ -90,7 +90,7 @@ def judge_run(
             progress(len(verdicts), len(rows))
     for place, row in enumerate(rows):
         row |= verdict_row(row["clean"], verdicts[place])
-    columns: dict[str, Any] = run_columns(verdict_sums((row["clean"], verdicts[k]) for k, row in enumerate(rows)))
+    columns: dict[str, Any] = run_columns(verdict_sums(rows))
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
     columns["judged_with"] = judged_with(settings.geometry)

@@ -31,7 +31,7 @@ from engine.records import DESCRIPTORS, NumberFormat
 from engine.store.entries import Entry
 from engine.store.reports import texts as keys
 from engine.store.reports.texts import ReportItem, TextReader, read_item, split_text
-from engine.store.sample_rows import StoredSample, sums_of, tables_of
+from engine.store.sample_rows import Row, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
@@ -123,19 +123,22 @@ def _write(
     staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Callable[..., object]
 ) -> dict[str, Any]:
     """Write all samples; the columns of the run."""
-    waiting: list[StoredSample] = []
+    waiting: list[Row] = []
+    blocks: list[Row] = []
     done, whole, number, differing = 0, run.row["samples"], 1, 0
     molecules: set[str] = set()
     for item in items:
-        samples = list(run.reader.samples(item, done))
-        waiting += samples
-        done += len(samples)
-        molecules |= {sample.smiles for sample in samples}
-        differing += getattr(samples[item.main].check, run.rule[0]) != item.passed
+        for generation, (sample, of_sample) in enumerate(run.reader.samples(item, done)):
+            waiting.append(sample)
+            blocks += of_sample
+            molecules.add(sample["smiles"])
+            differing += generation == item.main and sample[run.rule[0]] != item.passed
+        done += len(item.texts)
         if len(waiting) >= GROUP or done == whole:
-            members = [sample.sample_id for sample in waiting]
-            staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
-            waiting, number = [], number + 1
+            members = [sample["sample_id"] for sample in waiting]
+            sums = sums_of(waiting, blocks)
+            staging.add(tables_of(staging.id, waiting, blocks), members, sums=sums, number=number)
+            waiting, blocks, number = [], [], number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]
     if differing:

@@ -20,7 +20,7 @@ from engine.chem.smiles import in_text_order, parse_smiles
 from engine.errors import DriftscopeError, FileFormatError
 from engine.lp_records import UNKNOWN_LP, stored_lp
 from engine.records import Descriptors, Molecule, NumberFormat
-from engine.store.sample_rows import StoredSample
+from engine.store.sample_rows import Row, block_rows, sample_row
 from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, read_block
 from engine.text.check import MISMATCH, asks_for_another, check_sample
 from engine.text.generated import blocks_of, match_units, units_between
@@ -128,8 +128,8 @@ class TextReader:
     tokenizer: TextTokenizer | None
     form: NumberFormat = READ_FORMAT
 
-    def samples(self, item: ReportItem, first: int) -> Iterator[StoredSample]:
-        """The item's generations as samples that count from ``first``."""
+    def samples(self, item: ReportItem, first: int) -> Iterator[tuple[Row, list[Row]]]:
+        """The item's generations as rows of samples, which count from ``first``, and of their blocks."""
         lp = self.lp or UNKNOWN_LP.name
         smiles, molecule, skeleton = _prompt(item.smiles, stored_lp(self.lp).descriptors or "plain")
         units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
@@ -152,16 +152,10 @@ class TextReader:
                 extra[BEFORE] = before
             if generation == item.main and item.passed != check.passed:
                 extra[REPORTED_PASSED] = item.passed
-            yield StoredSample(
-                sample_id=first + generation,
-                generation=generation,
-                smiles=smiles,
-                heavy_atoms=molecule.heavy_atoms if skeleton else None,
-                atoms=molecule.atoms if skeleton else None,
-                text=text,
-                check=check,
-                blocks=tuple(blocks_of(places, readings, atoms, free, self.tokenizer)),
-                stop_reason="end" if after.strip() else None,
-                has_template=free is not None,
-                extra=extra,
-            )
+            blocks = blocks_of(places, readings, atoms, free, self.tokenizer)
+            own = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
+            if skeleton:
+                own |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
+            own["stop_reason"] = "end" if after.strip() else None
+            unknown = dict.fromkeys(("junk_tokens", "template_free") if free is None else ("junk_tokens",))
+            yield sample_row(check, blocks, extra, **own), block_rows(first + generation, blocks, **unknown)
