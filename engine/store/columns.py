@@ -16,12 +16,15 @@ VERSION = 7
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
-TEXTS, IDS, FLAGS, REALS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG), pa.list_(REAL)
-FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
-THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
-TOPS = pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)]))
-TAGS = ("tags", TEXTS, "a user's own short labels, several for each; null where there is none")
-MOMENT = pa.timestamp("us", tz="UTC")
+TEXTS, IDS, MOMENT = pa.list_(TEXT), pa.list_(SMALL), pa.timestamp("us", tz="UTC")
+TYPES: Mapping[str, pa.DataType] = {
+    **{"text": TEXT, "whole": WHOLE, "small": SMALL, "real": REAL, "flag": FLAG, "moment": MOMENT},
+    **{"texts": TEXTS, "ids": IDS, "flags": pa.list_(FLAG), "reals": pa.list_(REAL)},
+    "failures": pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)])),
+    "thrown": pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)])),
+    "tops": pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),
+}
+TAGS = ("tags", "texts", "a user's own short labels, several for each; null where there is none")
 _SAID = Annotated[str, msgspec.Meta(min_length=1)]
 _COUNT = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _IN_JSON: Mapping[pa.DataType, Any] = {TEXT: str, WHOLE: _COUNT, REAL: float, FLAG: bool, TEXTS: list[str], MOMENT: str}
@@ -105,5 +108,6 @@ class Kind:
 
 
 def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), unbounded: str = "") -> Table:
-    made = (Column(*column, unbounded=column[0] in unbounded.split()) for column in columns)
+    free = unbounded.split()
+    made = (Column(column, TYPES[of], *rest, unbounded=column in free) for column, of, *rest in columns)
     return Table(name, tuple(made), order)
