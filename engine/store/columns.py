@@ -18,8 +18,8 @@ VERSION = 7
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
 TEXTS, IDS, MOMENT = pa.list_(TEXT), pa.list_(SMALL), pa.timestamp("us", tz="UTC")
 TYPES: Mapping[str, pa.DataType] = {
-    **{"text": TEXT, "whole": WHOLE, "small": SMALL, "real": REAL, "flag": FLAG, "moment": MOMENT},
-    **{"texts": TEXTS, "ids": IDS, "flags": pa.list_(FLAG), "reals": pa.list_(REAL)},
+    "text": TEXT, "whole": WHOLE, "small": SMALL, "real": REAL, "flag": FLAG, "moment": MOMENT,
+    "texts": TEXTS, "ids": IDS, "flags": pa.list_(FLAG), "reals": pa.list_(REAL),
     "failures": pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)])),
     "thrown": pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)])),
     "tops": pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),

@@ -49,7 +49,11 @@ RUNS = _table(
     ("passes", "whole", "samples without an issue, by the reports' rule: junk may pass"),
     ("decodes", "whole", "samples that the group's reader takes whole, junk or not: the rule of its runner since v3.9"),
     ("clean", "whole", "samples that passed, with every block exact or unverified"),
-    ("reported_passes", "whole", "items that an imported file lists as passes, by the rule of the program that wrote it"),
+    (
+        "reported_passes",
+        "whole",
+        "items that an imported file lists as passes, by the rule of the program that wrote it",
+    ),
     ("reported_failures", "whole", "items that it lists as failures"),
     ("blocks", "whole", "coordinate blocks"),
     ("junk_letters", "whole", "blocks with a letter: the reports' first count"),
@@ -131,7 +135,11 @@ SAMPLES = _table(
     ("drift", "small", "sum of the blocks' drifts where known"),
     ("redrawn_blocks", "small", "how often a guard found a block wrong and had it drawn anew; null without a guard"),
     ("thrown_tokens", "small", "tokens that this cost; no part of tokens"),
-    ("thrown_by", "thrown", "these by the check that failed, and how often it did; weighed: drawn for log_weight alone"),
+    (
+        "thrown_by",
+        "thrown",
+        "these by the check that failed, and how often it did; weighed: drawn for log_weight alone",
+    ),
     ("unmended", "failures", "what it found wrong and left, since nothing more might be tried"),
     ("log_weight", "real", "log of the share of the model's mass that the guard left; null where that is not known"),
     ("log_weight_sd", "real", "its estimated standard deviation"),
@@ -142,7 +150,11 @@ SAMPLES = _table(
     ("geometry_right", "flag", "no check of geometry failed; null where not all could be made"),
     ("usable", "flag", "clean, stereo right or none specified, geometry right; null where not judged"),
     ("failed", "failures", "checks of the molecule that failed, at which atoms of its text"),
-    ("strain_kcal", "real", "kcal/mol above the relaxed conformer; null where not asked for; over heavy_atoms: per atom"),
+    (
+        "strain_kcal",
+        "real",
+        "kcal/mol above the relaxed conformer; null where not asked for; over heavy_atoms: per atom",
+    ),
     ("strain_moved_ang", "real", "how far heavy atoms move when it relaxes, RMSD"),
     ("strain_field", "text", "MMFF94, UFF where that has no parameters, or GFN2-xTB"),
     ("rmsd_ang", "real", "heavy atoms, against the nearest of some reference conformers; null where not asked for"),
@@ -214,7 +226,12 @@ TRIES = _table(
 
 CONFORMERS = _table(
     "conformers",
-    ("run_id", "text", "the run, imported from a pickle of molecules: of others the text says where its atoms lie", True),
+    (
+        "run_id",
+        "text",
+        "the run, imported from a pickle of molecules: of others the text says where its atoms lie",
+        True,
+    ),
     ("sample_id", "small", "the sample", True),
     ("smiles", "text", "of the conformer: the sample's where it is that molecule, else its own", True),
     ("xyz", "reals", "in angstrom: x, y, z of each atom of the SMILES, in its order", True),

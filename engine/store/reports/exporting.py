@@ -22,8 +22,8 @@ from engine.errors import FileFormatError, StoreError, shown
 from engine.folders import writing
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
+from engine.store import reports as keys
 from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.reports import texts as keys
 from engine.store.schema import REPORT_FILES, SAMPLES
 
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
