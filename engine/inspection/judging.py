@@ -20,9 +20,9 @@ from engine.errors import DriftscopeError
 from engine.records import MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
 

@@ -8,7 +8,6 @@ the batch, and so may a token: some finished samples are generated again, and th
 from __future__ import annotations
 
 import functools
-import io
 import json
 import time
 from collections import Counter
@@ -46,7 +45,7 @@ from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
 from engine.store import sample_rows
 from engine.store.entries import Entry
-from engine.store.files import Files
+from engine.store.files import ASIDE, Files
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet, reference_set
 from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
@@ -88,10 +87,10 @@ def begin(
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({"smiles": smiles}), buffer)
-    samples, beside = len(molecules) * plan.plan.generations, {MOLECULES_FILE: buffer.getvalue()}
-    return Staging.create(files, RUN, run_id, row, beside, plan=asdict(plan), samples=samples)
+    with files.writing(f"{ASIDE}/{run_id}/{MOLECULES_FILE}") as file:
+        pq.write_table(pa.table({"smiles": smiles}), file)
+    samples = len(molecules) * plan.plan.generations
+    return Staging.create(files, RUN, run_id, row, plan=asdict(plan), samples=samples)
 
 
 def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
@@ -101,8 +100,8 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
     try:
-        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
-        texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
+        file = staging.files.path(f"{staging.folder}/{MOLECULES_FILE}")
+        texts = pq.read_table(file, partitioning=None)["smiles"].to_pylist()
     except (OSError, pa.ArrowException, LookupError) as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     return MoleculeList(parse_written, texts)

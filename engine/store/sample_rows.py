@@ -16,49 +16,47 @@ import pyarrow as pa
 from engine.chem.group_reader import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis
-from engine.records import CHECK_COLUMNS, VERDICT_COLUMNS, Block, Check, MoleculeVerdict
-from engine.store.schema import BLOCKS, SAMPLES, TRIES
+from engine.records import Block, Check, MoleculeVerdict
+from engine.store.columns import Table
+from engine.store.schema import BLOCKS, SAMPLES, STEPS, TRIES
 from engine.text.align import AlignedToken
 from engine.text.blocks import SOUND, has_letter, has_nonnumeric
 
 _MEANS = (("rmsd_ang", "rmsd_sum_ang", "rmsd_samples"), ("strain_kcal", "strain_sum_kcal", "strain_samples"))
 MOST_MEASURED = 1e15
 """Of an RMSD or a strain, in a damaged store: above it no molecule is."""
-_MEASURES = ("_s", "_mb", "_ang", "_kcal")
-_WRITTEN = "sample_id generation smiles atoms text token_ids forced stop_reason tokens forced_tokens".split()
-TOKEN_COLUMNS = ("pos", "token_id", "piece", "forced", "template_id", "block")
-DIAGNOSIS_COLUMNS = (
-    *("block", "rule", "p_raw", "p_lp", "allowed_mass", "rank_raw", "entropy_nat"),
-    *("ln_p", "ln_p_tempered", "ln_mass", "ln_q"),
-)
-
 Row = dict[str, Any]
 
 
-def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], **own: Any) -> Row:
+def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], own: Row) -> Row:
     """A row of ``samples``: what its text's check and its blocks say, and what else is known of it."""
     drifts = [block.drift for block in blocks if block.drift is not None]
     return {
-        **{name: getattr(check, name) for name in CHECK_COLUMNS},
+        **own,
+        **_columns(check, SAMPLES),
         "blocks": len(blocks),
         "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in blocks),
         "cut_blocks": sum("cut" in block.kinds for block in blocks),
         "drift": sum(drifts) if drifts else None,
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
-        **own,
     }
 
 
 def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, **more: Any) -> Row:
     """The row of what was written here. Its ``text`` is checked; its blocks speak of what was written."""
     extra = {} if sample.raw_text == sample.text else {"raw_text": sample.raw_text}
-    own = {name: getattr(sample, name) for name in _WRITTEN} | _guarding_row(sample.guarding)
-    return sample_row(sample.check, sample.blocks, extra, **own, **verdict_row(sample.check.clean, verdict), **more)
+    own = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdict_row(sample.check.clean, verdict) | more
+    return sample_row(sample.check, sample.blocks, extra, own)
 
 
 def block_rows(sample_id: int, blocks: Iterable[Block], **told: None) -> list[Row]:
     """Rows of ``blocks``; ``told`` are columns of which nothing is known."""
-    return [{"sample_id": sample_id, **asdict(block), **told} for block in blocks]
+    return [{"sample_id": sample_id, **_columns(block, BLOCKS), **told} for block in blocks]
+
+
+def _columns(record: Any, table: Table) -> Row:
+    """What a record has under the names of a table's columns."""
+    return {name: getattr(record, name) for name in table.by_name if hasattr(record, name)}
 
 
 def tables_of(run_id: str, samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, pa.Table]:
@@ -73,12 +71,10 @@ def step_rows(
     for token in aligned:
         if token.pos is None or token.token_id is None:
             continue
-        row: dict[str, Any] = {"sample_id": sample_id, **{name: getattr(token, name) for name in TOKEN_COLUMNS}}
-        row["role"] = token.role or token.text_role
+        row = {"sample_id": sample_id, **_columns(token, STEPS), "role": token.role or token.text_role}
         if token.pos < len(diagnoses):
             diagnosis = diagnoses[token.pos]
-            tops = [{"token_id": top.token_id, "p_raw": top.p_raw, "allowed": top.allowed} for top in diagnosis.top_k]
-            row |= {name: getattr(diagnosis, name) for name in DIAGNOSIS_COLUMNS} | {"top_k": tops}
+            row |= _columns(diagnosis, STEPS) | {"top_k": list(map(asdict, diagnosis.top_k))}
         yield row
 
 
@@ -86,11 +82,9 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
     """Each try that was thrown away: its sample, its number there, itself, and its text."""
     rows = []
     for sample, number, thrown, text in tries:
-        back, steps = thrown.back, thrown.steps
-        rows.append({"run_id": run_id, "sample_id": sample, "number": number, "pos": back.pos, "block": back.block,
-                     "check": back.reason.check, "atoms": back.reason.atoms, "text": text,
-                     "token_ids": [step.token_id for step in steps],
-                     "forced": [step.forced for step in steps]})  # fmt: skip
+        tokens = {"token_ids": [step.token_id for step in thrown.steps], "forced": [s.forced for s in thrown.steps]}
+        why = _columns(thrown.back, TRIES) | _columns(thrown.back.reason, TRIES)
+        rows.append({"run_id": run_id, "sample_id": sample, "number": number, **why, "text": text, **tokens})
     return TRIES.rows(rows)
 
 
@@ -139,9 +133,9 @@ def verdict_sums(samples: Iterable[Row]) -> dict[str, float]:
     return sums
 
 
-def run_columns(sums: Mapping[str, float]) -> dict[str, float | int]:
-    """Sums of groups as columns of ``runs``: measures as floats, counts as integers; of RMSDs and strains the mean."""
-    columns = {name: value if name.endswith(_MEASURES) else int(value) for name, value in sums.items()}
+def run_columns(sums: Mapping[str, float]) -> dict[str, float]:
+    """Sums of groups as columns of ``runs``: of RMSDs and strains the mean."""
+    columns = dict(sums)
     for mean, total, count in _MEANS:
         if columns.pop(total, None) is not None:
             columns[mean] = sums[total] / sums[count]
@@ -160,11 +154,8 @@ def verdict_row(clean: bool | None, verdict: MoleculeVerdict | None) -> dict[str
     """Columns of ``samples``; all null without a verdict."""
     if verdict is None:
         return {}
-    row = {name: getattr(verdict, name) for name in VERDICT_COLUMNS}
-    return row | {
-        "failed": [asdict(failure) for failure in verdict.failed],
-        "usable": None if clean is None else verdict.is_usable(clean),
-    }
+    usable = None if clean is None else verdict.is_usable(clean)
+    return _columns(verdict, SAMPLES) | {"failed": list(map(asdict, verdict.failed)), "usable": usable}
 
 
 def _guarding_row(guarding: Guarding | None) -> dict[str, Any]:

@@ -1,17 +1,15 @@
 """The tables of the store: every column with its type and what it says. Nothing here reads or writes.
 
 A *kind* of entry is a folder of the store (``runs/``) whose entries (``run_id=<id>/``) hold a Parquet file a table and
-a JSON file that is written last. Times end in ``_s``, lengths in ``_ang``. A column may be null where its maker did not
-say; which are never null is said by ``required``.
+a JSON file that is written last. Times end in ``_s``, of traces in ``_us``, lengths in ``_ang``. A column may be null
+where its maker did not say; which are never null is said by ``required``.
 """
 
 from __future__ import annotations
 
-from engine.store.columns import TAGS, Kind
-from engine.store.columns import table as _table
-from engine.store.trace_schema import TRACE
+from engine.store.columns import TAGS, Kind, table
 
-RUNS = _table(
+RUNS = table(
     "runs",
     ("run_id", "text", "names the run; its folder is run_id=<run_id>", True),
     ("created_at", "moment", "when its first sample was begun; when the reports say so, for those"),
@@ -104,7 +102,7 @@ RUNS = _table(
     ("extra", "text", "JSON: what a report file said beyond these columns"),
 )
 
-SAMPLES = _table(
+SAMPLES = table(
     "samples",
     ("run_id", "text", "the run", True),
     ("sample_id", "small", "counts the run's answers from 0", True),
@@ -164,7 +162,7 @@ SAMPLES = _table(
 
 OF_SAMPLE = (("run_id", "text", "the run", True), ("sample_id", "small", "the sample", True))
 
-BLOCKS = _table(
+BLOCKS = table(
     "blocks",
     *OF_SAMPLE,
     ("block", "small", "counts a sample's blocks from 0", True),
@@ -185,7 +183,7 @@ BLOCKS = _table(
     unbounded="x y z",
 )
 
-STEPS = _table(
+STEPS = table(
     "steps",
     *OF_SAMPLE,
     ("pos", "small", "in the answer, from 0", True),
@@ -210,7 +208,7 @@ STEPS = _table(
     unbounded="ln_p ln_p_tempered ln_mass ln_q",
 )
 
-TRIES = _table(
+TRIES = table(
     "tries",
     *OF_SAMPLE,
     ("number", "small", "counts the sample's tries that a guard threw away, from 0", True),
@@ -224,7 +222,7 @@ TRIES = _table(
     order=("sample_id", "number"),
 )
 
-CONFORMERS = _table(
+CONFORMERS = table(
     "conformers",
     (
         "run_id",
@@ -238,13 +236,13 @@ CONFORMERS = _table(
     order=("sample_id",),
 )
 
-REPORT_FILES = _table(
+REPORT_FILES = table(
     "report_files",
     ("run_id", "text", "the run, imported from a report file", True),
     ("content", "text", "the file itself, unpacked", True),
 )
 
-LOGIT_LOGS = _table(
+LOGIT_LOGS = table(
     "logit_logs",
     ("log_id", "text", "names the log; its folder is log_id=<log_id>", True),
     ("created_at", "moment", "when it was read in"),
@@ -278,7 +276,7 @@ LOGIT_LOGS = _table(
     unbounded="least largest",
 )
 
-LOGIT_ENTRIES = _table(
+LOGIT_ENTRIES = table(
     "logit_entries",
     ("log_id", "text", "the log", True),
     ("entry", "whole", "counts the log's entries from 0", True),
@@ -301,7 +299,7 @@ LOGIT_ENTRIES = _table(
     unbounded="middle spread least largest",
 )
 
-LOGIT_VALUES = _table(
+LOGIT_VALUES = table(
     "logit_values",
     ("log_id", "text", "the log", True),
     ("entry", "whole", "the entry", True),
@@ -313,7 +311,126 @@ LOGIT_VALUES = _table(
     unbounded="value",
 )
 
-REFERENCE_SETS = _table(
+TRACES = table(
+    "traces",
+    ("trace_id", "text", "names the trace; its folder is trace_id=<trace_id>", True),
+    ("created_at", "moment", "when it was captured or read"),
+    ("origin", "text", "measured (captured here), imported (a file), or reported (a text states it)", True),
+    ("form", "text", "events, or table: sums that somebody else made of them"),
+    ("source", "text", "where it comes from: a command, a file's name, a report and its section"),
+    ("label", "text", "a user's own name for it"),
+    TAGS,
+    ("notes", "text", "a user's own"),
+    ("run_id", "text", "the run that it is of"),
+    ("file", "text", "the trace itself, kept in the store beside the entries; null: not kept"),
+    ("device", "text", "what its kernels ran on, as the trace says"),
+    ("is_complete", "flag", "false where its file ends too early, and what there was was taken"),
+    ("events", "whole", "with a duration: all that is in trace_ops"),
+    ("flows", "whole", "arrows between events, which are left out: correlations say the same"),
+    ("others", "whole", "names of threads, moments, counters: left out"),
+    ("span_us", "real", "from the first event's start to the last one's end, without the profiler's own spans"),
+    ("device_us", "real", "sum over all work of devices, those at the same time counted each; null without a device"),
+    ("busy_us", "real", "time in which a device works, each device by itself"),
+    ("idle_us", "real", "time between a device's first and last work in which it does nothing"),
+    ("gaps", "whole", "pieces that idle_us is made of"),
+    ("overlap_us", "real", "time in which a device does two things or more"),
+    ("copy_overlap_us", "real", "time in which it copies and computes"),
+    ("joined", "whole", "events of devices whose call was found by correlation"),
+    ("other_share", "real", "part of the work's time that no rule of a family caught"),
+    ("samples", "whole", "answers that it covers; see counted_by"),
+    ("tokens", "whole", "tokens that it covers, forced ones included"),
+    ("forced_tokens", "whole", "of these, those that the LP left no choice for"),
+    ("forward_passes", "whole", "of the model"),
+    ("counted_by", "text", "who says so: engine (while it was captured), run (the whole run's), user"),
+    ("counters", "text", "what else the engine counted meanwhile, as JSON: seconds by phase"),
+    ("warnings", "text", "what was odd about the file, one a line"),
+    ("versions", "text", "what captured it, as JSON"),
+)
+
+TRACE_OPS = table(
+    "trace_ops",
+    ("trace_id", "text", "its trace", True),
+    ("op", "small", "numbers the operation within its trace"),
+    ("side", "text", "device (its work), call (into its runtime), host (operators), python, or mark (named spans)"),
+    ("family", "text", "by the rules of data/trace_families.toml; other where none matches", True),
+    ("name", "text", "as the trace has it", True),
+    ("short_name", "text", "for people"),
+    ("category", "text", "as the trace has it"),
+    ("stream", "text", "of a device"),
+    ("device", "text", "its number"),
+    ("calls", "whole", "events of this name", True),
+    ("total_ns", "whole", "sum of their durations"),
+    ("total_us", "real", "the same; of operators inside operators both count", True),
+    ("self_us", "real", "of operators without those inside them; else as total_us"),
+    ("min_us", "real", "the shortest"),
+    ("max_us", "real", "the longest"),
+    ("short_calls", "whole", "of the calls, those under 50 µs"),
+    ("launched", "whole", "of a device: events whose call was found by correlation"),
+    ("launch_us", "real", "time of those calls on the host; one that begins several events is shared by them"),
+    ("delay_us", "real", "from those calls' start to the events' own, added up"),
+    order=("op",),
+)
+
+TRACE_TIMELINE = table(
+    "trace_timeline",
+    ("trace_id", "text", "its trace", True),
+    ("side", "text", "as in trace_ops: device, call or host", True),
+    ("family", "text", "as in trace_ops", True),
+    ("bin", "small", "from 0; where a family does nothing it has no row", True),
+    ("start_us", "real", "of the bin, from the trace's first event"),
+    ("width_us", "real", "of every bin"),
+    ("busy_us", "real", "time of the family in it; several at once count each, operators without those inside them"),
+    order=("side", "family", "bin"),
+)
+
+TRACE_GAPS = table(
+    "trace_gaps",
+    ("trace_id", "text", "its trace", True),
+    ("device", "text", "which device is idle"),
+    ("start_us", "real", "from the trace's first event"),
+    ("gap_us", "real", "how long; the longest gaps are here, traces.gaps counts all"),
+    ("before_op", "small", "the operation that ended"),
+    ("after_op", "small", "the operation that began"),
+    order=("start_us",),
+)
+
+TRACE_MARKS = table(
+    "trace_marks",
+    ("trace_id", "text", "its trace", True),
+    ("family", "text", "annotation (on the host) or gpu_annotation"),
+    ("name", "text", "driftscope::template, step, prefill, decode, constraint, sample; or what else was marked"),
+    ("thread", "small", "numbers threads within the trace"),
+    ("start_us", "real", "from the trace's first event"),
+    ("dur_us", "real", "how long"),
+    order=("start_us",),
+)
+
+TRACE_STEPS = table(
+    "trace_steps",
+    ("trace_id", "text", "its trace; only of those that were captured here", True),
+    ("step", "small", "from 0, as the marks driftscope::step stand in the trace", True),
+    ("sample_id", "whole", "of the run or the command", True),
+    ("pos", "small", "in the answer, from 0", True),
+    ("token_id", "small", "what was written there", True),
+    ("piece", "text", "the token's text"),
+    ("forced", "flag", "the LP left no choice for it", True),
+    ("block", "small", "the coordinate block that it touches, -1 for none; null: not known"),
+    ("kinds", "texts", "what is right or wrong with that block; null: not known, or none"),
+    ("mark", "text", "junk; cut, at the last token of a block that was; null: not known, else empty"),
+    order=("step", "sample_id", "pos"),
+)
+
+TRACE_EVENTS = table(
+    "trace_events",
+    ("trace_id", "text", "its trace; only of those that were read with --events", True),
+    ("op", "small", "of trace_ops"),
+    ("thread", "small", "numbers threads within the trace"),
+    ("start_us", "real", "from the trace's first event; null where the trace has no sensible time"),
+    ("dur_us", "real", "how long"),
+    ("correlation", "whole", "the same for a call and what it began"),
+)
+
+REFERENCE_SETS = table(
     "reference_sets",
     ("reference_set", "text", "names the set; its folder is reference_set=<reference_set>", True),
     ("created_at", "moment", "when it was read in or made"),
@@ -330,7 +447,7 @@ REFERENCE_SETS = _table(
     ("versions", "text", "JSON: of RDKit, which wrote the canonical SMILES"),
 )
 
-REFERENCE_CONFORMERS = _table(
+REFERENCE_CONFORMERS = table(
     "reference_conformers",
     ("reference_set", "text", "the set", True),
     ("molecule", "small", "counts the set's molecules from 0", True),
@@ -343,7 +460,7 @@ REFERENCE_CONFORMERS = _table(
     unbounded="weight",
 )
 
-REFERENCE_OMISSIONS = _table(
+REFERENCE_OMISSIONS = table(
     "reference_omissions",
     ("reference_set", "text", "the set", True),
     ("source", "text", "the file, and where in it"),
@@ -353,6 +470,8 @@ REFERENCE_OMISSIONS = _table(
 
 RUN = Kind("runs", "run_id", "run", "run.json", RUNS, (SAMPLES, BLOCKS, STEPS, TRIES, CONFORMERS, REPORT_FILES))
 LOGIT_LOG = Kind("logit_logs", "log_id", "logit log", "log.json", LOGIT_LOGS, (LOGIT_ENTRIES, LOGIT_VALUES))
+_OF_TRACE = (TRACE_OPS, TRACE_TIMELINE, TRACE_GAPS, TRACE_MARKS, TRACE_STEPS, TRACE_EVENTS)
+TRACE = Kind("traces", "trace_id", "trace", "trace.json", TRACES, _OF_TRACE)
 _PARTS = (REFERENCE_CONFORMERS, REFERENCE_OMISSIONS)
 REFERENCES = Kind("references", "reference_set", "set of references", "references.json", REFERENCE_SETS, _PARTS)
 KINDS: tuple[Kind, ...] = (RUN, LOGIT_LOG, TRACE, REFERENCES)

@@ -15,9 +15,9 @@ from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import block_rows, run_columns, tables_of, verdict_row, verdict_sums, written_row
 from engine.store.schema import RUN, SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run

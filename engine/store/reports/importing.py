@@ -1,14 +1,13 @@
 """Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
 
 A file's metadata and totals go into the run's columns, and what has no column into ``extra``; samples, blocks, junk and
-passes are counted again, from texts that our own code cuts out of ``decoded_text``, reads and checks. The file itself
-is kept with them. A run's id is a hash of the file's content, so one file is imported once, whatever its name and
-compression.
+passes are counted again, from its texts. The file itself is kept with them. A run's id is a hash of the file's content,
+so one file is imported once, whatever its name and compression.
 
 A file has text only, and ids cannot be recovered from it: under a position LP the model's tokens need not be those of
-its text. So ``token_ids`` and junk in tokens stay null; blocks are found in the text, atoms are matched by what they
-are, and drift is computed where a block has three whole numbers and the tokenizer and the placeholder are known. The
-model's masses are unknown too: a clean triple that an LP closed is ``unverified``.
+its text. So ``token_ids`` and junk in tokens stay null, and drift is computed where a block has three whole numbers and
+the tokenizer and the placeholder are known. The model's masses are unknown too: a clean triple that an LP closed is
+``unverified``.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -154,7 +153,7 @@ class RunOfFile:
                 own |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
             own["stop_reason"] = "end" if after.strip() else None
             unknown = dict.fromkeys(("junk_tokens", "template_free") if free is None else ("junk_tokens",))
-            yield sample_row(check, blocks, extra, **own), block_rows(first + generation, blocks, **unknown)
+            yield sample_row(check, blocks, extra, own), block_rows(first + generation, blocks, **unknown)
 
 
 def import_report(
@@ -168,7 +167,7 @@ def import_report(
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
     the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all."""
     content = _content(path)
-    with _errors_with(path.name):
+    try:
         document = _parsed(content)
         items = _items(document)
         run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
@@ -181,6 +180,10 @@ def import_report(
             file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
             staging.add({REPORT_FILES.name: file}, number=0)
             return staging.publish(_write(staging, items, run, progress), **form)
+    except (FileFormatError, PlaceholderError) as error:
+        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+    except RecursionError as error:
+        raise FileFormatError(f"{shown(path.name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _write(
@@ -208,16 +211,6 @@ def _write(
 
 
 # --- the file -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _errors_with(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileFormatError, PlaceholderError) as error:
-        raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
-    except RecursionError as error:
-        raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _content(path: Path) -> bytes:
@@ -330,11 +323,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     name, loaded = _tokenizer(tokenizer, named)
     texts = (text for item in items for text in item.texts)
     form, numbers = found_form(texts, forced_close=record.closed_by != "model")
-    extra = {
-        key: value
-        for key, value in document.items()
-        if key not in {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
-    }
+    ours = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
+    extra = {key: value for key, value in document.items() if key not in ours}
     if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
         extra[keys.METADATA] = rest
     passes, rule = sum(item.passed for item in items), rule_of(version)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.jobs.progress import ProgressFile
-from engine.store.trace_schema import TRACES
+from engine.store.schema import TRACES
 from tests.cli import run, run_json
 from tests.engine.profile.made_traces import write_trace
 

@@ -12,8 +12,8 @@ import pytest
 
 from engine.decode.steps import Counters, Step, Stop, phase
 from engine.profile.capture import Capture
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.cli import run, run_json
 from tests.engine.profile.test_reading import read
 from tests.small_models import use_small_model

@@ -14,8 +14,8 @@ from engine.profile import columns
 from engine.profile import events as reader
 from engine.profile.ingest import add_trace
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.engine.profile.test_reading import one, read
 

@@ -13,9 +13,9 @@ import pytest
 from engine.errors import StoreError
 from engine.records import FailedCheck, MoleculeVerdict
 from engine.store.columns import VERSION
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import Store
 from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at, written

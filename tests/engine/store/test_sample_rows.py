@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from engine.decode.samples import Reader
 from engine.decode.steps import Candidate, Diagnosis
-from engine.records import CHECK_COLUMNS, TRIMMED4, VERDICT_COLUMNS, Block, Check, FailedCheck, MoleculeVerdict
+from engine.records import CHECK_COLUMNS, TRIMMED4, Block, Check, FailedCheck, MoleculeVerdict
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.sample_rows import (
@@ -107,7 +107,7 @@ def check(*, passed: bool = True, decodes: bool = True, clean: bool = True) -> C
 
 def row_of(sample_id: int = 0, blocks: Sequence[Block] = (), **more: Any) -> Row:
     own = {"sample_id": sample_id, "smiles": "CC=O", "text": "[CONFORMER]"} | more
-    return sample_row(own.pop("check", check()), blocks, {}, **own)
+    return sample_row(own.pop("check", check()), blocks, {}, own)
 
 
 def block(number: int = 0, text: str = "1.0,2.0,3.0", kinds: tuple = ("exact",), **more: Any) -> Block:
@@ -157,7 +157,7 @@ def test_what_goes_in_comes_out(
     real: float,
 ) -> None:
     own = {"smiles": "C", "text": text, "decode_s": real, **verdict_row(True, verdict)}
-    rows = [sample_row(check, blocks, extra, sample_id=number, **own) for number, check in enumerate(checks)]
+    rows = [sample_row(check, blocks, extra, own | {"sample_id": number}) for number, check in enumerate(checks)]
     of_blocks = [row for number in range(len(rows)) for row in block_rows(number, blocks)]
     store = stored(tmp_path_factory.getbasetemp() / "rows", rows, of_blocks)
     samples, found = map(store.rows, ORDERED)
@@ -166,7 +166,7 @@ def test_what_goes_in_comes_out(
     assert found == [{"run_id": "one"} | listed(row) for row in in_order]
     for row, one in zip(samples, checks, strict=True):
         assert {name: row[name] for name in CHECK_COLUMNS} == listed({n: getattr(one, n) for n in CHECK_COLUMNS})
-        assert {name: row[name] for name in VERDICT_COLUMNS} == listed(asdict(verdict))
+        assert listed(asdict(verdict)).items() <= row.items()
         assert json.loads(row["extra"] or "{}") == extra
 
 
