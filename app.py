@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from streamlit import cli_util
 from streamlit.web.server import server_util
 
-from engine.folders import keep_private
+from engine.user_files import keep_private
 from pages._shared.frame import FAVICON, NAME
 from pages._shared.listing import PageFile, page_files
 from pages._shared.origins import OwnOrigin

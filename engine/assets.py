@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import AssetError, shown
-from engine.folders import writing
 from engine.paths import STATIC
+from engine.user_files import writing
 
 PACKAGE = "3dmol@2.5.5"
 MEMBER = "package/build/3Dmol-min.js"

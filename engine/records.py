@@ -224,8 +224,6 @@ class MoleculeVerdict:
         return clean and (self.stereo_right is True or self.stereo_sites == 0) and self.geometry_right is True
 
 
-VERDICT_COLUMNS = tuple(column.name for column in fields(MoleculeVerdict))
-"""What the table ``samples`` has of a verdict, under the same names."""
 ReaderName = Literal["strict", "group"]
 VerdictName = Literal[  # on a claim
     "reproduced", "contradicted", "internally inconsistent", "not shown on these models", "not testable here"

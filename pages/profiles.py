@@ -8,8 +8,8 @@ import streamlit as st
 from engine.comparing.queries import ready_queries
 from engine.profile.traces import cautions, traces_of
 from engine.questions import PAGES
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._kit.card import cards
 from pages._profiles import traces
 from pages._shared.choices import by_name

@@ -20,7 +20,7 @@ from tests.support import ROOT
 FLOORS: list[tuple[str, ...]] = [
     ("engine",),  # the package itself: its version
     (
-        *("engine.records", "engine.lp_records", "engine.errors", "engine.paths", "engine.folders"),
+        *("engine.records", "engine.lp_records", "engine.errors", "engine.paths"),
         *("engine.user_files", "engine.processes"),
         "engine.sandbox",
     ),

@@ -80,7 +80,6 @@ GLOBS: dict[str, tuple[str, ...]] = {
     "inspection": ("engine/inspection/*",),
     "store": (
         "engine/store/*",
-        "engine/folders.py",
         "engine/user_files.py",
     ),
     "jobs": ("engine/jobs/*",),

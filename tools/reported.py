@@ -22,10 +22,9 @@ from engine.paths import DATA, read_toml
 from engine.store.columns import Kind, Table
 from engine.store.entries import NAME, Entry, entry_folder
 from engine.store.files import Files
-from engine.store.schema import RUN, RUNS
+from engine.store.schema import RUN, RUNS, TRACE, TRACE_OPS, TRACES
 from engine.store.staging import write_entry
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE, TRACE_OPS, TRACES
 
 RUNS_FILE, TRACES_FILE = DATA / "reported_runs.toml", DATA / "reported_traces.toml"
 Row = dict[str, Any]

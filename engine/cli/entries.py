@@ -21,11 +21,9 @@ from engine.errors import DriftscopeError, one_line, shown
 from engine.figures.text_tables import cell, table_lines
 from engine.records import Molecule, ReaderName
 from engine.sandbox import read_aside
-from engine.store.columns import Kind
+from engine.store.columns import Kind, rows_of
 from engine.store.entries import Entry, rmsd_references, without_samples
-from engine.store.json_rows import rows_of
-from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN
-from engine.store.trace_schema import TRACE
+from engine.store.schema import CONFORMERS, KINDS, LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.user_files import expand, read_text
 
 app = cli.new_app()
@@ -147,8 +145,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
 
     def remove(io: Any, yes: bool = cli.option(False, "do not ask")) -> int:
         from engine.profile.ingest import remove_trace
-        from engine.store.staging import unfinished_ids
-        from engine.store.unfinished import abandon, check_idle
+        from engine.store.staging import abandon, check_idle, unfinished_ids
 
         # Names or parts of names, of damaged and unfinished ones too.
         store, names = io.opened(), getattr(io, argument)
@@ -191,7 +188,7 @@ commands_of(logs_app, LOGIT_LOG, "log_ids", "logs", "logits add")
 @cli.command(app, "runs", rules=True)
 def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that were stopped, or are being written")) -> int:
     """the runs of the store"""
-    from engine.store.unfinished import unfinished_runs
+    from engine.store.staging import unfinished_runs
 
     if not unfinished:
         return list_entries(io, RUN, "run")
@@ -218,7 +215,7 @@ def annotate(
 @cli.command(app, "verify")
 def verify(io: cli.Io) -> int:
     """read every file of the store, and name what is damaged"""
-    from engine.store.unfinished import state_rows
+    from engine.store.store import state_rows
 
     rows = state_rows(io.opened(to_read=True))
     if io.is_json:

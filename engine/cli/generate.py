@@ -16,12 +16,12 @@ from engine.cli.entries import MOLECULES_HELP, read_molecules, show_entries
 from engine.cli.text import BINS, READER, form_of
 from engine.errors import DriftscopeError, shown
 from engine.figures.words import counted
-from engine.folders import writing
 from engine.lp_records import DEFAULT_LP, LPS, NO_LP, GuardSettings, full_name, guard_checks
 from engine.models.registry import ModelEntry, load_registry
 from engine.paths import STATIC
 from engine.records import Molecule, NumberFormat, ReaderName
 from engine.store.schema import RUN
+from engine.user_files import writing
 
 if TYPE_CHECKING:
     from engine.decode.log_recorder import LogFile

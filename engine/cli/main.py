@@ -17,7 +17,7 @@ from engine import __version__
 from engine.cli.terminal import new_app
 from engine.errors import DEBUG, UNFORESEEN, DriftscopeError, one_line, shown
 from engine.figures.words import shortened
-from engine.folders import keep_private
+from engine.user_files import keep_private
 
 MODULES = {
     "text": ("tokens", "template", "drift", "junk", "encode", "decode"),

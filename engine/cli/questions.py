@@ -26,8 +26,7 @@ from engine.errors import DriftscopeError, nearest, one_line
 from engine.lp_records import LPS, full_name
 from engine.records import VerdictName
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG
-from engine.store.trace_schema import TRACE
+from engine.store.schema import LOGIT_LOG, TRACE
 from engine.user_files import read_text
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.cli import terminal as cli
 from engine.errors import DriftscopeError
-from engine.folders import writing
 from engine.lp_records import NO_LP, lp_of_text, split_cleanup
 from engine.records import READER_HELP, BinFormat, NumberFormat, ReaderName
 from engine.text.blocks import READ_FORMAT, count_junk, find_blocks, read_block
+from engine.user_files import writing
 
 app = cli.new_app()
 TOKENIZER = cli.option(..., "qwen3, llama3 or a tokenizer folder", metavar="T")

@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from engine.errors import AssetError, FileFormatError
-from engine.folders import writing
+from engine.user_files import writing
 
 Arrays = dict[str, NDArray[Any]]
 Meta = dict[str, Any]

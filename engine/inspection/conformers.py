@@ -25,7 +25,6 @@ from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import DriftscopeError
-from engine.folders import writing
 from engine.inspection.memo import computed_once
 from engine.records import Molecule, ReaderName
 from engine.store.entries import Entry, model_name
@@ -34,6 +33,7 @@ from engine.store.schema import BLOCKS
 from engine.store.store import Store
 from engine.text.blocks import SOUND
 from engine.text.check import answer_of, decode_with
+from engine.user_files import writing
 
 Row = Mapping[str, Any]
 PROPERTIES = (

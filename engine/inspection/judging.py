@@ -20,9 +20,9 @@ from engine.errors import DriftscopeError
 from engine.records import MoleculeVerdict
 from engine.store.entries import Entry, without_samples
 from engine.store.generations import conformer_texts
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import MOST_MEASURED, run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import Store
 from engine.text.check import NOT_PARSED, answer_of, check_sample, extract_smiles
 
@@ -90,7 +90,7 @@ def judge_run(
             progress(len(verdicts), len(rows))
     for place, row in enumerate(rows):
         row |= verdict_row(row["clean"], verdicts[place])
-    columns: dict[str, Any] = run_columns(verdict_sums((row["clean"], verdicts[k]) for k, row in enumerate(rows)))
+    columns: dict[str, Any] = run_columns(verdict_sums(rows))
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
     columns["judged_with"] = judged_with(settings.geometry)

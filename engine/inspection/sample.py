@@ -25,7 +25,7 @@ from engine.records import Descriptors, Molecule
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.generations import conformer_texts
-from engine.store.reports.texts import BEFORE
+from engine.store.reports import BEFORE
 from engine.store.store import Store
 from engine.store.views import connect
 from engine.text.align import Alignment

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import RunError, StoreError, one_line, shown
-from engine.folders import keep_private
 from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.progress import PartProgress
 from engine.jobs.run import Run, RunState, begin, molecules_of, resume
@@ -37,6 +36,7 @@ from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store, files_at
+from engine.user_files import keep_private
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from engine.jobs.service import Job, Work
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import Molecule
 from engine.store.files import Files
-from engine.store.temporary_runs import trim
+from engine.store.store import trim
 from engine.text.align import Alignment
 from engine.text.template import build_template
 

@@ -8,7 +8,6 @@ the batch, and so may a token: some finished samples are generated again, and th
 from __future__ import annotations
 
 import functools
-import io
 import json
 import time
 from collections import Counter
@@ -46,7 +45,7 @@ from engine.processes import usable_cores
 from engine.records import Molecule, MoleculeVerdict
 from engine.store import sample_rows
 from engine.store.entries import Entry
-from engine.store.files import Files
+from engine.store.files import ASIDE, Files
 from engine.store.provenance import git_commit, versions
 from engine.store.references import ReferenceSet, reference_set
 from engine.store.schema import RUN, SAMPLES, STEPS, TRIES
@@ -88,10 +87,10 @@ def begin(
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)
     row = _first_row(run_id, loaded, len(each), len(molecules), plan)
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({"smiles": smiles}), buffer)
-    samples, beside = len(molecules) * plan.plan.generations, {MOLECULES_FILE: buffer.getvalue()}
-    return Staging.create(files, RUN, run_id, row, beside, plan=asdict(plan), samples=samples)
+    with files.writing(f"{ASIDE}/{run_id}/{MOLECULES_FILE}") as file:
+        pq.write_table(pa.table({"smiles": smiles}), file)
+    samples = len(molecules) * plan.plan.generations
+    return Staging.create(files, RUN, run_id, row, plan=asdict(plan), samples=samples)
 
 
 def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
@@ -101,8 +100,8 @@ def resume(files: Files, run_id: str) -> tuple[Staging, RunPlan]:
 
 def molecules_of(staging: Staging) -> Sequence[Molecule]:
     try:
-        content = staging.files.read(f"{staging.folder}/{MOLECULES_FILE}")
-        texts = pq.read_table(io.BytesIO(content))["smiles"].to_pylist()
+        file = staging.files.path(f"{staging.folder}/{MOLECULES_FILE}")
+        texts = pq.read_table(file, partitioning=None)["smiles"].to_pylist()
     except (OSError, pa.ArrowException, LookupError) as error:
         raise RunError(f"the molecules of {staging.id} are lost", "Start a new run") from error
     return MoleculeList(parse_written, texts)
@@ -323,16 +322,16 @@ class GroupWork:
         while self.judges is not None and self.judges.under_way:
             self.go_on()
             verdicts |= {task.key: verdict for task, verdict in self.judges.verdicts(wait=True, most_s=WAIT_S)}
-        stored: list[sample_rows.StoredSample] = []
-        steps: list[dict[str, Any]] = []
+        stored, blocks, steps = list[sample_rows.Row](), list[sample_rows.Row](), list[sample_rows.Row]()
         thrown: list[tuple[Any, ...]] = []
         for sample in self.judged:
             self.go_on()
             number, molecule = sample.sample_id, generation.molecule_of(sample.sample_id)
-            told = {"decode_s": self._seconds.get(number), "verdict": verdicts.get(number)}
+            more = {"heavy_atoms": molecule.heavy_atoms, "decode_s": self._seconds.get(number)}
             if self.plan.rmsd and sample.check.same_graph:
-                told["rmsd_ang"] = self._rmsd_ang(molecule, sample)
-            stored.append(sample_rows.StoredSample.of(sample, molecule.heavy_atoms, **told))
+                more["rmsd_ang"] = self._rmsd_ang(molecule, sample)
+            stored.append(sample_rows.written_row(sample, verdicts.get(number), **more))
+            blocks += sample_rows.block_rows(number, sample.blocks)
             self.on_judged(len(stored))
             if number >= self.plan.keep_steps:
                 continue
@@ -341,13 +340,14 @@ class GroupWork:
                 steps += sample_rows.step_rows(number, aligned.rows, diagnoses)
             for place, one in enumerate(() if sample.guarding is None else sample.guarding.thrown):
                 thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
-        tables = sample_rows.tables_of(self.run_id, stored)
+        tables = sample_rows.tables_of(self.run_id, stored, blocks)
         if steps:
             tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
         if thrown:
             tables[TRIES.name] = sample_rows.tries_table(self.run_id, thrown)
         counters = generation.counters
-        sums = sample_rows.sums_of(stored) | {name: getattr(counters, name) for name in COUNTERS}
+        sums = sample_rows.sums_of(stored, blocks) | {name: getattr(counters, name) for name in COUNTERS}
+        sums["chars_raw"] = sum(len(sample.raw_text) for sample in self.judged)
         sums |= {"template_s": generation.template_s, "wall_s": wall_s, "peak_memory_mb": counters.peak_memory_mb}
         sums["judging_s"] = generation.template_s + time.perf_counter() - self._began - wall_s
         return tables, sums

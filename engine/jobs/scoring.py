@@ -25,9 +25,9 @@ from engine.jobs.service import Job, Work
 from engine.lp_records import NO_LP, lp_record, split_cleanup
 from engine.models.registry import ModelEntry
 from engine.store.entries import Entry, without_samples
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import step_rows
 from engine.store.schema import STEPS
+from engine.store.staging import rewrite_run
 from engine.store.store import Store
 
 if TYPE_CHECKING:

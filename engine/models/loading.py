@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 from safetensors import SafetensorError, safe_open
 
 from engine.errors import DriftscopeError, FileFormatError, ModelError, shown
-from engine.folders import publish
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
 from engine.paths import cache_folder
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from engine.user_files import parsed_json
+from engine.user_files import parsed_json, publish
 
 if TYPE_CHECKING:
     import torch

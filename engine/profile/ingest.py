@@ -29,10 +29,9 @@ from engine.profile.families import load_families
 from engine.profile.summary import Summary, event_table
 from engine.profile.tables import looks_like_a_table, read_table
 from engine.store.entries import Entry
-from engine.store.schema import RUN
+from engine.store.schema import RUN, TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_STEPS
 from engine.store.staging import sweep, write_entry
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE, TRACE_EVENTS, TRACE_MARKS, TRACE_STEPS
 from engine.user_files import open_file
 
 MOST_NAME = 60

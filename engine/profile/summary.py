@@ -18,7 +18,7 @@ import pyarrow as pa
 from engine.errors import FileFormatError, shown
 from engine.profile.families import SIDES, Families, short_name
 from engine.store.columns import Table
-from engine.store.trace_schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
+from engine.store.schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
 
 BINS, MOST_GAPS, MOST_MARKS, SHORT_NS = 4096, 1_000, 100_000, 50_000
 EVENTS_A_GROUP, LOOP_ROWS = 1_000_000, 100_000

@@ -20,7 +20,7 @@ from engine.errors import FileFormatError, shown
 from engine.figures.statistics import quotient
 from engine.figures.words import counted, listed
 from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
-from engine.store.trace_schema import TRACE_OPS
+from engine.store.schema import TRACE_OPS
 from engine.user_files import open_file
 
 PLACES = {"name": 0, "count": 1, "total_ms": 2}

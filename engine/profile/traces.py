@@ -17,8 +17,8 @@ from engine.decode.steps import PREFIX, STEP
 from engine.errors import StoreError
 from engine.figures.statistics import quotient
 from engine.store.entries import Entry, entry_names
+from engine.store.schema import TRACE_OPS
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE_OPS
 
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}

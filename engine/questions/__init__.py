@@ -17,9 +17,8 @@ from engine.inspection.memo import Memo
 from engine.models.registry import load_registry
 from engine.questions.question import Answered, Kind, Option, Question
 from engine.store.entries import Entry, entry_names, is_profiled, model_name
-from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 
 PAGES: Mapping[str, Mapping[tuple[str, str], Sequence[str]]] = {
     "compare": {

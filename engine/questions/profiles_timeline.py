@@ -15,8 +15,8 @@ from engine.decode.steps import PREFIX
 from engine.figures.words import counted, listed, microseconds, percent, shortened
 from engine.questions.question import Chart, Column, Of, Option, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry, entry_names
+from engine.store.schema import TRACE_EVENTS
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE_EVENTS
 
 TITLE = "What runs when?"
 OF = Of("trace", least=1, most=2)

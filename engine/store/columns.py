@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from functools import cached_property
 from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
 
+from engine.errors import SqlError
+
 VERSION = 7
 """Of what is written here. Readers take this one and all older ones; ``engine.store.views`` fills what those lack."""
 
 TEXT, WHOLE, SMALL, REAL, FLAG = pa.string(), pa.int64(), pa.int32(), pa.float64(), pa.bool_()
-TEXTS, IDS, FLAGS, REALS = pa.list_(TEXT), pa.list_(SMALL), pa.list_(FLAG), pa.list_(REAL)
-FAILURES = pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)]))
-THROWN = pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)]))
-TOPS = pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)]))
-TAGS = ("tags", TEXTS, "a user's own short labels, several for each; null where there is none")
-MOMENT = pa.timestamp("us", tz="UTC")
+TEXTS, IDS, MOMENT = pa.list_(TEXT), pa.list_(SMALL), pa.timestamp("us", tz="UTC")
+TYPES: Mapping[str, pa.DataType] = {
+    "text": TEXT,
+    "whole": WHOLE,
+    "small": SMALL,
+    "real": REAL,
+    "flag": FLAG,
+    "moment": MOMENT,
+    "texts": TEXTS,
+    "ids": IDS,
+    "flags": pa.list_(FLAG),
+    "reals": pa.list_(REAL),
+    "failures": pa.list_(pa.struct([("check", TEXT), ("atoms", IDS), ("detail", TEXT)])),
+    "thrown": pa.list_(pa.struct([("check", TEXT), ("times", SMALL), ("tokens", SMALL)])),
+    "tops": pa.list_(pa.struct([("token_id", SMALL), ("p_raw", REAL), ("allowed", FLAG)])),
+}
+TAGS = ("tags", "texts", "a user's own short labels, several for each; null where there is none")
 _SAID = Annotated[str, msgspec.Meta(min_length=1)]
 _COUNT = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _IN_JSON: Mapping[pa.DataType, Any] = {TEXT: str, WHOLE: _COUNT, REAL: float, FLAG: bool, TEXTS: list[str], MOMENT: str}
@@ -63,9 +77,7 @@ class Table:
     @cached_property
     def _sheet_row(self) -> Any:
         known = {**_IN_JSON, TEXT: _SAID}
-        fields = [
-            (one.name, known[one.type]) if one.required else (one.name, _IN_JSON[one.type] | None, None) for one in self
-        ]
+        fields = [(c.name, known[c.type]) if c.required else (c.name, _IN_JSON[c.type] | None, None) for c in self]
         return msgspec.defstruct(self.name, fields, kw_only=True)
 
     def row_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,5 +117,51 @@ class Kind:
 
 
 def table(name: str, *columns: tuple[Any, ...], order: tuple[str, ...] = (), unbounded: str = "") -> Table:
-    made = (Column(*column, unbounded=column[0] in unbounded.split()) for column in columns)
+    free = unbounded.split()
+    made = (Column(column, TYPES[of], *rest, unbounded=column in free) for column, of, *rest in columns)
     return Table(name, tuple(made), order)
+
+
+# --- as JSON ---------------------------------------------------------------------------------------------------------
+
+
+def rows_of(table: pa.Table) -> Iterator[dict[str, object]]:
+    """A table's rows as objects that JSON can hold, in the order of its columns.
+
+    Integers of any width are ints, decimals with a scale floats, and NaN and infinities None. Times are ISO text,
+    bytes hex, maps objects with text keys.
+    """
+    for row in zip(*map(json_values, table.columns), strict=True):
+        yield dict(zip(table.column_names, row, strict=True))
+
+
+def json_values(column: pa.ChunkedArray) -> Iterator[object]:
+    """A part after the other, so that few of them are Python's objects at a time."""
+    for part in column.iterchunks():
+        try:
+            values = part.to_pylist()
+        except (OverflowError, ValueError):
+            raise SqlError("a date of the answer is of no year that Python has", "CAST it to VARCHAR") from None
+        yield from (_json_value(value, column.type) for value in values)
+
+
+def _json_value(value: object, kind: pa.DataType) -> object:
+    """A value that pyarrow has made of something of this type."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case decimal.Decimal():
+            return float(value) if int(value.as_tuple().exponent) < 0 else int(value)
+        case bytes():
+            return value.hex()
+        case date() | time():  # a datetime is a date
+            return value.isoformat()
+        case dict():
+            return {field.name: _json_value(value[field.name], field.type) for field in kind}
+        case list() if pa.types.is_map(kind):
+            return {str(_json_value(key, kind.key_type)): _json_value(item, kind.item_type) for key, item in value}
+        case list():
+            return [_json_value(item, kind.value_type) for item in value]
+    return str(value)

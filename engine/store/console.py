@@ -33,7 +33,6 @@ MOST_NESTED = 30
 """Types that come as text: files of Arrow cannot carry them, they multiply (an ENUM names a long text ten thousand
 times), they come out wrong (a large UHUGEINT negative, lists of bare NULLs). And so do those nested deeper."""
 ROWS_PER_BATCH = 1024
-QUOTE = chr(34)
 VALUE, LIST = 24, 64  # bytes of a value in Python, and of a list or struct besides what is in it
 _PREFIX = re.compile(r"[A-Z][A-Za-z/ -]* Error: ")
 _UNREADABLE = re.compile(r"reading the stream registered as '(.*?)' failed(?:[^']* '(/.*?)')?")
@@ -164,23 +163,17 @@ def rows_of(
     database: duckdb.DuckDBPyConnection, sql: str, names: Mapping[str, Any], limits: Limits
 ) -> tuple[pa.Table, bool]:
     """The rows of a statement as far as the limits go, and whether there were more."""
-    used = checked(database, sql).named_parameters
-    for name in sorted(used - names.keys()):
+    statement = checked(database, sql)
+    for name in sorted((used := statement.named_parameters) - names.keys()):
         raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${known}" for known in names]))
     texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
     values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
-    text = sql.encode()  # the tokenizer counts bytes
-    ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
-    end = next((place for place in ends if text.startswith(b";", place)), len(text))
-    relation = database.sql(text[:end].decode(), params=values)
+    relation = database.sql(statement, params=values)
     kinds = list(map(str, relation.types))
     is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
     if any(is_text) or len(set(relation.columns)) < len(relation.columns):
-        named = enumerate(zip(is_text, relation.columns, strict=True), 1)
-        columns = [
-            f'#{at}{"::VARCHAR" if as_text else ""} AS "{name.replace(QUOTE, QUOTE * 2)}"'
-            for at, (as_text, name) in named
-        ]
+        names_of = enumerate((name.replace('"', '""') for name in relation.columns), 1)
+        columns = [f'#{at}{"::VARCHAR" if is_text[at - 1] else ""} AS "{name}"' for at, name in names_of]
         relation = relation.project(", ".join(columns)).project("*")  # which makes the names differ
     batches, rows, left, is_cut = [], 0, limits.answer_mb * MB, False
     with relation.to_arrow_reader(ROWS_PER_BATCH) as reader:

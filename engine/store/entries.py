@@ -240,9 +240,8 @@ def parse_entry(sheet: Mapping[str, Any], kind: Kind, id_: str, folder: str, fil
     try:
         said = msgspec.convert(sheet, _Sheet)
         if said.schema > VERSION:
-            raise StoreError(
-                f"{kind.sheet} is of version {said.schema}, this program reads up to {VERSION}", "Update it"
-            )
+            what = f"{kind.sheet} is of version {said.schema}, this program reads up to {VERSION}"
+            raise StoreError(what, "Update it")
         if said.row.get(kind.key) != id_:
             raise ValueError(f"it does not describe {id_}")
         row = kind.main.row_of(said.row)

@@ -19,8 +19,7 @@ from typing import IO, Any
 import msgspec
 
 from engine.errors import StoreError, TakenError, shown
-from engine.folders import writing
-from engine.user_files import open_regular
+from engine.user_files import open_regular, writing
 
 ASIDE = "staging"
 """What is being written, and what is being thrown away: never read as an entry."""
@@ -82,7 +81,7 @@ class Files:
     def writing(self, name: str) -> Iterator[IO[bytes]]:
         """The file is there whole or not at all, and stays when the power fails."""
         path = self.root / name
-        with _store_errors(path):
+        with writing_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with writing(path) as file:
                 yield file
@@ -91,7 +90,7 @@ class Files:
     def publish(self, aside: str, name: str) -> None:
         """A folder that was written aside becomes visible, all of its files at once."""
         path = self.root / name
-        with _store_errors(path):
+        with writing_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             _sync(self.root / aside)
             try:
@@ -106,7 +105,7 @@ class Files:
         """A folder or a file; nothing where it is not there. A folder is hidden first: nothing reads half of it, and
         `sweep` finds what was not finished."""
         path = self.root / name
-        with _store_errors(path):
+        with writing_errors(path):
             if path.is_dir() and not name.startswith(f"{ASIDE}/{REMOVED}"):
                 hidden = self.root / ASIDE / f"{REMOVED}{uuid.uuid4().hex[:8]}"
                 hidden.parent.mkdir(parents=True, exist_ok=True)
@@ -130,11 +129,11 @@ class Files:
 
 
 @contextmanager
-def _store_errors(path: Path) -> Iterator[None]:
+def writing_errors(path: Path, fix: str = _ADVICE) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", _ADVICE) from error
+        raise StoreError(f"{shown(path, 200)} cannot be written: {error.strerror or error}", fix) from error
 
 
 def _sync(folder: Path) -> None:

@@ -12,14 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from engine import __version__
 from engine.paths import ROOT
 
-PACKAGES = ("torch", "transformers", "tokenizers", "rdkit", "numpy", "duckdb", "pyarrow")
-
 
 @functools.cache
 def versions() -> str:
     """JSON, by package."""
     found = {"driftscope": __version__, "python": platform.python_version()}
-    for name in PACKAGES:
+    for name in ("torch", "transformers", "tokenizers", "rdkit", "numpy", "duckdb", "pyarrow"):
         with suppress(PackageNotFoundError):  # such as in a container that only computes
             found[name] = version(name)
     return json.dumps(found)

@@ -34,8 +34,6 @@ from engine.store.store import UNREADABLE, Store
 
 GROUP = 5_000
 """Conformers that are written together."""
-MOST_KEY = 500
-"""Characters of an omission's SMILES that are kept."""
 
 
 class ReferenceSet:
@@ -125,7 +123,7 @@ def write_references(
             if placed.problem:
                 first = first or f": {placed.source}: {placed.problem}"
                 counts["left_out"] += 1
-                key = placed.key[:MOST_KEY] or None
+                key = placed.key[:500] or None  # a SMILES of any length
                 told = {"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem}
                 rows[REFERENCE_OMISSIONS.name].append(told)
             else:

@@ -27,8 +27,18 @@ import pyarrow.dataset as ds
 
 from engine.errors import DriftscopeError, RunError, StoreError, TakenError, nearest, one_line, shown
 from engine.store.columns import VERSION, Kind
-from engine.store.entries import NAME, Entry, TableFile, entry_folder, parse_entry, sha256_of, write_part
+from engine.store.entries import (
+    NAME,
+    USER_SHEET,
+    Entry,
+    TableFile,
+    entry_folder,
+    parse_entry,
+    sha256_of,
+    write_part,
+)
 from engine.store.files import ASIDE, REMOVED, Files, alone
+from engine.store.schema import RUN
 
 log = logging.getLogger(__name__)
 
@@ -73,23 +83,14 @@ class Staging:
         self._lock: int | None = None
 
     @classmethod
-    def create(
-        cls,
-        files: Files,
-        kind: Kind,
-        id_: str,
-        row: Mapping[str, Any],
-        beside: Mapping[str, bytes] | None = None,
-        **more: Any,
-    ) -> Staging:
-        """Begin an entry. ``more`` stays in its sheet, such as a run's plan; ``beside`` are files for its making."""
+    def create(cls, files: Files, kind: Kind, id_: str, row: Mapping[str, Any], **more: Any) -> Staging:
+        """Begin an entry. ``more`` stays in its sheet, such as a run's plan. What else is needed for its making is
+        written before: without a sheet an entry was never begun."""
         home = entry_folder(kind, id_)
         sheet = {"schema": VERSION, "kind": kind.folder, "row": {**row, kind.key: id_}, **more}
         staging = cls(files, kind, id_, sheet)
         if kind.sheet in files.sizes(staging.folder) or home.rpartition("/")[2] in files.folders(kind.folder):
             raise TakenError(f"{id_} is there already", "Choose another name")
-        for name, content in (beside or {}).items():  # before the sheet: without one it was never begun
-            files.write(f"{staging.folder}/{name}", content)
         files.write_object(f"{staging.folder}/{kind.sheet}", sheet)
         return staging
 
@@ -281,6 +282,41 @@ def write_entry(
         return staging.publish({})
 
 
+# --- a finished run gets better rows --------------------------------------------------------------------------------
+
+
+def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[str, Any]) -> Entry:
+    """The run with these rows, by table, and these columns of its own, in the present schema version.
+
+    A new file lies beside the old one under a name of its own, and the sheet that names it is written last: a reader
+    sees the old rows or the new ones, and what a killed process leaves goes with the next attempt. Of a run of an older
+    version all tables are written anew, since all files of a run are of one version.
+    """
+    files, folder = entry.files, entry.folder
+    with alone(files, folder):
+        now = parse_entry(files.read_object(f"{folder}/{RUN.sheet}"), RUN, entry.id, folder, files)
+        if any(now.parts.get(name) != entry.parts.get(name) for name in tables):
+            raise StoreError(f"{entry.id} was changed by another process meanwhile", "Try again")
+        rows = {
+            table.name: pa.concat_tables([table.schema.empty_table(), now.read(table.name)], promote_options="default")
+            for table in RUN.tables
+            if table.name in now.parts and now.version < VERSION  # columns that came later are null
+        }
+        parts = {
+            name: asdict(write_part(files, folder, f"{name}-{uuid.uuid4().hex[:8]}.parquet", table))
+            for name, table in (rows | dict(tables)).items()
+        }
+        sheet = {**now.sheet, "schema": VERSION, "row": {**now.sheet["row"], **columns}}
+        sheet["tables"] = {**now.sheet["tables"], **parts}
+        better = parse_entry(sheet, RUN, entry.id, folder, files)  # refused before it is written
+        files.write_object(f"{folder}/{RUN.sheet}", sheet)
+        named = {RUN.sheet, USER_SHEET, *(str(table["file"]) for table in sheet["tables"].values())}
+        for file in files.sizes(folder):
+            if file not in named:
+                files.remove(f"{folder}/{file}")
+    return better
+
+
 # --- what is left ---------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +325,49 @@ def unfinished_ids(files: Files, kind: Kind) -> list[str]:
     begun = [id_ for id_ in files.folders(ASIDE) if NAME.fullmatch(id_)]
     begun = [id_ for id_ in begun if (files.root / ASIDE / id_ / kind.sheet).is_file()]
     return [id_ for id_ in begun if not Staging(files, kind, id_, {}).is_shown]
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """``row`` is what was known of the run before its first sample; counts are None where its sheet does not read."""
+
+    run_id: str
+    state: str  # being written, stopped or damaged
+    samples_done: int | None
+    samples: int | None  # asked for
+    row: Mapping[str, Any]
+    can_resume: bool  # an import begins anew
+
+
+def unfinished_runs(files: Files) -> list[Unfinished]:
+    """Oldest first. One that is finished or removed while this looks is left out."""
+    runs = []
+    for id_ in unfinished_ids(files, RUN):
+        try:
+            staging = Staging.open(files, RUN, id_)
+            done = len({member for group in staging.groups() for member in group.members})
+        except (RunError, FileNotFoundError):  # finished or removed meanwhile
+            continue
+        except (StoreError, OSError):
+            runs.append(Unfinished(id_, "damaged", None, None, {}, can_resume=False))
+            continue
+        sheet, state = staging.sheet, "being written" if staging.is_being_written else "stopped"
+        runs.append(Unfinished(id_, state, done, sheet.get("samples"), sheet["row"], can_resume="plan" in sheet))
+    return runs
+
+
+def check_idle(files: Files, id_: str) -> None:
+    """An error where another process writes the run."""
+    if Staging(files, RUN, id_, {}).is_being_written:
+        raise RunError(f"{id_} is being written by another process", "Stop that first")
+
+
+def abandon(files: Files, id_: str) -> None:
+    """Throw away what was written of an unfinished run, also of a damaged one."""
+    if id_ not in unfinished_ids(files, RUN):
+        raise RunError(f"{id_} is not unfinished any more", "See the runs of the store")
+    check_idle(files, id_)
+    Staging(files, RUN, id_, {}).abandon()
 
 
 def sweep(files: Files, kind: Kind) -> None:

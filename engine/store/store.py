@@ -6,9 +6,15 @@ one's own (``DRIFTSCOPE_STORE``, ``--store``) is shown alone.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import logging
 import os
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from engine.errors import StoreError, shown
+from engine.errors import DriftscopeError, StoreError, shown
 from engine.paths import DATA, USER_DATA
 from engine.store.columns import Kind
 from engine.store.entries import (
@@ -32,7 +38,7 @@ from engine.store.entries import (
 )
 from engine.store.files import Files, alone
 from engine.store.schema import KINDS, RUN
-from engine.store.staging import sweep
+from engine.store.staging import begun_anew, sweep, unfinished_runs
 from engine.store.views import MOST_MEMORY, connect, datasets
 from engine.user_files import open_regular
 
@@ -82,13 +88,8 @@ class Store:
 
     def found(self, kind: Kind = RUN) -> StoreListing:
         """All entries, oldest first, and what is left out."""
-        if self._seen is None:
-            return self._look(kind)
-        if kind.folder not in self._seen:
-            self._seen[kind.folder] = self._look(kind)
-        return self._seen[kind.folder]
-
-    def _look(self, kind: Kind) -> StoreListing:
+        if self._seen is not None and kind.folder in self._seen:
+            return self._seen[kind.folder]
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
         for files in self.places:
@@ -96,7 +97,11 @@ class Store:
             damages += listing.damages
             for entry in listing.entries:
                 entries.setdefault(entry.id, entry)
-        return StoreListing(tuple(sorted(entries.values(), key=_age)), tuple(damages))
+        in_order = sorted(entries.values(), key=lambda entry: (str(entry.row.get("created_at") or ""), entry.id))
+        found = StoreListing(tuple(in_order), tuple(damages))
+        if self._seen is not None:
+            self._seen[kind.folder] = found
+        return found
 
     def entry(self, id_: str, kind: Kind = RUN) -> Entry:
         return self.found(kind).get(id_, kind)
@@ -236,6 +241,73 @@ def _files(found: Found) -> set[tuple[str, str]]:
     return {(entry.id, part.sha256) for _, entries in found for entry in entries for part in entry.parts.values()}
 
 
-def _age(entry: Entry) -> tuple[Any, str]:
-    made = entry.row.get("created_at")
-    return (made.timestamp() if made is not None else float("-inf"), entry.id)
+def state_rows(store: Store) -> list[dict[str, Any]]:
+    """Of each entry whether it is whole, damaged or unfinished, every byte of it read; its kind, id, place, and what is
+    wrong."""
+    rows: list[dict[str, Any]] = []
+
+    def add(state: str, kind: Kind, id_: str | None, where: str, what: str | None = None) -> None:
+        row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+        rows.append(row | {"run_id": id_ if kind is RUN else None})
+
+    for kind in KINDS:
+        try:
+            found = store.found(kind)
+            damages = [*found.damages, *(damage for entry in found.entries for damage in damaged_parts(entry))]
+            for damage in damages:
+                add("damaged", kind, damage.id, damage.where, damage.what)
+            for entry in found.entries:
+                if all(damage.id != entry.id for damage in damages):
+                    add("whole", kind, entry.id, entry.files.where)
+            for run in unfinished_runs(store.home) if kind is RUN else ():
+                done = "" if run.samples_done is None else f"{run.samples_done} of {run.samples or '?'} samples; "
+                add("unfinished", kind, run.run_id, store.home.where, done + run.state)
+        except StoreError as error:  # a file where a folder of the store should be; the others are looked at
+            add("damaged", kind, None, store.home.where, error.what)
+    return rows
+
+
+# --- runs that are not saved ----------------------------------------------------------------------------------------
+# The live page writes to a place of this process, which is shown beside the store and goes with the process.
+
+_CREATING = threading.Lock()
+
+
+def temporary_files() -> Files:
+    """The place, created at its first use."""
+    with _CREATING:
+        return _temporary_files()
+
+
+@functools.cache
+def _temporary_files() -> Files:
+    folder = Path(tempfile.mkdtemp(prefix="driftscope-temporary-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Files(folder)
+
+
+def with_temporary(store: Store) -> Store:
+    """The store, with the temporary runs beside it."""
+    return Store(store.home, (*store.beside, temporary_files()))
+
+
+def is_temporary(entry: Entry) -> bool:
+    return entry.files is temporary_files()
+
+
+def trim(files: Files, most: int = 200) -> None:
+    """Keep the newest runs only: their names begin with the time."""
+    for name in files.folders(RUN.folder)[:-most]:
+        with suppress(DriftscopeError):  # another process removed it
+            files.remove(f"{RUN.folder}/{name}")
+
+
+def keep(entry: Entry, home: Files, label: str = "") -> Entry:
+    """A copy of the entry in the user's store, under the same name."""
+    more = {key: value for key, value in entry.sheet.items() if key not in ("schema", "kind", "row", "tables")}
+    try:
+        with begun_anew(home, RUN, entry.id, entry.sheet["row"], **more) as staging:
+            staging.add({table: entry.read(table) for table in entry.parts})
+            return staging.publish({"label": label} if label else {})
+    except OSError as error:
+        raise StoreError(f"{entry.id} is gone", "Generate it again") from error

@@ -28,18 +28,15 @@ SETTINGS = {
 }
 MOST_MEMORY = "4 GB"
 """For all queries of a process at once."""
-PATTERN = re.compile(r"[*?\[]")
-"""What DuckDB takes for a pattern in a path, unless it is in brackets."""
+PATTERN = re.compile(r"[*?\[]")  # in a path, unless it is in brackets
 PARQUET, LOCAL = ds.ParquetFileFormat(), pa.fs.LocalFileSystem()
+Listings = Iterable[tuple[Kind, Sequence[Entry]]]
 _OF_RUN = "OVER (PARTITION BY samples.run_id)"
 WALL_PART_S = f"""CASE WHEN count(samples.decode_s) {_OF_RUN} = count(*) {_OF_RUN}
     THEN runs.wall_s * samples.decode_s / nullif(sum(samples.decode_s) {_OF_RUN}, 0) END"""
 """A sample's part of its run's wall time, of ``samples JOIN runs``; null where not all samples of the run have a time.
 
 Samples of a batch overlap, so their own times add up to no time: they only say how the run's is shared out."""
-
-
-Listings = Iterable[tuple[Kind, Sequence[Entry]]]
 
 
 def connect(listings: Listings, only_of: str | None = None) -> duckdb.DuckDBPyConnection:

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import AssetError, TokenizerError, shown
-from engine.folders import publish
 from engine.paths import cache_folder
-from engine.user_files import open_file
+from engine.user_files import open_file, publish
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -25,9 +25,9 @@ from engine.comparing.queries import MOST_NAME, OWN, Query, delete_query, own_qu
 from engine.errors import DriftscopeError, SqlError, StoreError, nearest, shown
 from engine.figures.words import counted
 from engine.questions.question import Chart
+from engine.store.columns import json_values
 from engine.store.console import Console, Limits, SqlAnswer
 from engine.store.entries import Entry
-from engine.store.json_rows import json_values
 from engine.store.schema import KINDS
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of

@@ -13,8 +13,7 @@ from engine.inspection.runs import RunFacts, runs_with_samples
 from engine.questions.question import Option
 from engine.store.entries import Entry
 from engine.store.schema import RUN
-from engine.store.store import Store
-from engine.store.temporary_runs import is_temporary
+from engine.store.store import Store, is_temporary
 from pages._drift import state
 from pages._kit.card import choose
 from pages._kit.picker import Picker, run_cells, run_columns

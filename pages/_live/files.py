@@ -19,8 +19,7 @@ from engine.inspection.molecules import sample_table
 from engine.store.entries import Entry
 from engine.store.reports.exporting import report_bytes
 from engine.store.schema import STEPS
-from engine.store.store import Store
-from engine.store.temporary_runs import is_temporary, with_temporary
+from engine.store.store import Store, is_temporary, with_temporary
 from pages._live.session import Running
 from pages._shared.inspected import save_run
 from pages._shared.table_files import csv_of, file_button, parquet_of

@@ -19,7 +19,7 @@ from engine.jobs.service import Job, JobSnapshot, service
 from engine.lp_records import guard_words
 from engine.models.registry import ModelEntry
 from engine.records import Molecule
-from engine.store.temporary_runs import temporary_files
+from engine.store.store import temporary_files
 from pages._shared.visitor import adopt_visitor, presence, visitor
 
 _LANES, _NAME = "live_lanes", "live_lanes_name"

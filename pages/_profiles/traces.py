@@ -12,8 +12,8 @@ from engine.figures.statistics import quotient
 from engine.lp_records import LPS
 from engine.profile.ingest import FILES, remove_trace
 from engine.store.entries import Entry, entry_names, model_name
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._kit.picker import Picker, origin_column, time_column
 from pages._shared.choices import by_name
 from pages._shared.errors import escape_markdown

@@ -11,8 +11,7 @@ from engine.errors import DriftscopeError
 from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
-from engine.store.store import Store
-from engine.store.temporary_runs import keep, with_temporary
+from engine.store.store import Store, keep, with_temporary
 from pages._shared.errors import error_markdown, escape_markdown
 
 

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import streamlit as st
 
-from engine.store.json_rows import json_values
+from engine.store.columns import json_values
 
 TYPES = {
     "csv": "text/csv",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.folders import writing
+from engine.user_files import writing
 
 
 def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
 from engine.store.entries import entry_folder
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
-from engine.store.rewriting import rewrite_run
-from engine.store.sample_rows import StoredSample, run_columns, tables_of, verdict_row, verdict_sums
+from engine.store.sample_rows import block_rows, run_columns, tables_of, verdict_row, verdict_sums, written_row
 from engine.store.schema import RUN, SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
@@ -99,7 +99,8 @@ def add_hostile(store: Store) -> str:
     ids = [*tokenizer.encode(text), *half]
     reader = Reader(tokenizer, "none", "", TRIMMED4)
     sample = reader.read(molecule, ids, [False] * len(ids), "end")
-    tables = tables_of(HOSTILE, [StoredSample.of(sample, molecule.heavy_atoms)])
+    row = written_row(sample, heavy_atoms=molecule.heavy_atoms)
+    tables = tables_of(HOSTILE, [row], block_rows(sample.sample_id, sample.blocks))
     rows = {name: _without_run(table.to_pylist()) for name, table in tables.items()}
     about: dict[str, Any] = {"model_alias": HOSTILE_JUNK, "model_step": "1", "tokenizer": "qwen3", "lp": "none"}
     write_run(store, HOSTILE, rows["samples"], rows["blocks"], **about)
@@ -119,11 +120,9 @@ def add_verdicts(store: Store, run_id: str) -> None:
     entry = store.entry(run_id)
     rows = store.rows("SELECT * FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id})
     wrong = (FailedCheck("stereo", (1,), "mirrored"), FailedCheck("internal_steric_clash", (0, 2), "0.8 Å apart"))
-    pairs = []
     for row in rows:
         is_wrong = row["sample_id"] == 0
         found = (1, 1 - is_wrong, not is_wrong, not is_wrong, wrong if is_wrong else ())
         verdict = MoleculeVerdict(*found, strain_kcal=7.5, strain_moved_ang=0.25, strain_field="MMFF94")
         row |= verdict_row(row["clean"], verdict)
-        pairs.append((row["clean"], verdict))
-    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(pairs)))
+    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(rows)))

@@ -24,7 +24,7 @@ from engine.store.schema import RUN as KIND
 TRACES = """
 from engine.store.store import Store
 from pages._profiles import traces as manage
-from engine.store.trace_schema import TRACE as KIND
+from engine.store.schema import TRACE as KIND
 PICKER = manage.trace_picker({entry.id: entry.row for entry in Store.open().found().entries})
 """
 LOGS = """

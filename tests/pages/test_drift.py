@@ -15,8 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
-from engine.store.store import Store
-from engine.store.temporary_runs import temporary_files
+from engine.store.store import Store, temporary_files
 from pages._drift import molecules
 from pages._drift.molecules import FOLD
 from pages._kit.atoms import atom_rows

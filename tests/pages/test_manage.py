@@ -14,10 +14,9 @@ from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
-from engine.store.schema import LOGIT_LOG, REFERENCES, RUN
+from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._compare.manage import packed_report
 from tests.cli import parsed
 from tests.engine.inspection.made import DEMO_STORE, demo_run

@@ -10,8 +10,8 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._profiles.traces import default_choice, trace_picker
 from pages._shared.links import profiles_address
 from tests.pages.params import Params
@@ -156,8 +156,8 @@ def test_the_table_is_one_line_once_something_is_chosen(store: Store) -> None:
     both(store)
 
     def folded() -> None:
+        from engine.store.schema import TRACE
         from engine.store.store import Store
-        from engine.store.trace_schema import TRACE
         from pages._profiles.traces import trace_picker
 
         assert len(trace_picker({}).show(Store.open().found(TRACE))) == 1

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.pages.browser import (
     ROOT,
     Browser,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import FilePayload, expect
 
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import write_trace
 from tests.pages.browser import Browser, Server, expect_harmless, visit
 from tests.support import of_soak

@@ -30,8 +30,8 @@ from engine.figures.coverage_metrics import FIGURES
 from engine.models.registry import load_registry
 from engine.processes import usable_cores
 from engine.store.entries import Entry
+from engine.store.staging import unfinished_runs
 from engine.store.store import Store
-from engine.store.unfinished import unfinished_runs
 from engine.text.check import answer_of
 from engine.text.placeholder import fit_placeholder
 from engine.text.tokenizers import load_tokenizer

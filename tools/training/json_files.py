@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.comparing.array_files import write_bytes
 from engine.errors import FileFormatError
-from engine.folders import PART
+from engine.user_files import PART
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

@@ -37,7 +37,7 @@ from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import load_registry
 from engine.records import TRIMMED4, Molecule, MoleculeVerdict
-from engine.store.sample_rows import verdict_sums
+from engine.store.sample_rows import verdict_row, verdict_sums
 from engine.text.blocks import has_letter, has_nonnumeric
 from engine.text.check import answer_of
 from tools.terminal import Progress, ToolParser, markdown, run_tool
@@ -135,9 +135,10 @@ def rates_of(writer: str, judged: Judged) -> Iterator[Rates]:
     """By the number of stereocentres and double bonds that a molecule states; ``chance`` is that all come out right."""
     for sites in range(MOST_SITES + 1):
         group = [(clean, verdict) for molecule, verdict, clean in judged if _class_of(molecule) == sites]
-        counts = Counter({name: int(total) for name, total in verdict_sums(group).items()})
-        sound = [verdict for _, verdict in group if verdict.geometry_right]  # a crushed one's thousands say nothing
-        strains = [verdict.strain_kcal for verdict in sound if verdict.strain_kcal is not None]
+        rows = [verdict_row(clean, verdict) for clean, verdict in group]
+        counts = Counter({name: int(total) for name, total in verdict_sums(rows).items()})
+        # A crushed one's thousands say nothing.
+        strains = [row["strain_kcal"] for row in rows if row["geometry_right"] and row["strain_kcal"] is not None]
         yield {
             "writer": writer,
             "sites": f"{sites} or more" if sites == MOST_SITES else str(sites),

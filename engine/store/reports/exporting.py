@@ -18,13 +18,14 @@ from typing import Any
 import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
-from engine.errors import FileFormatError, StoreError, shown
-from engine.folders import writing
+from engine.errors import FileFormatError
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
+from engine.store import reports as keys
 from engine.store.entries import Entry, is_binned, without_samples
-from engine.store.reports import texts as keys
+from engine.store.files import writing_errors
 from engine.store.schema import REPORT_FILES, SAMPLES
+from engine.user_files import writing
 
 _OF_CHECK = (name for name in CHECK_COLUMNS if name != "decodes")  # the format has no key for it, old runs no column
 COLUMNS = ("sample_id", "generation", "smiles", "text", *_OF_CHECK, "extra")
@@ -46,12 +47,8 @@ Row = Mapping[str, Any]
 def export_report(entry: Entry, path: Path) -> None:
     """Write the run's report file, gz by its suffix; it is there whole or not at all."""
     content = report_bytes(entry)
-    try:
-        with writing(path) as file:
-            file.write(gzip.compress(content, mtime=0) if path.name.lower().endswith(".gz") else content)
-    except OSError as error:
-        what = f"{shown(path, 200)} cannot be written: {error.strerror or error}"
-        raise StoreError(what, "Give another place") from error
+    with writing_errors(path, "Give another place"), writing(path) as file:
+        file.write(gzip.compress(content, mtime=0) if path.name.lower().endswith(".gz") else content)
 
 
 def report_bytes(entry: Entry) -> bytes:

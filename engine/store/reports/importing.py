@@ -1,8 +1,13 @@
 """Report files in: the JSON that the reports' runner writes for a run, plain or gz, as a run of the store.
 
 A file's metadata and totals go into the run's columns, and what has no column into ``extra``; samples, blocks, junk and
-passes are counted again, from texts that our own code reads (``engine.store.reports.texts``). The file itself is kept
-with them. A run's id is a hash of the file's content, so one file is imported once, whatever its name and compression.
+passes are counted again, from its texts. The file itself is kept with them. A run's id is a hash of the file's content,
+so one file is imported once, whatever its name and compression.
+
+A file has text only, and ids cannot be recovered from it: under a position LP the model's tokens need not be those of
+its text. So ``token_ids`` and junk in tokens stay null, and drift is computed where a block has three whole numbers and
+the tokenizer and the placeholder are known. The model's masses are unknown too: a clean triple that an LP closed is
+``unverified``.
 """
 
 from __future__ import annotations
@@ -15,28 +20,32 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
+from rdkit import Chem
 
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, prompt_of, prompt_smiles, skeleton_of
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
+from engine.chem.smiles import in_text_order, parse_smiles
 from engine.decode.plan import PRESETS
-from engine.errors import FileFormatError, PlaceholderError, shown
+from engine.errors import DriftscopeError, FileFormatError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
-from engine.records import DESCRIPTORS, NumberFormat
+from engine.records import DESCRIPTORS, Molecule, NumberFormat
+from engine.store import reports as keys
 from engine.store.entries import Entry
-from engine.store.reports import texts as keys
-from engine.store.reports.texts import ReportItem, TextReader, read_item, split_text
-from engine.store.sample_rows import StoredSample, sums_of, tables_of
+from engine.store.sample_rows import Row, block_rows, sample_row, sums_of, tables_of
 from engine.store.schema import REPORT_FILES, RUN
 from engine.store.staging import Staging, begun_anew, totals
 from engine.store.store import Store
-from engine.text.blocks import READ_FORMAT, found_form
-from engine.text.template import check_placeholder
+from engine.text.blocks import READ_FORMAT, SPECIAL_TOKEN, find_blocks, found_form, read_block
+from engine.text.check import MISMATCH, asks_for_another, check_sample
+from engine.text.generated import blocks_of, match_units, units_between
+from engine.text.template import block_spans, build_template, check_placeholder
 from engine.text.tokenizers import BUILT_IN, TextTokenizer, load_tokenizer
 from engine.user_files import open_file, parsed_json
 
@@ -49,6 +58,9 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _VERSION = re.compile(r"\D*(\d)[._]?(\d)(?:\.\d+)*\D*", re.ASCII)
 _FAMILIES = (("qwen", "Qwen"), ("llama", "LLaMA"), ("m380", "LLaMA"))
 _TOKENIZERS = ("qwen3", "llama3")
+PROMPT_NOT_READ = "prompt SMILES cannot be read"
+"""Our issue where there is no molecule to compare with; the text is kept and read all the same."""
+_PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})++")
 _MOST = 2**53
 _FIRST_YEAR = 1970
 
@@ -84,13 +96,64 @@ class _Report(msgspec.Struct):
     total_chars_clean: _Whole | None = None
 
 
-class RunOfFile(NamedTuple):
-    """A run's row as far as the file gives it, and the reader of its texts."""
+@dataclass(frozen=True, slots=True)
+class ReportItem:
+    """An item of ``passes`` or ``failures``, with the texts of all generations that it tells of."""
+
+    passed: bool  # as the file has it
+    smiles: str
+    texts: tuple[str, ...]
+    extras: tuple[Mapping[str, Any], ...]  # what the file says of each text that has no column
+    main: int  # which of the texts the item speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class RunOfFile:
+    """A run's row as far as the file gives it, and how its texts are read: as made under this LP."""
 
     row: Mapping[str, Any]
-    reader: TextReader
+    lp: str | None
+    tokenizer: TextTokenizer | None  # None where no template can be told
     form: NumberFormat | None  # as its texts show; None where they are too few
     rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
+
+    def samples(self, item: ReportItem, first: int) -> Iterator[tuple[Row, list[Row]]]:
+        """The item's generations as rows of samples, which count from ``first``, and of their blocks."""
+        lp, form = stored_lp(self.lp), self.form or READ_FORMAT
+        smiles, skeleton = item.smiles, ""
+        molecule = Molecule(smiles, smiles, (), (), 0, Chem.Mol())
+        with suppress(DriftscopeError):
+            canonical = parse_smiles(smiles)
+            molecule = described(in_text_order(canonical, smiles), lp.descriptors or "plain")
+            smiles, skeleton = canonical.smiles, f"{OPEN_TAG}{skeleton_of(molecule)}{CLOSE_TAG}"
+        units = units_between(skeleton, [(start, end) for start, end in block_spans(skeleton).tolist()])
+        free: list[int] | None = None  # FREE positions of each atom's block
+        if self.tokenizer is not None and self.lp is not None and skeleton:
+            placeholder = self.row.get("placeholder", DEFAULT_PLACEHOLDER)
+            free = build_template(skeleton, self.tokenizer, placeholder).free_per_block.tolist()
+        for generation, decoded in enumerate(item.texts):
+            before, text, after = split_text(decoded, item.smiles)
+            places = find_blocks(text)
+            readings = [read_block(block.content, form=form, lp=lp.name, closed=block.closed) for block in places]
+            check = check_sample(text, molecule, lp=lp.name, readings=readings)
+            if not skeleton:
+                issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
+                check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
+            if asks_for_another(before, molecule):
+                check = replace(check, decodes=False, clean=False)
+            atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
+            extra = dict(item.extras[generation])
+            if before != prompt_of(smiles):
+                extra[keys.BEFORE] = before
+            if generation == item.main and item.passed != check.passed:
+                extra[keys.REPORTED_PASSED] = item.passed
+            blocks = blocks_of(places, readings, atoms, free, self.tokenizer)
+            own = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
+            if skeleton:
+                own |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
+            own["stop_reason"] = "end" if after.strip() else None
+            unknown = dict.fromkeys(("junk_tokens", "template_free") if free is None else ("junk_tokens",))
+            yield sample_row(check, blocks, extra, own), block_rows(first + generation, blocks, **unknown)
 
 
 def import_report(
@@ -104,7 +167,7 @@ def import_report(
     """Read a report file into the store, unless it is there. ``tokenizer`` (a name or a folder) replaces the one that
     the file names; ``progress`` hears how many ``samples`` are read, and which share that is of all."""
     content = _content(path)
-    with _errors_with(path.name):
+    try:
         document = _parsed(content)
         items = _items(document)
         run_id = f"imported-{hashlib.sha256(content).hexdigest()[:16]}"
@@ -117,25 +180,29 @@ def import_report(
             file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
             staging.add({REPORT_FILES.name: file}, number=0)
             return staging.publish(_write(staging, items, run, progress), **form)
+    except (FileFormatError, PlaceholderError) as error:
+        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+    except RecursionError as error:
+        raise FileFormatError(f"{shown(path.name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _write(
     staging: Staging, items: Sequence[ReportItem], run: RunOfFile, progress: Callable[..., object]
 ) -> dict[str, Any]:
     """Write all samples; the columns of the run."""
-    waiting: list[StoredSample] = []
+    waiting, blocks = list[Row](), list[Row]()
     done, whole, number, differing = 0, run.row["samples"], 1, 0
     molecules: set[str] = set()
     for item in items:
-        samples = list(run.reader.samples(item, done))
-        waiting += samples
-        done += len(samples)
-        molecules |= {sample.smiles for sample in samples}
-        differing += getattr(samples[item.main].check, run.rule[0]) != item.passed
+        for generation, (sample, of_sample) in enumerate(run.samples(item, done)):
+            waiting.append(sample)
+            blocks += of_sample
+            molecules.add(sample["smiles"])
+            differing += generation == item.main and sample[run.rule[0]] != item.passed
+        done += len(item.texts)
         if len(waiting) >= GROUP or done == whole:
-            members = [sample.sample_id for sample in waiting]
-            staging.add(tables_of(staging.id, waiting), members, sums=sums_of(waiting), number=number)
-            waiting, number = [], number + 1
+            staging.add(tables_of(staging.id, waiting, blocks), sums=sums_of(waiting, blocks), number=number)
+            waiting, blocks, number = [], [], number + 1
         progress(done, done / whole, samples=whole)
     notes = run.row["notes"]
     if differing:
@@ -144,16 +211,6 @@ def _write(
 
 
 # --- the file -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _errors_with(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileFormatError, PlaceholderError) as error:
-        raise FileFormatError(f"{shown(name)}: {error.what}", error.fix) from error
-    except RecursionError as error:
-        raise FileFormatError(f"{shown(name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _content(path: Path) -> bytes:
@@ -205,6 +262,50 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
     return items
 
 
+def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
+    """One item, whose keys have values of the right kinds; an error where it says too little."""
+    where, own, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
+    if own is None and not listed:
+        if listed_in == keys.PASSES:
+            raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
+        own = ""  # what failed may have written nothing
+    told = [{keys.TEXT: one} if isinstance(one, str) else one for one in listed or ()]
+    texts = [one[keys.TEXT] for one in told]
+    extras = [{key: value for key, value in one.items() if key not in keys.KNOWN} for one in told]
+    if own is not None and own not in texts:
+        texts, extras = [own, *texts], [{}, *extras]
+    main = 0 if own is None else texts.index(own)
+    extras[main] |= {key: value for key, value in item.items() if key not in keys.KNOWN}
+    smiles = item.get("prompt_smiles") or ""
+    if not smiles.strip() and not (smiles := prompt_smiles(own or texts[0])).strip():
+        raise FileFormatError(
+            f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
+        )
+    return ReportItem(listed_in == keys.PASSES, smiles, tuple(texts), tuple(extras), main)
+
+
+def split_text(decoded: str, smiles: str) -> tuple[str, str, str]:
+    """What precedes the answer (padding, prompt), the answer from its tag on, and what follows it (end and pad tokens).
+    Joined they are the text again."""
+    end = next((run.start() for run in _PADDING.finditer(decoded) if run.end() == len(decoded)), len(decoded))
+    tag = decoded.find(OPEN_TAG)
+    closing = decoded.find(SMILES_TAGS[1], 0, tag if tag >= 0 else end)
+    if closing >= 0:
+        start = closing + len(SMILES_TAGS[1])
+    else:
+        start = _behind_padding(decoded, 0)
+        behind = start + len(smiles)
+        if decoded.startswith(smiles, start) and not decoded.startswith("<", behind):
+            start = behind  # the tags are no tokens of every tokenizer, and some decoders leave tokens out
+    start = min(_behind_padding(decoded, start), end)
+    return decoded[:start], decoded[start:end], decoded[end:]
+
+
+def _behind_padding(text: str, start: int) -> int:
+    found = _PADDING.match(text, start)
+    return found.end() if found else start
+
+
 # --- its run ------------------------------------------------------------------------------------------------------
 
 
@@ -222,11 +323,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     name, loaded = _tokenizer(tokenizer, named)
     texts = (text for item in items for text in item.texts)
     form, numbers = found_form(texts, forced_close=record.closed_by != "model")
-    extra = {
-        key: value
-        for key, value in document.items()
-        if key not in {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
-    }
+    ours = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
+    extra = {key: value for key, value in document.items() if key not in ours}
     if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
         extra[keys.METADATA] = rest
     passes, rule = sum(item.passed for item in items), rule_of(version)
@@ -263,9 +361,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "notes": " ".join(notes),
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
-    base = lp and split_cleanup(lp)[0]
-    reader = TextReader(base, placeholder or DEFAULT_PLACEHOLDER, loaded, form or READ_FORMAT)
-    return RunOfFile({key: value for key, value in row.items() if value is not None}, reader, form, rule)
+    known = {key: value for key, value in row.items() if value is not None}
+    return RunOfFile(known, lp and split_cleanup(lp)[0], loaded, form, rule)
 
 
 # --- the reports' names -------------------------------------------------------------------------------------------

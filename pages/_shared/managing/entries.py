@@ -20,8 +20,8 @@ from engine.questions.question import Option
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.schema import RUN
+from engine.store.staging import Unfinished, abandon, unfinished_runs
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
-from engine.store.unfinished import Unfinished, abandon, unfinished_runs
 from pages._kit.card import choose
 from pages._shared.errors import error_markdown, escape_markdown, shown_errors
 from pages._shared.managing import tasks

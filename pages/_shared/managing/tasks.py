@@ -14,9 +14,8 @@ from engine.figures.queue_words import QueueState, waiting_words
 from engine.figures.words import counted, duration, percent
 from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG, RUN
+from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
 

@@ -15,8 +15,8 @@ from engine.evidence import verdicts
 from engine.jobs.progress import ProgressFile
 from engine.jobs.run import Run
 from engine.store.files import Files
+from engine.store.schema import TRACES
 from engine.store.store import DEMO, VARIABLE, Store
-from engine.store.trace_schema import TRACES
 from tests.cli import keys, run, run_json
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.logits.logs import clean, objects, text, write

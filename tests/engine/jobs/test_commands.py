@@ -20,8 +20,8 @@ from engine.jobs.commands import Task, TaskQueue, TaskSnapshot, file_name, task_
 from engine.models.devices import spare_cores
 from engine.paths import ROOT
 from engine.store.files import Files
+from engine.store.staging import abandon, unfinished_runs
 from engine.store.store import Store
-from engine.store.unfinished import abandon, unfinished_runs
 from tests.engine.store.reports.documents import document
 from tests.small_models import use_small_model
 from tests.support import of_soak

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.inspection.judging import judge_run
 from engine.jobs.plan import RunPlan, new_run_id, sampling_name
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.lp_records import GuardSettings
-from engine.records import VERDICT_COLUMNS
+from engine.records import MoleculeVerdict
 from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import Staging, unfinished_ids
@@ -111,7 +111,7 @@ def test_a_run_that_is_judged_while_it_is_written_has_what_judging_it_later_find
     later = finished(started(tmp_path / "b", folder, 3, plan={"limit": None}))
     assert all(row["usable"] is None and row["failed"] is None for row in content(later)["samples"])
     judged = judge_run(store_at(tmp_path / "b"), later.id, JudgeSettings(strain="force-field"), workers=1)
-    names = [*VERDICT_COLUMNS, "usable"]
+    names = [*(column.name for column in fields(MoleculeVerdict)), "usable"]
     rows = [[row[name] for name in names] for row in content(beside)["samples"]]
     assert rows == [[row[name] for name in names] for row in content(judged.entry)["samples"]]
     assert any(row["failed"] for row in content(beside)["samples"]), "random coordinates are wrong"

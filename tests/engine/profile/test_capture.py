@@ -14,8 +14,8 @@ from engine.profile.capture import Capture
 from engine.profile.traces import PHASES, passes_of
 from engine.questions import ask
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.cli import run
 from tests.engine.profile.test_reading import read
 from tests.small_models import use_small_model

@@ -20,8 +20,8 @@ from engine.profile.events import TraceFile
 from engine.profile.ingest import add_trace, read_trace
 from engine.profile.summary import event_table
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_traces import plain_sums, write_trace
 
 HARD_NAMES = ['},{"ph": "X"', '}, {"name', "a\\", '"]', "[{", "\u202e", "€", "k" * 10_000, "a\nb", ""]

@@ -14,8 +14,8 @@ from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
 from engine.store.entries import Entry
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import DEMO, Store
-from engine.store.trace_schema import TRACE
 from tests.engine.profile.made_events import added, event, kernels, mark
 from tests.engine.profile.made_traces import write_trace
 

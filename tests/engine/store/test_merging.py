@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import StoreError
 from engine.store import staging as staging_module
-from engine.store.columns import MOMENT, REALS, SMALL, TEXT, Column, Table
+from engine.store.columns import MOMENT, SMALL, TEXT, TYPES, Column, Table
 from engine.store.schema import RUN, STEPS
 from engine.store.staging import write_entry
 from engine.store.store import Store
@@ -37,7 +37,12 @@ def test_groups_are_merged_in_order(store: Store, samples: list[list[int]]) -> N
 
 
 def test_what_is_sorted_keeps_null_lists_moments_and_the_order_of_equal_keys(store: Store) -> None:
-    columns = (Column("key", TEXT, ""), Column("at", SMALL, ""), Column("some", REALS, ""), Column("when", MOMENT, ""))
+    columns = (
+        Column("key", TEXT, ""),
+        Column("at", SMALL, ""),
+        Column("some", TYPES["reals"], ""),
+        Column("when", MOMENT, ""),
+    )
     table = Table("keyed", columns, order=("key",))
     moment = datetime(2026, 7, 1, 12, tzinfo=UTC)
     given = [

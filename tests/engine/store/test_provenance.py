@@ -6,7 +6,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -46,12 +46,18 @@ def test_versions_of_what_computes() -> None:
     found = json.loads(provenance.versions())
     assert found["driftscope"] == __version__
     assert found["python"] == platform.python_version()
-    assert {name: found[name] for name in provenance.PACKAGES} == {name: version(name) for name in provenance.PACKAGES}
+    assert {name: found[name] for name in ("rdkit", "duckdb")} == {name: version(name) for name in ("rdkit", "duckdb")}
 
 
 def test_a_package_that_is_not_there_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "PACKAGES", ("duckdb", "no-such-package-of-ours"))
-    assert set(json.loads(provenance.versions())) == {"driftscope", "python", "duckdb"}
+    def version_but_of_torch(name: str) -> str:
+        if name == "torch":
+            raise PackageNotFoundError
+        return version(name)
+
+    monkeypatch.setattr(provenance, "version", version_but_of_torch)
+    assert "torch" not in (found := json.loads(provenance.versions()))
+    assert found["duckdb"] == version("duckdb")
 
 
 def test_the_commit_and_whether_files_had_changed(checkout: Path) -> None:

@@ -99,7 +99,7 @@ def test_nothing_is_left_of_a_reading_that_fails(empty: Store) -> None:
 
 
 def test_it_is_of_its_owner_alone(empty: Store) -> None:
-    from engine.folders import keep_private
+    from engine.user_files import keep_private
 
     umask = os.umask(0o022)
     try:

@@ -13,9 +13,9 @@ import pytest
 from engine.errors import StoreError
 from engine.records import FailedCheck, MoleculeVerdict
 from engine.store.columns import VERSION
-from engine.store.rewriting import rewrite_run
 from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
 from engine.store.schema import SAMPLES
+from engine.store.staging import rewrite_run
 from engine.store.store import Store
 from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import assert_whole, folder_of, store_at, written
@@ -40,8 +40,7 @@ def judged(store: Store, *verdicts: MoleculeVerdict) -> None:
     rows = pq.read_table(entry.path("samples"), partitioning=None).to_pylist()
     for row, verdict in zip(rows, verdicts, strict=False):
         row |= verdict_row(row["clean"], verdict)
-    pairs = [(row["clean"], verdict) for row, verdict in zip(rows, verdicts, strict=False)]
-    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(pairs)))
+    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(rows)))
 
 
 def test_rows_and_rates_are_there_and_the_rest_is_as_it_was(store: Store) -> None:
@@ -77,7 +76,7 @@ def test_usable_is_clean_with_stereo_and_geometry_right(
     clean: bool, verdict: MoleculeVerdict, usable: bool | None
 ) -> None:
     assert verdict.is_usable(clean) is usable
-    assert verdict_sums([(clean, verdict)])["usable"] == usable
+    assert verdict_sums([verdict_row(clean, verdict)])["usable"] == usable
 
 
 def test_a_run_of_the_first_version_becomes_one_of_this(store: Store) -> None:

@@ -85,19 +85,6 @@ def test_what_writers_tell_beside_their_groups(store: Store) -> None:
     assert staging.groups() == []
 
 
-def test_files_beside_the_sheet_are_there_before_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    write = Files.write
-
-    def noting(files: Files, name: str, content: bytes) -> None:
-        seen.append(name)
-        write(files, name, content)
-
-    monkeypatch.setattr(Files, "write", noting)
-    Staging.create(store.home, RUN, "one", {"origin": "measured"}, {"molecules": b"C"})
-    assert seen == ["staging/one/molecules", "staging/one/run.json"]
-
-
 def test_a_run_without_a_group_has_no_rows(store: Store) -> None:
     entry = begun(store.home).publish({"samples": 0})
     assert entry.parts == {}

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import StoreError
-from engine.store import temporary_runs
+from engine.store import store as store_module
 from engine.store.files import Files
-from engine.store.store import Store, damaged_parts
-from engine.store.temporary_runs import is_temporary, keep, temporary_files, trim, with_temporary
+from engine.store.store import Store, damaged_parts, is_temporary, keep, temporary_files, trim, with_temporary
 from tests.engine.store.faults import Fault, raising
 from tests.engine.store.stored_runs import written
 from tests.support import ROOT
@@ -23,7 +22,7 @@ from tests.support import ROOT
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     files = Files(tmp_path / "temporary")
-    monkeypatch.setattr(temporary_runs, "_temporary_files", lambda: files)
+    monkeypatch.setattr(store_module, "_temporary_files", lambda: files)
     return files
 
 
@@ -94,7 +93,7 @@ def test_the_oldest_go_first(place: Files) -> None:
 
 
 def test_the_place_goes_with_its_process() -> None:
-    script = "from engine.store.temporary_runs import temporary_files as f; f().write('a/b', b'c'); print(f().where)"
+    script = "from engine.store.store import temporary_files as f; f().write('a/b', b'c'); print(f().where)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() and not Path(done.stdout.strip()).exists()
     assert str(temporary_files().where) != done.stdout.strip()

@@ -9,8 +9,7 @@ import pytest
 from engine.errors import RunError
 from engine.store.files import Files
 from engine.store.schema import RUN
-from engine.store.staging import Staging
-from engine.store.unfinished import Unfinished, abandon, check_idle, unfinished_runs
+from engine.store.staging import Staging, Unfinished, abandon, check_idle, unfinished_runs
 from tests.engine.store.stored_runs import MADE_AT, add, begun, published
 
 

@@ -122,8 +122,6 @@ def test_what_is_not_known_is_refused_by_name() -> None:
         facts(config, "small")
 
 
-
-
 RNG = np.random.default_rng(0)
 
 

@@ -19,7 +19,7 @@ from engine.records import TRIMMED4
 from engine.store.entries import Entry
 from engine.store.reports.exporting import export_report, report_bytes
 from engine.store.reports.importing import import_report
-from engine.store.sample_rows import StoredSample, sums_of, tables_of
+from engine.store.sample_rows import Row, block_rows, sums_of, tables_of, written_row
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.text.tokenizers import load_tokenizer
@@ -63,15 +63,16 @@ def measured(folder: Path, texts: list[tuple[str, int, str]], lp: str, **row: An
     """A run of (SMILES, generation, text), as the engine would have written it."""
     base, cleanup = split_cleanup(lp)
     reader = Reader(load_tokenizer("qwen3"), base, LPS[base].placeholder, TRIMMED4, cleanup=cleanup)
-    samples = []
+    samples, blocks = list[Row](), list[Row]()
     for number, (smiles, generation, text) in enumerate(texts):
         ids = [*reader.tokenizer.encode(text), reader.tokenizer.end_id or 0]
         flags = [False] * len(ids)
         one = reader.read(molecule(smiles), ids, flags, "end", sample_id=number, generation=generation)
-        samples.append(StoredSample.of(one, molecule(smiles).heavy_atoms))
+        samples.append(written_row(one, heavy_atoms=molecule(smiles).heavy_atoms))
+        blocks += block_rows(number, one.blocks)
     staging = Staging.create(store_in(folder).home, RUN, "measured-1", {**RUN_VALUES, "lp": lp, **row})
-    staging.add(tables_of(staging.id, samples), range(len(samples)), sums=sums_of(samples))
-    return staging.publish(sums_of(samples))
+    staging.add(tables_of(staging.id, samples, blocks), range(len(samples)), sums=sums_of(samples, blocks))
+    return staging.publish(sums_of(samples, blocks))
 
 
 # --- imported runs ------------------------------------------------------------------------------------------------

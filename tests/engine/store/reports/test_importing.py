@@ -17,8 +17,7 @@ from engine.errors import DriftscopeError, FileFormatError, RunError
 from engine.store.entries import Entry
 from engine.store.files import ASIDE
 from engine.store.reports import importing
-from engine.store.reports.importing import family_of, import_report, lp_of, read_run, tokenizer_of
-from engine.store.reports.texts import read_item
+from engine.store.reports.importing import family_of, import_report, lp_of, read_item, read_run, tokenizer_of
 from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store

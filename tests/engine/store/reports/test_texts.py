@@ -10,8 +10,7 @@ from hypothesis import given, settings
 
 from engine.errors import TokenizerError
 from engine.inspection.runs import number_format, run_facts
-from engine.store.reports.importing import import_report, rule_of
-from engine.store.reports.texts import PROMPT_NOT_READ, split_text
+from engine.store.reports.importing import PROMPT_NOT_READ, import_report, rule_of, split_text
 from engine.text.align import align
 from engine.text.check import MISMATCH, NO_CONFORMER
 from engine.text.template import build_template

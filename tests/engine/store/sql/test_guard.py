@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import SqlError
+from engine.store.columns import rows_of
 from engine.store.console import Console, Limits
-from engine.store.json_rows import rows_of
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "x"], "molécule": ["C", "N", "O"]})
 ENDLESS = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r"

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import SqlError
+from engine.store.columns import rows_of
 from engine.store.console import Console
-from engine.store.json_rows import rows_of
 
 
 @pytest.fixture(scope="module")
