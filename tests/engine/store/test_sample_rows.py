@@ -106,7 +106,7 @@ def check(*, passed: bool = True, decodes: bool = True, clean: bool = True) -> C
 
 
 def row_of(sample_id: int = 0, blocks: Sequence[Block] = (), **more: Any) -> Row:
-    own = {"sample_id": sample_id, "smiles": "CC=O", "text": "[CONFORMER]"} | more
+    own: Row = {"sample_id": sample_id, "smiles": "CC=O", "text": "[CONFORMER]"} | more
     return sample_row(own.pop("check", check()), blocks, {}, own)
 
 

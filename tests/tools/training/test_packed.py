@@ -20,9 +20,8 @@ from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
 from tools.training.evaluate import StructureJudge
 from tools.training.number_tokens import KINDS, SIGN
-from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, unpacked_xyz
+from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
-from tools.training.text_frame import text_frame
 
 TOKENIZERS = ("qwen3", "llama3")
 ODD = ("[Ca++].[O-][N+](=O)[O-]", "[NH3+]C[Fe++]C%12CC%12", "[13CH4]", "[H][H]", "F/C=C\\F", "[2H]O[3H]", "C")

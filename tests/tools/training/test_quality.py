@@ -19,11 +19,10 @@ from engine.records import TRIMMED4
 from engine.text.placeholder import reference_texts
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tools.training import quality
-from tools.training.card import write_card
+from tools.training.card import TrainingFacts, read_curves, write_card
 from tools.training.quality import Quality, distances, measure
 from tools.training.recipes import GROWING
 from tools.training.shapes import ModelShape
-from tools.training.training_card import TrainingFacts, read_curves
 
 SMILES = ["CCO", "COc1ccc(CN2CCNCC2)cc1", "CC[C@@H](N)CO", "CC(=O)Nc1ccccc1", "O=C([O-])c1ccncc1Cl", "CCC/C=C/CN"]
 FACTS = TrainingFacts(
