@@ -12,12 +12,6 @@ import pytest
 from engine.evidence.lost_third import load_usable
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
-from tests.engine.store.stored_runs import store_at
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return store_at(tmp_path / "store")
 
 
 @pytest.mark.parametrize(

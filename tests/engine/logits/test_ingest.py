@@ -18,11 +18,6 @@ from tests.engine.logits.logs import clean, objects, text, write
 ROWS = clean(6, 4)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store.open(tmp_path / "store")
-
-
 def values(store: Store, log_id: str) -> list[dict[str, Any]]:
     sql = "SELECT * FROM logit_values WHERE log_id = $id ORDER BY entry, position"
     return store.rows(sql, {"id": log_id})

@@ -11,17 +11,11 @@ import pytest
 from engine.errors import StoreError
 from engine.profile import summary
 from engine.profile.ingest import add_trace
-from engine.store.files import Files
 from engine.store.schema import RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store, damaged_parts
 from tests.engine.profile.made_events import event
 from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(Files(tmp_path / "store"))
 
 
 @pytest.fixture(scope="module")

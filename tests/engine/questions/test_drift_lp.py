@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +12,8 @@ from engine.questions import ask
 from engine.questions.question import Answered, NeedsWork
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, step_row, write_run
-from tests.engine.store.stored_runs import store_at
 
 END = "<|endoftext|>"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return store_at(tmp_path / "store")
 
 
 def forced(sample: int, pos: int, p_raw: float | None, rank: int = 1, **more: Any) -> dict[str, Any]:

@@ -13,18 +13,12 @@ from engine.profile.ingest import add_trace
 from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
 from engine.store.entries import Entry
-from engine.store.files import Files
 from engine.store.schema import TRACE
 from engine.store.store import DEMO, Store
 from tests.engine.profile.made_events import added, event, kernels, mark
 from tests.engine.profile.made_traces import write_trace
 
 GEMM, FMHA, CAT = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(Files(tmp_path / "store"))
 
 
 def rows(store: Store, key: str, *entries: Entry, table: str = "main", **options: Any) -> list[dict[str, Any]]:

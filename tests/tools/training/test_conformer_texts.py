@@ -26,7 +26,7 @@ from tools.training.conformer_texts import (
 from tools.training.molecules import is_held_out
 
 FLAT = "CC(O)C=CC(F)c1ccc(Cl)nc1"
-SMILES = [entry.smiles for entry in load_molecule_set(sized(12, 150), tag="fragment")]
+SMILES = [entry.smiles for entry in load_molecule_set(sized(8, 60), tag="fragment")]
 
 
 def made_of(smiles: str, **options: object) -> list[ConformerTexts]:

@@ -38,7 +38,7 @@ def conformer(smiles: str, units: list[int]) -> ConformerTexts:
 def drawn() -> list[ConformerTexts]:
     rng = random.Random(0)
     made = []
-    for smiles in [*ODD, *(entry.smiles for entry in load_molecule_set(sized(100, 2000)))]:
+    for smiles in [*ODD, *(entry.smiles for entry in load_molecule_set(sized(60, 500)))]:
         atoms = sum(piece.is_atom for piece in split_smiles(smiles))
         widest = rng.choice([30, 3_000, 60_000, 160_000, 3_000_000])
         units = [rng.choice([rng.randint(-widest, widest), *EDGES[: rng.randint(0, 19)]]) for _ in range(3 * atoms)]

@@ -1,4 +1,4 @@
-"""An empty store for each test, and runs of made-up rows for it."""
+"""An empty store for each test; rooms whose tests begin with more have their own."""
 
 from __future__ import annotations
 
