@@ -9,7 +9,6 @@ here; where two reports differ, both runs are there.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence, Sized
@@ -17,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import FileFormatError, shown
 from engine.paths import DATA, read_toml
 from engine.store.columns import Kind, Table
 from engine.store.entries import NAME, Entry, entry_folder
@@ -25,6 +24,7 @@ from engine.store.files import Files
 from engine.store.schema import RUN, RUNS, TRACE, TRACE_OPS, TRACES
 from engine.store.staging import write_entry
 from engine.store.store import Store
+from tools.terminal import ToolParser, log, run_tool
 
 RUNS_FILE, TRACES_FILE = DATA / "reported_runs.toml", DATA / "reported_traces.toml"
 Row = dict[str, Any]
@@ -92,16 +92,10 @@ def publish_into(
     module: str, about: str, publish: Callable[[Store], Sized], what: str, arguments: Sequence[str] | None = None
 ) -> int:
     """``python -m MODULE --into PLACE``: what reports state, put into a store."""
-    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about.split("\n")[0])
+    parser = ToolParser(prog=f"python -m {module}", description=about.split("\n")[0])
     parser.add_argument("--into", type=Path, required=True, help="the store's folder, such as data/demo")
     into = parser.parse_args(arguments).into
-    try:
-        entries = publish(Store(Files(into)))
-    except DriftscopeError as error:
-        sys.stderr.write(f"driftscope: {error}\n")
-        return 2
-    sys.stderr.write(f"{len(entries)} {what} in {into}\n")
-    return 0
+    return run_tool(lambda: log.info("%d %s in %s", len(publish(Store(Files(into)))), what, into))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from importlib.util import find_spec
 
+from engine.processes import usable_cores
 from tools.terminal import markdown, processor
 
 
@@ -25,10 +26,9 @@ def pin(count: int) -> None:
 
 def machine(*packages: str) -> str:
     """Processor, cores, how busy it is, and versions."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = {name: metadata.version(name) if find_spec(name) else "is not installed" for name in packages}
     return (
-        f"{processor()}, {cores} of {os.cpu_count()} cores, load "
+        f"{processor()}, {usable_cores()} of {os.cpu_count()} cores, load "
         f"{os.getloadavg()[0]:.1f} before. Python {platform.python_version()}, "
         f"{', '.join(f'{name} {version}' for name, version in versions.items())}."
     )

@@ -26,7 +26,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from tools.bench._measure import figure, machine, note, show, spread
 from tools.bench._sides import EXACT, FREE, HF_EXACT, HF_KEYED, HF_OWN, Run, Side, timed
-from tools.bench._sized import HEAVY_ATOMS, MOLECULES, Given, Shape, SizedModel
+from tools.bench._sized import HEAVY_ATOMS, MOLECULES, Shape, SizedModel
 
 WARM_TOKENS, MOST_TOKENS, BATCHES = 8, 1_500, (1, 32, 256)
 PROFILED = (16, 40)
@@ -34,9 +34,9 @@ PROFILED = (16, 40)
 LAUNCHES = ("LaunchKernel", "GraphLaunch")
 SIDES = (EXACT, FREE, HF_OWN, HF_KEYED, HF_EXACT)  # the first three if not all are asked for
 SHAPES = {
-    Shape("Qwen3-0.6B", "qwen3", "qwen3", 1_024, 28, 16, 8, 128, 3_072): (2_912_920, 1_730),
+    Shape("qwen3", 1_024, 28, 16, 8, 3_072, name="Qwen3-0.6B", head_dim=128): (2_912_920, 1_730),
     # Of the reports' LLaMA only its 380 million parameters are known; 16 layers fit its launches per pass.
-    Shape("LLaMA 380M", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096): (961_645, 1_292),
+    Shape("llama", 1_024, 16, 16, 8, 4_096, name="LLaMA 380M"): (961_645, 1_292),
 }
 """With the reports' launches and passes."""
 
@@ -129,7 +129,7 @@ def measure(
     title = (
         f"{shape.name}, {count} molecules in batches of {batch}: {weights:,.0f} million random weights, width "
         f"{shape.width:,}, {shape.layers} layers, {shape.heads} heads of {shape.head_dim} with {shape.kv_heads} for "
-        f"keys and values, {shape.inner:,} inside, {model.given.rows:,} rows"
+        f"keys and values, {shape.inner:,} inside, {model.model.config.vocab_size:,} rows"
     )
     head = "side|tokens/s|least .. most|passes|ms per pass|steady ms|launches|kernels|MiB per pass|roof ms|reached"
     show(title, head, rows)
@@ -163,7 +163,7 @@ def main() -> None:
         f"qwen3. Molecules of data/molecules.tsv with {HEAVY_ATOMS} heavy atoms, {MOLECULES} at most, then again.\n"
     )
     for shape, reported in shapes.items():
-        model = SizedModel(shape, Given.of(shape.tokenizer), device, dtype)
+        model = SizedModel(shape, device, dtype)
         for batch in batches:
             limits = [tokens] * max(batch, molecules if batch > 1 else 1)
             measure(model, reported, sides, batch, limits, rounds, copied)

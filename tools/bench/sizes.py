@@ -22,7 +22,7 @@ import torch
 
 from tools.bench._measure import figure, machine, note, show, spread
 from tools.bench._sides import EXACT, FREE, HF_OWN, Side, timed
-from tools.bench._sized import Given, Shape, SizedModel
+from tools.bench._sized import Shape, SizedModel
 
 TOKENS, FEW_TOKENS, FIRST_TOKENS = 64, 32, 12
 """Tokens per answer; of a large model at a large batch; after the prompt, whose time is taken off."""
@@ -31,13 +31,13 @@ LARGE = 10**8
 SHAPES = {
     shape.name: shape
     for shape in (
-        Shape("qwen-3m", "qwen3", "qwen3", 256, 5, 4, 2, 64, 512),
-        Shape("qwen-30m", "qwen3", "qwen3", 640, 8, 10, 5, 64, 1_408),
-        Shape("llama-0.38b", "llama", "llama3", 1_024, 16, 16, 8, 64, 4_096),
-        Shape("qwen3-0.6b", "qwen3", "qwen3", 1_024, 28, 16, 8, 128, 3_072),
+        Shape("qwen3", 256, 5, 4, 2, 512, name="qwen-3m"),
+        Shape("qwen3", 640, 8, 10, 5, 1_408, name="qwen-30m"),
+        Shape("llama", 1_024, 16, 16, 8, 4_096, name="llama-0.38b"),
+        Shape("qwen3", 1_024, 28, 16, 8, 3_072, name="qwen3-0.6b", head_dim=128),
     )
 }
-TOY = Shape("toy", "qwen3", "qwen3", 64, 2, 4, 2, 16, 96)
+TOY = Shape("qwen3", 64, 2, 4, 2, 96, name="toy", head_dim=16)
 
 
 def read_rate(size: int = 2**28) -> float:
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows: list[tuple[str, ...]] = []
     for shape in [TOY] if args.tiny else [SHAPES[name] for name in args.shape or SHAPES]:
         for dtype in (torch.float32, torch.bfloat16):
-            model = SizedModel(shape, Given.of(shape.tokenizer, max(batches)), torch.device("cpu"), dtype)
+            model = SizedModel(shape, torch.device("cpu"), dtype, max(batches))
             for batch in batches if dtype == torch.float32 else batches[:2]:
                 rows += rows_of(model, batch, rounds, read)
                 note(" | ".join(rows[-1]))

@@ -14,7 +14,6 @@ import json
 import random
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from engine.store.columns import VERSION
-from engine.store.entries import entry_folder, write_part
 from engine.store.files import Files
 from engine.store.schema import BLOCKS, KINDS, RUN, SAMPLES
+from engine.store.staging import write_entry
 from engine.store.store import Store, damaged_parts
 from engine.store.views import connect
 from tools.bench._measure import in_turn, machine, note, pin, show, spread
@@ -57,17 +55,13 @@ def build(place: Path, runs: int, samples: int, blocks: int) -> None:
     for number in range(runs):
         model, lp = pairs[number % len(pairs)]
         run_id = f"{number:05d}-{model}-{lp}"
-        folder, (of_samples, of_blocks) = entry_folder(RUN, run_id), rows[lp]
+        of_samples, of_blocks = rows[lp]
         passed = rng.random(samples) < LPS[lp]
         own = {"run_id": pa.repeat(run_id, samples), "passed": pa.array(passed)}
         own["decode_s"] = pa.array(rng.gamma(4.0, 0.05, samples))
         ids = {"run_id": pa.repeat(run_id, len(of_blocks))}
-        parts = {
-            SAMPLES.name: write_part(files, folder, "samples.parquet", _with(of_samples, own)),
-            BLOCKS.name: write_part(files, folder, "blocks.parquet", _with(of_blocks, ids)),
-        }
+        tables = {SAMPLES.name: _with(of_samples, own), BLOCKS.name: _with(of_blocks, ids)}
         row = {
-            "run_id": run_id,
             "created_at": (BEGAN + timedelta(minutes=number)).isoformat(),
             "origin": "measured",
             "model_alias": model,
@@ -79,9 +73,7 @@ def build(place: Path, runs: int, samples: int, blocks: int) -> None:
             "wall_s": float(number),
             "versions": json.dumps({"python": "3.11", "torch": "2.13"}),
         }
-        tables = {name: asdict(part) for name, part in parts.items()}
-        sheet = {"schema": VERSION, "kind": RUN.folder, "row": row, "tables": tables}
-        files.write(f"{folder}/{RUN.sheet}", json.dumps(sheet).encode())
+        write_entry(files, RUN, run_id, row, [tables])
         if number % 50 == 49:
             note(f"{number + 1:,} of {runs:,} runs written")
 

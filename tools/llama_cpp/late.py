@@ -55,7 +55,7 @@ def read_late(gguf: Path, request: LateRequest, aside: Path) -> Mapping[Way, Val
     done = subprocess.run(command, input=json.dumps(asdict(request)), capture_output=True, text=True, timeout=MOST_S)
     if done.returncode or not out.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise ModelError(f"reading late ended with status {done.returncode} ({last[:200]})", "Leave it out: --no-late")
+        raise ModelError(f"reading late ended with status {done.returncode} ({last[:200]})", "Leave it out: --late 0")
     with np.load(out) as found:
         return {way: found[way] for way in WAYS}
 

@@ -143,12 +143,10 @@ def rates_of(writer: str, judged: Judged) -> Iterator[Rates]:
             "writer": writer,
             "sites": f"{sites} or more" if sites == MOST_SITES else str(sites),
             "molecules": len(group),
-            "usable": counts["usable"],
-            "stereo_right": counts["stereo_right"],
+            **{name: counts[name] for name in ("usable", "stereo_right", "geometry_right")},
             "sites_asked": counts["stereo_sites"],
             "sites_right": counts["stereo_sites_right"],
             "chance": fmean(0.5**verdict.stereo_sites for _, verdict in group) if group else 0.0,
-            "geometry_right": counts["geometry_right"],
             "strain_kcal": median(strains) if strains else None,
         }
 
