@@ -5,7 +5,6 @@ python -m tools.demo_coverage --into data/demo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -49,4 +48,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

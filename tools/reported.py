@@ -10,7 +10,6 @@ here; where two reports differ, both runs are there.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence, Sized
 from datetime import date
 from pathlib import Path
@@ -106,4 +105,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

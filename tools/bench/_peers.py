@@ -47,8 +47,8 @@ class XGrammarMatchers:
         return bool(self._matchers[row].is_completed())  # nothing may follow but the end token
 
     def apply(self, scores: Tensor) -> None:
-        backend = "torch_compile" if scores.device.type == "cpu" and has_compiler() else "auto"
-        self._library.apply_token_bitmask_inplace(scores, self.bitmask.to(scores.device), backend=backend)
+        backend = "torch_compile" if has_compiler() else "auto"
+        self._library.apply_token_bitmask_inplace(scores, self.bitmask, backend=backend)
 
 
 class LlguidanceMatchers:
@@ -72,11 +72,11 @@ class LlguidanceMatchers:
         return bool(self._matchers[row].is_stopped())
 
     def apply(self, scores: Tensor) -> None:
-        if scores.device.type == "cpu" and not has_compiler():
+        if has_compiler():
+            self._torch.apply_token_bitmask_inplace(scores, self.bitmask)
+        else:
             plain: Any = importlib.import_module("llguidance.numpy")
             plain.apply_token_bitmask_inplace(scores.numpy(), self.bitmask.numpy())
-        else:
-            self._torch.apply_token_bitmask_inplace(scores, self.bitmask.to(scores.device))
 
 
 class PeerProcessor(LogitsProcessor):
@@ -98,7 +98,7 @@ class PeerProcessor(LogitsProcessor):
         if self._prompt is None:
             self._prompt = input_ids.shape[1]
         elif self._busy:
-            tokens = input_ids[:, -1].tolist()  # one copy from the device per step
+            tokens = input_ids[:, -1].tolist()
             if not self._matchers.accept(self._busy, [tokens[row] for row in self._busy]):
                 raise RuntimeError("a token came that its mask had not allowed")
             complete = [row for row in self._busy if self._matchers.is_complete(row)]

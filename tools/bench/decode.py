@@ -184,14 +184,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--model", choices=MODELS)
-    parser.add_argument("--only", action="append", default=[""])
+    parser.add_argument("--only", action="append")
     args = parser.parse_args()
     args.share = 0.1 if args.quick else args.share
-    names = args.only[1:] or args.only
     pin(1 if args.quick else 2)
     fitting = [one for one in map(parse_smiles, load_run_set(200)) if one.heavy_atoms in ATOMS]
     molecules = fitting[: 8 if args.quick else MOLECULES]
-    sides = [side for side in ROUNDS if any(name in side.name for name in names)]
+    sides = [side for side in ROUNDS if any(name in side.name for name in args.only or [""])]
     absent = [side.lp for side in sides if side.backend == "peer" and importlib.util.find_spec(side.lp) is None]
     print(
         f"{machine('torch', 'transformers', 'numpy', 'xgrammar', 'llguidance')} Single precision, preset qwen3. "

@@ -13,8 +13,10 @@ import os
 import tempfile
 import time
 from contextlib import closing
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
@@ -60,21 +62,16 @@ def ensembles(count: int, references: int, copies: int = 1) -> list[tuple[str, C
     return made
 
 
+def plain_loop(known: Chem.Mol, drawn: Chem.Mol) -> NDArray[np.float64]:
+    pairs = product(known.GetConformers(), drawn.GetConformers())
+    rmsd = [rdMolAlign.GetBestRMS(drawn, known, sample.GetId(), reference.GetId()) for reference, sample in pairs]
+    return np.reshape(rmsd, (known.GetNumConformers(), -1))
+
+
 def compare(count: int, references: int, copies: int = 1) -> str:
     some = ensembles(count, references // copies, copies)
     begin = time.perf_counter()
-    loop = [
-        np.array(
-            [
-                [
-                    rdMolAlign.GetBestRMS(drawn, known, sample.GetId(), reference.GetId())
-                    for sample in drawn.GetConformers()
-                ]
-                for reference in known.GetConformers()
-            ]
-        )
-        for _, known, drawn in some
-    ]
+    loop = [plain_loop(known, drawn) for _, known, drawn in some]
     loop_s = time.perf_counter() - begin
     jobs = []
     for smiles, known, drawn in some:

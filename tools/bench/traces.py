@@ -14,14 +14,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import subprocess
-import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from engine.paths import ROOT
 from tools.bench._measure import figure, machine, note, over, pin, show, spread
 
 SIZES = (1_000_000, 7_000_000)
@@ -56,28 +55,27 @@ def plain(path: Path) -> int:
     return round(float(sums.loc["kernel"]["sum"].sum()) * 1000)
 
 
+def reading(side: str, path: Path) -> dict[str, Any]:
+    pin(2)
+    began = time.perf_counter()
+    ns = {"ours": ours, "plain": plain}[side](path)
+    status = Path("/proc/self/status").read_text(encoding="ascii")  # whoever began it; on Linux
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return {"seconds": time.perf_counter() - began, "peak_mb": int(peak.split()[1]) / 1024, "ns": ns}
+
+
 def alone(side: str, path: Path) -> dict[str, Any]:
     """One reading in a process of its own."""
-    words = [sys.executable, "-m", "tools.bench.traces", "--side", side, str(path)]
-    done = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    with ProcessPoolExecutor(1, get_context("spawn")) as one:
+        return one.submit(reading, side, path).result()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="How long a trace takes to read.")
     parser.add_argument("--events", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--side", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     pin(2)
-    if args.side:
-        began = time.perf_counter()
-        ns = {"ours": ours, "plain": plain}[args.side[0]](Path(args.side[1]))
-        status = Path("/proc/self/status").read_text(encoding="ascii")  # whoever began it; on Linux
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-        print(json.dumps({"seconds": time.perf_counter() - began, "peak_mb": int(peak.split()[1]) / 1024, "ns": ns}))
-        return
     from tests.engine.profile.made_traces import write_trace
 
     print(f"{machine('msgspec', 'isal', 'pyarrow', 'duckdb', 'pandas')}\n", flush=True)

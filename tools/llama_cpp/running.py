@@ -34,8 +34,6 @@ LATE_TOKENS, LATE_VALUES = 24, 10
 """Of a text, and of each of its rows: as many as the reports' logs have."""
 SPARE = 8
 """Positions of a context beyond what is written."""
-
-
 PLAN = Plan("none", sampling=preset("greedy"), batch_size=1)
 FIRST_IDS = 10
 """Always logged, as in the reports' logs."""

@@ -215,4 +215,4 @@ def _points(found: Mapping[str, float | None] | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tools.training.number_tokens import DECIMAL_1, MOST_DECIMALS, SIGN
-from tools.training.packed import PackedCorpus
+from tools.training.packed import DECIMAL_1, MOST_DECIMALS, SIGN, PackedCorpus
 from tools.training.recipes import Stage
 
 POOL = 768
@@ -102,7 +100,7 @@ class Batches:
             yield TrainBatch(ids_, weights_, numbers_, int(lengths[group].sum()))
 
     def state(self) -> dict[str, object]:
-        return cast(dict[str, object], self._random.bit_generator.state)
+        return dict(self._random.bit_generator.state)
 
     def restore(self, state: dict[str, object]) -> None:
         self._random.bit_generator.state = state or self._random.bit_generator.state  # a shipped model has none

@@ -56,10 +56,6 @@ class TrainingFacts:
     def measure_command(self) -> str:
         return f"python -m tools.training.measure --model {self.alias}:{self.step}"
 
-    @property
-    def most_atoms(self) -> int:
-        return max((stage.most_atoms for stage in self.stages), default=0)
-
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "data": DATA, "measured_by": self.measure_command}
 
@@ -181,12 +177,12 @@ def _training(name: str, facts: TrainingFacts, last: Mapping[str, float | None],
             ("time", f"{facts.minutes:,.0f} minutes"),
             ("hardware and precision", "; ".join(facts.hardware)),
             ("optimiser", facts.optimiser),
-            ("structure loss at the end", number(last["structure_nat"], 4, " nat a token")),
-            ("number loss at the end", number(last["numbers_nat"], 4, " nat a token")),
+            ("structure loss at the end", _figure(last["structure_nat"], 4, " nat a token")),
+            ("number loss at the end", _figure(last["numbers_nat"], 4, " nat a token")),
             (
                 "last examination while it was trained",
-                f"{number(last['pass_rate'], 3, '')} of the molecules copied right, "
-                f"{number(last['stereo_rate'], 3, '')} of those that state stereo with the right one",
+                f"{_figure(last['pass_rate'], 3)} of the molecules copied right, "
+                f"{_figure(last['stereo_rate'], 3)} of those that state stereo with the right one",
             ),
         ],
     )
@@ -208,7 +204,7 @@ def _training(name: str, facts: TrainingFacts, last: Mapping[str, float | None],
     yield from (f"![Training curve: losses and held-out pass rate against tokens seen]({name}.svg)", "")
 
 
-def number(value: float | None, decimals: int, unit: str) -> str:
+def _figure(value: float | None, decimals: int, unit: str = "") -> str:
     return NO_FIGURE if value is None else f"{value:.{decimals}f}{unit}"
 
 
@@ -255,11 +251,12 @@ def _lines(name: str, facts: TrainingFacts, quality: Quality, last: Mapping[str,
     yield from _training(name, facts, last, quality)
     yield from _copying(quality)
     yield from _geometry(quality)
+    most_atoms = max((stage.most_atoms for stage in facts.stages), default=0)
     yield from (
         LAST_SECTION,
         "",
         "- Conformers to work with. Use RDKit: it is better, and faster.",
-        f"- Molecules of more than {facts.most_atoms} heavy atoms: it has never seen any.",
+        f"- Molecules of more than {most_atoms} heavy atoms: it has never seen any.",
         "- Salts and mixtures, metals, isotopes, and elements other than H, C, N, O, S, F, Cl and Br.",
         "- Energies and populations: ETKDGv3 draws a conformer, not the lowest or the likeliest one.",
         "- Judging architectures: it differs from research models in size, data and training time.",

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import Enriched, decode, encode, enriched_text
+from engine.chem.enriched import Enriched, Numbers, decode, encode, enriched_text, format_number
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import enriched_descriptors, graph_key, molecule_of, parse_smiles, same_graph
 from engine.chem.stereo import judge_stereo
@@ -34,7 +34,6 @@ from engine.records import TRIMMED4
 from tools.training.molecules import EMBED_SECONDS, draw, skeleton, skeleton_is_held_out, stereoisomers
 
 UNITS_PER_ANG = 10_000
-Numbers = tuple[tuple[str, str, str], ...]
 _CENTRE = re.compile("@+")
 
 
@@ -134,7 +133,8 @@ def from_arrays(arrays: Arrays) -> list[ConformerTexts]:
 
 def numbers_of(xyz: NDArray[np.int32]) -> Numbers:
     """The coordinates as the enriched text writes them: trailing zeros dropped, one decimal kept."""
-    return tuple((_number(x), _number(y), _number(z)) for x, y, z in xyz.tolist())
+    rows = ((format_number(unit / UNITS_PER_ANG, TRIMMED4) for unit in units) for units in xyz.tolist())
+    return tuple((x, y, z) for x, y, z in rows)
 
 
 def answer_of(conformer: ConformerTexts, text: int) -> str:
@@ -194,9 +194,3 @@ def _random_orders(mol: Chem.Mol, enriched: Enriched, recipe: TextRecipe) -> dic
         orders[text] = tuple(order[index] for index in walked)
     orders.pop(enriched.smiles, None)
     return orders
-
-
-def _number(units: int) -> str:
-    whole, decimals = divmod(abs(units), UNITS_PER_ANG)
-    shortened = f"{decimals:04d}".rstrip("0") or "0"
-    return f"{'-' if units < 0 else ''}{whole}.{shortened}"

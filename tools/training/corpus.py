@@ -17,6 +17,7 @@ or do not read back are left out and counted in the manifest.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 from collections import Counter
@@ -37,7 +38,7 @@ from engine.errors import DriftscopeError, FileFormatError
 from engine.paths import cache_folder
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers
-from tools.training.json_files import read_json, remove_stale, sha256_of, write_json
+from tools.training.json_files import read_json, remove_stale, write_json
 from tools.training.molecules import (
     MEMBER_SHA256,
     REQUIREMENT,
@@ -276,7 +277,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         source, settings = read_moses(), Settings(plan_of, recipe_of, chosen.shard_molecules)
         if chosen.source is not None:
             source = read_csv(chosen.source)
-            settings = replace(settings, source=chosen.source.name, source_sha256=sha256_of(chosen.source))
+            sha256 = hashlib.sha256(chosen.source.read_bytes()).hexdigest()
+            settings = replace(settings, source=chosen.source.name, source_sha256=sha256)
         manifest = build_corpus(out, settings, source, chosen.workers)
         log.info("%s: %s texts, %s refused", out, f"{manifest['texts']:,}", sum(manifest["refusals"].values()))
 

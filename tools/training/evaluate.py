@@ -21,16 +21,13 @@ from torch import Tensor
 from engine.text.tokenizers import NumberIds
 from tools.training.batches import LiveIds
 from tools.training.network import Network
-from tools.training.number_tokens import PROMPT
-from tools.training.packed import PackedCorpus
+from tools.training.packed import PROMPT, PackedCorpus
 
 SIZES = (8, 12, 16)
 """Figures are given for molecules of at most so many atoms, and more than the size before."""
 HAS_RDKIT = find_spec("rdkit") is not None  # a machine that only trains needs none
 SITES = (1, 2, 3)
 """And for molecules that state so many stereocentres and double bonds; the last one for more, too."""
-
-
 Segments = Sequence[list[int]]
 
 

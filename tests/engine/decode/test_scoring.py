@@ -29,7 +29,7 @@ from engine.text.tokenizers import TextTokenizer, load_tokenizer, number_ids
 from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, TOKENS, tiny_model
 from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made
 from tests.engine.decode.reference import small_model as model
-from tools.training.number_tokens import all_ids
+from tools.training.packed import all_ids
 
 NAMES = ("qwen3", "llama3")
 MIXED = SMILES[1:3]

@@ -19,8 +19,7 @@ from tests.support import sized
 from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
 from tools.training.evaluate import StructureJudge
-from tools.training.number_tokens import KINDS, SIGN
-from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
+from tools.training.packed import KINDS, SIGN, PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
 
 TOKENIZERS = ("qwen3", "llama3")

@@ -23,12 +23,10 @@ from tools.training import checkpoint, ship
 from tools.training.batches import LiveIds
 from tools.training.evaluate import Examination, Prompt
 from tools.training.network import Network
-from tools.training.number_tokens import PROMPT
-from tools.training.packed import PackedCorpus
+from tools.training.packed import PROMPT, PackedCorpus
 from tools.training.recipes import RECIPES, Stage
 from tools.training.shapes import ModelShape, pack
-from tools.training.train import main
-from tools.training.trainer import CHECKPOINT, LOG, SNAPSHOTS, Options, Training
+from tools.training.train import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, main
 
 SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
