@@ -103,20 +103,6 @@ def test_a_run_against_references_of_the_store_and_of_etkdg(store: Store) -> Non
     assert (found["etkdg_per_molecule"], found["threshold_ang"]) == (4, 0.01) and found["baseline"]["cov_r"] >= 0
 
 
-def test_matrices_alone(tmp_path: Path) -> None:
-    file = tmp_path / "matrices.json"
-    file.write_text('{"a": [[0.1, null], [0.8, 0.75]], "b": [[], []], "c": []}')
-    found = run_json("evaluate", "--matrices", str(file))
-    assert (found["cov_r"], found["cov_p"], found["mat_r_ang"], found["molecules"], found["missing"]) == (
-        0.5, 0.5, pytest.approx(0.425), 3, 2,
-    )  # fmt: skip
-    assert run_json("evaluate", "--matrices", str(file), "--missing", "zero")["cov_r"] == pytest.approx(1 / 6)
-    assert run_json("evaluate", "--matrices", "-", stdin=file.read_bytes()) == found
-    file.write_text('{"a": [[null]]}')  # no NaN where no molecule has a figure
-    found = run_json("evaluate", "--matrices", str(file))
-    assert (found["cov_r"], found["mat_r_ang"], found["mat_r_ang_median"]) == (0.0, None, None)
-
-
 @pytest.mark.parametrize("rows", ["0.1", "[[0.1, 0.2], [0.3]]", '[[0.1], ["x"]]', "[[-0.1]]", "[[1e999]]"])
 def test_matrices_of_another_form_are_one_line(rows: str) -> None:
     content = json.dumps({"a": 1}).replace("1", rows).encode()

@@ -35,19 +35,6 @@ def test_tokens_of_standard_input_and_by_a_folder(tmp_path: Path) -> None:
     assert run_json("tokens", "[C]<1.0>", "--tokenizer", str(tmp_path))["count"] > 0
 
 
-@pytest.mark.parametrize(("name", "free"), [("qwen3", 40), ("llama3", 28)])
-def test_template(name: str, free: int) -> None:
-    document = run_json("template", "C=O", "--tokenizer", name)
-    assert (document["tokens"], document["free"], document["copy"]) == (free + 7, free, 7)
-    rows = document["rows"]
-    assert [row["role"] for row in rows].count("FREE") == free
-    assert {row["block"] for row in rows if row["role"] == "FREE"} == {0, 1}
-    assert "".join(row["piece"] for row in rows) == document["text"]
-    tagged = run_json("template", "O=C", "--tokenizer", name, "--tags")
-    assert (tagged["tokens"], tagged["free"], tagged["copy"]) == (free + 9, free, 9)
-    assert (tagged["smiles"], tagged["rows"][0]["piece"], tagged["rows"][0]["block"]) == ("C=O", "[CONFORMER]", None)
-
-
 def test_drift_of_texts_conformers_and_an_sdf_file(tmp_path: Path) -> None:
     argv = ("drift", "--tokenizer", "qwen3")
     texts = [text for smiles in ("CCO", "c1ccccc1") for text in reference_texts(smiles, conformers=2, seed=7)]

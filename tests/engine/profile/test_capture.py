@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.decode.steps import Counters, Step, Stop
-from engine.profile.capture import Capture
 from engine.profile.traces import PHASES, passes_of
 from engine.questions import ask
 from engine.store.files import Files
@@ -91,26 +88,6 @@ def test_a_window_behind_some_passes(tmp_path: Path) -> None:
     assert (trace["forward_passes"], trace["tokens"], trace["samples"]) == (2, 6, None)
     assert found == {"decode": 4, "sample": 2, "constraint": 2, "step": 2}  # no template, no prefill
     assert len(json.loads(path.read_text())["traceEvents"]) > trace["events"]
-
-
-def told(*passes: int, counters: Counters) -> Iterator[Step | Stop]:
-    """Steps of one sample, so many after each pass."""
-    for number, steps in enumerate(passes):
-        counters.forward_passes += 1
-        for place in range(steps):
-            yield counters.count(Step(0, number + place, 1, forced=bool(place)))
-    yield Stop(0, "end")
-
-
-def test_events_pass_through_as_they_are(tmp_path: Path) -> None:
-    counters, plain = Counters(), Counters()
-    with Capture(tmp_path / "t.json.gz", steps=2) as capture:
-        seen = list(capture.watch(told(1, 3, 2, 4, counters=counters), counters))
-        again = list(capture.watch(told(1, counters=Counters()), Counters()))  # the window is over
-    assert seen == list(told(1, 3, 2, 4, counters=plain)) and len(again) == 2
-    captured = capture.captured
-    assert captured is not None and captured["forward_passes"] == 2
-    assert captured["samples"] is None  # it was still being written
 
 
 JUNK = {"letters", "punctuation", "extra_digit", "fourth_number", "missing_comma", "trailing_mark"}

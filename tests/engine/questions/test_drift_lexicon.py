@@ -70,17 +70,6 @@ def test_hostile_pieces_are_escaped(store: Store) -> None:
     assert "\u202e" not in pieces and ("\\u202e" in pieces or "\\x" in pieces)
 
 
-def test_half_a_character_is_bytes(store: Store) -> None:
-    whole = QWEN.encode("[CONFORMER][C]<0.1,0.2,0.3")
-    half = next(id_ for id_ in QWEN.encode("\U0001f9ec") if "\\x" in QWEN.piece(id_))
-    ids = [*whole, half, *QWEN.encode(">[O]<1.5,0.5,1.5>[/CONFORMER]")]
-    rows = [sample_row(0, text=QWEN.decode(ids), token_ids=ids, tokens=len(ids))]
-    write_run(store, "one", rows, [block_row(0, 0, junk_text="\ufffd")], tokenizer="qwen3", lp="none")
-    (piece,), _ = read_lexicon(store, "one")
-    assert (piece["token_id"], piece["script"]) == (half, "bytes")
-    assert piece["piece"].startswith("\\x")
-
-
 def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
     run_id = imported(tmp_path, document()).id
     pieces, about = read_lexicon(store_in(tmp_path), run_id)

@@ -24,7 +24,6 @@ from engine.errors import AssetError
 from tests.support import sized
 from tools.training import molecules
 from tools.training.molecules import (
-    branched,
     charged,
     is_held_out,
     piece_near,
@@ -96,18 +95,6 @@ def test_a_piece_hangs_together_and_fits(wanted: int, most: int) -> None:
         assert len(Chem.GetMolFrags(piece)) == 1
         assert Chem.MolFromSmiles(Chem.MolToSmiles(piece)) is not None
         assert not any(atom.GetNumRadicalElectrons() for atom in piece.GetAtoms())
-
-
-def test_groups_make_stereocentres_and_fit() -> None:
-    flat = Chem.MolFromSmiles("CCCC(=O)NCCc1ccccc1")
-    made = {Chem.MolToSmiles(branched(flat, 15, Random(k))) for k in range(40)}
-    sizes = {Chem.MolFromSmiles(smiles).GetNumAtoms() for smiles in made}
-    assert sizes == {15} and len(made) > 5, "one more atom fits"
-    centres = [Chem.FindPotentialStereo(Chem.MolFromSmiles(smiles)) for smiles in made]
-    assert sum(len(found) == 1 for found in centres) > len(made) / 2
-    assert not any("FC(" in smiles and "NC(F)" in smiles for smiles in made), "no halogen beside a nitrogen"
-    ring = Chem.MolFromSmiles("c1ccccc1")
-    assert Chem.MolToSmiles(branched(ring, 99, Random(0))) == Chem.MolToSmiles(ring)
 
 
 DRUG_LIKE = [

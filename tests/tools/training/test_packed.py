@@ -203,20 +203,6 @@ def test_the_fourth_atom_written_of_a_site_decides_it(smiles: str, deciding: lis
     assert np.flatnonzero(stereo_atoms(smiles).deciding).tolist() == deciding
 
 
-@pytest.mark.parametrize(
-    ("smiles", "anchors"),
-    [
-        ("CCO", (0, 0, 0)),
-        ("C[C@H](N)O", (0, 1, 2)),
-        ("CCC[C@H](N)[C@@H](F)Cl", (2, 3, 4)),
-        ("N[C@@H]1CCO[C@@H]1F", (0, 1, 2)),
-        ("CC/C=C/Cl", (1, 2, 3)),
-    ],
-)
-def test_the_three_before_it_span_the_frame(smiles: str, anchors: tuple[int, int, int]) -> None:
-    assert stereo_atoms(smiles).anchors == anchors
-
-
 SIZES = np.array([1, 2, 5, 9, 3])
 RANDOM = np.random.Generator(np.random.PCG64(3))
 
