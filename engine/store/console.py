@@ -163,12 +163,15 @@ def rows_of(
     database: duckdb.DuckDBPyConnection, sql: str, names: Mapping[str, Any], limits: Limits
 ) -> tuple[pa.Table, bool]:
     """The rows of a statement as far as the limits go, and whether there were more."""
-    statement = checked(database, sql)
-    for name in sorted((used := statement.named_parameters) - names.keys()):
+    used = checked(database, sql).named_parameters
+    for name in sorted(used - names.keys()):
         raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${known}" for known in names]))
     texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
     values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
-    relation = database.sql(statement, params=values)
+    text = sql.encode()  # the tokenizer counts bytes
+    ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
+    end = next((place for place in ends if text.startswith(b";", place)), len(text))
+    relation = database.sql(text[:end].decode(), params=values)
     kinds = list(map(str, relation.types))
     is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
     if any(is_text) or len(set(relation.columns)) < len(relation.columns):

@@ -62,7 +62,6 @@ PROMPT_NOT_READ = "prompt SMILES cannot be read"
 """Our issue where there is no molecule to compare with; the text is kept and read all the same."""
 _PADDING = re.compile(rf"(?:\s|{SPECIAL_TOKEN.pattern})++")
 _MOST = 2**53
-_FIRST_YEAR = 1970
 
 RuleName = Literal["passed", "decodes"]
 _Number = Annotated[float, msgspec.Meta(ge=0, lt=_MOST)]
@@ -406,10 +405,8 @@ def tokenizer_of(name: str) -> str | None:
 
 def _text(value: Any) -> str | None:
     """Null and an empty text are as good as nothing."""
-    return None if value in (None, "") else value if isinstance(value, str) else _compact(value)
-
-
-def _compact(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or None
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
@@ -427,7 +424,7 @@ def _sampling(sampling: Any) -> dict[str, Any]:
         kinds = {"temperature": float, "top_k": int, "top_p": float, "min_p": float}
         numbers = {key: sampling[key] for key in kinds if type(sampling.get(key)) in (int, float)}
         fitting = {key: kinds[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
-        return {"sampling": _compact(sampling), **fitting}
+        return {"sampling": _text(sampling), **fitting}
     text = _text(sampling)
     if (known := PRESETS.get(text or "")) is None:
         return {"sampling": text}
@@ -443,4 +440,4 @@ def _moment(value: Any) -> str | None:
         moment = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.isoformat() if moment.year >= _FIRST_YEAR else None
+    return moment.isoformat() if moment.year >= 1970 else None

@@ -14,12 +14,6 @@ import pytest
 from engine.errors import StoreError
 from engine.store.files import ASIDE, Files
 
-BAD_PLACES = [
-    (errno.ENOSPC, "No space left on device. Make room there, check its rights, or choose another place with --store"),
-    (errno.EACCES, "Permission denied. Make room there"),
-    (errno.EIO, "Input/output error. Make room there"),
-]
-
 
 def failing(number: int) -> Callable[..., Any]:
     def fail(*given: Any, **more: Any) -> None:
@@ -33,43 +27,38 @@ def everything(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-def test_a_file_is_written_and_written_anew(tmp_path: Path) -> None:
+def test_files_are_written_anew_and_removed(tmp_path: Path) -> None:
     files = Files(tmp_path / "not" / "yet")
-    files.write("a/b.json", b"first")
-    files.write("a/b.json", b"second")
-    assert files.read("a/b.json") == b"second"
-    assert files.sizes("a") == {"b.json": 6}
-    assert files.folders("") == ["a"]
-    assert everything(files.root) == ["a", "a/b.json"]
-
-
-def test_what_is_not_there_has_no_files() -> None:
-    files = Files(Path("/nowhere/at/all"))
-    assert files.folders("runs") == []
-    assert files.sizes("runs") == {}
-    files.remove("runs/x")
+    assert (files.folders("runs"), files.sizes("runs")) == ([], {})
+    files.write("runs/b.json", b"first")
+    files.write("runs/b.json", b"second")
+    files.write("runs/run_id=x/deep/run.json", b"")
+    (files.root / ".git").mkdir()
+    assert (files.read("runs/b.json"), files.sizes("runs")) == (b"second", {"b.json": 6})
+    assert (files.folders(""), files.folders("runs")) == (["runs"], ["run_id=x"])
+    for name in ("runs/run_id=x", "runs/b.json", "runs/b.json"):
+        files.remove(name)
+    assert everything(files.root) == [".git", "runs", ASIDE]
     with pytest.raises(FileNotFoundError):
-        files.read("runs/x")
-
-
-def test_hidden_files_are_not_seen(tmp_path: Path) -> None:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".DS_Store").touch()
-    assert (Files(tmp_path).folders(""), Files(tmp_path).sizes("")) == ([], {})
+        files.read("runs/b.json")
 
 
 def test_what_is_neither_file_nor_folder_counts_as_a_folder_that_does_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "file").touch()
     files = Files(tmp_path)
-    assert files.folders("") == ["dangling", "loop", "pipe"]
-    assert files.sizes("") == {}
+    assert (files.folders(""), files.sizes("")) == (["dangling", "loop", "pipe"], {"file": 0})
     for name in ("pipe", "loop"):
         with pytest.raises(StoreError, match=name):
             files.sizes(name)
     with pytest.raises(OSError, match="no plain file"):
         files.read("pipe")
+    with pytest.raises(StoreError, match=r"cannot be read as a folder: Not a directory\. "):
+        files.folders("file")
+    with pytest.raises(StoreError, match=r"cannot be written: (Not a directory|File exists)"):
+        files.write("file/x/run.json", b"")
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not tell which file is written through")
@@ -100,27 +89,21 @@ def test_the_order_in_which_things_reach_the_disk(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "mkdir"])
-@pytest.mark.parametrize(("number", "told"), BAD_PLACES, ids=[errno.errorcode[number] for number, _ in BAD_PLACES])
-def test_a_file_that_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, told: str
-) -> None:
+def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The old content stays, nothing else does, and the message has the place and a remedy."""
     files = Files(tmp_path)
     files.write("runs/a.json", b"old")
-    monkeypatch.setattr(os, call, failing(number))
+    monkeypatch.setattr(os, call, failing(errno.ENOSPC))
     name = "runs/a.json" if call != "mkdir" else "other/a.json"
-    with pytest.raises(StoreError) as caught:
+    told = rf"{name}' cannot be written: No space left on device\. Make room there, .* choose .* --store"
+    with pytest.raises(StoreError, match=told):
         files.write(name, b"new")
-    assert told in str(caught.value) and name in str(caught.value)
-    assert files.read("runs/a.json") == b"old"
-    assert everything(tmp_path) == ["runs", "runs/a.json"]
+    assert (files.read("runs/a.json"), everything(tmp_path)) == (b"old", ["runs", "runs/a.json"])
 
 
 def test_a_writer_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-
     def half() -> None:
-        with files.writing("runs/a.json") as file:
+        with Files(tmp_path).writing("runs/a.json") as file:
             file.write(b"half")
             raise KeyboardInterrupt
 
@@ -135,56 +118,31 @@ def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path) -> None:
     files.write("staging/x/run.json", b"second")
     with pytest.raises(StoreError, match="is there already"):
         files.publish("staging/x", "runs/run_id=x")
-    assert files.read("runs/run_id=x/run.json") == b"first"
-    assert files.read("staging/x/run.json") == b"second"
-
-
-@pytest.mark.parametrize("taken", ["runs", "staging"])
-def test_a_file_where_a_folder_belongs(tmp_path: Path, taken: str) -> None:
-    (tmp_path / taken).touch()
-    files = Files(tmp_path)
-    with pytest.raises(StoreError, match=r"cannot be read as a folder: Not a directory\. "):
-        files.folders(taken)
-    with pytest.raises(StoreError, match=r"cannot be written: (Not a directory|File exists)"):
-        files.write(f"{taken}/x/run.json", b"")
-
-
-# --- removing -----------------------------------------------------------------------------------------------------
-
-
-def test_files_and_folders_are_removed(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    files.write("runs/run_id=x/deep/run.json", b"")
-    files.write("runs/a.json", b"")
-    files.remove("runs/run_id=x")
-    files.remove("runs/a.json")
-    files.remove("runs/a.json")
-    assert everything(tmp_path) == ["runs", ASIDE]
+    assert (files.read("runs/run_id=x/run.json"), files.read("staging/x/run.json")) == (b"first", b"second")
 
 
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "mine").touch()
     files = Files(tmp_path / "store")
-    runs = files.root / "runs"
-    runs.mkdir(parents=True)
-    for name, target in {"a": str(elsewhere), "b": "b", "c": "nowhere"}.items():
-        (runs / name).symlink_to(target)
+    for folder in (tmp_path / "elsewhere", files.root / "runs"):
+        folder.mkdir(parents=True)
+    (tmp_path / "elsewhere" / "mine").touch()
+    for name, target in {"a": str(tmp_path / "elsewhere"), "b": "b", "c": "nowhere"}.items():
+        (files.root / "runs" / name).symlink_to(target)
         files.remove(f"runs/{name}")
-    assert everything(files.root) == ["runs", ASIDE]
-    assert everything(elsewhere) == ["mine"]
+    assert everything(tmp_path) == ["elsewhere", "elsewhere/mine", "store", "store/runs", f"store/{ASIDE}"]
 
 
 def test_a_folder_is_out_of_sight_before_its_first_file_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(tmp_path)
     files.write("runs/run_id=x/run.json", b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", failing(errno.ENOENT))
+        files.remove("runs/run_id=x")  # another process took it away first
     monkeypatch.setattr(shutil, "rmtree", failing(errno.EIO))
     with pytest.raises(StoreError, match="Input/output error"):
         files.remove("runs/run_id=x")
-    assert files.folders("runs") == []
     (hidden,) = files.folders(ASIDE)
-    assert hidden.startswith("_removed-")
+    assert files.folders("runs") == [] and hidden.startswith("_removed-")
     monkeypatch.undo()
     files.remove(f"{ASIDE}/{hidden}")
     assert everything(tmp_path) == ["runs", ASIDE]
@@ -205,10 +163,3 @@ def test_two_processes_remove_the_same_folder(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "unlink", after_another)
     files.remove("runs/run_id=x")
     assert everything(tmp_path) == ["runs", ASIDE]
-
-
-def test_another_process_was_first_to_take_a_folder_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = Files(tmp_path)
-    files.write("runs/run_id=x/run.json", b"")
-    monkeypatch.setattr(os, "rename", failing(errno.ENOENT))
-    files.remove("runs/run_id=x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import subprocess
 from collections.abc import Iterator
@@ -72,22 +73,20 @@ def test_the_commit_and_whether_files_had_changed(checkout: Path) -> None:
     assert provenance.git_commit() == f"{commit}+"
 
 
-def test_outside_a_checkout_and_without_git(tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "ROOT", tmp_path / "elsewhere")
-    assert provenance.git_commit() is None
-    monkeypatch.setattr(provenance, "ROOT", checkout)
-    monkeypatch.setenv("PATH", "")
-    provenance.git_commit.cache_clear()
-    assert provenance.git_commit() is None
-
-
-def test_git_that_fails_or_hangs(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (checkout / ".git" / "HEAD").write_text("nonsense")
-    assert provenance.git_commit() is None
-
+def test_outside_a_checkout_without_git_and_where_it_fails(
+    tmp_path: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hanging(*given: object, **more: object) -> None:
         raise subprocess.TimeoutExpired("git", 10)
 
-    monkeypatch.setattr(subprocess, "run", hanging)
-    provenance.git_commit.cache_clear()
-    assert provenance.git_commit() is None
+    def commit_with(owner: object, name: str, value: object) -> str | None:
+        provenance.git_commit.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, value)
+            return provenance.git_commit()
+
+    assert commit_with(provenance, "ROOT", tmp_path / "elsewhere") is None
+    assert commit_with(os, "environ", {**os.environ, "PATH": ""}) is None
+    assert commit_with(subprocess, "run", hanging) is None
+    (checkout / ".git" / "HEAD").write_text("nonsense")
+    assert commit_with(provenance, "ROOT", checkout) is None

@@ -8,37 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.store.columns import Table
 from engine.store.schema import KINDS, RUNS, SAMPLES
 
-TABLES = [table for kind in KINDS for table in (kind.main, *kind.tables)]
-UNITS = {"_s": pa.float64(), "_ang": pa.float64(), "_mb": pa.float64(), "_nat": pa.float64()}
-
-each_table = pytest.mark.parametrize("table", TABLES, ids=[table.name for table in TABLES])
+UNITS = ("_s", "_ang", "_mb", "_nat")
 
 
-@each_table
-def test_every_column_says_what_it_is(table: Table) -> None:
-    assert len(set(table.names)) == len(table.names)
-    for column in table:
-        assert column.what.strip() == column.what != "", column.name
-        assert column.name.isidentifier() and column.name.islower()
-    assert set(table.order) <= set(table.names)
-
-
-@each_table
-def test_a_column_with_a_unit_in_its_name_is_a_number(table: Table) -> None:
-    for column in table:
-        for unit, type_ in UNITS.items():
-            if column.name.endswith(unit):
-                assert column.type == type_, column.name
-
-
-def test_every_table_begins_with_the_key_of_its_kind() -> None:
+def test_every_column_says_what_it_is() -> None:
     for kind in KINDS:
         for table in (kind.main, *kind.tables):
-            first = table.columns[0]
-            assert (first.name, first.required) == (kind.key, True)
+            assert (table.columns[0].name, table.columns[0].required) == (kind.key, True)
+            assert len(set(table.names)) == len(table.names) and set(table.order) <= set(table.names)
+            for column in table:
+                assert column.what.strip() == column.what != "", column.name
+                assert column.name.isidentifier() and column.name.islower()
+                assert not column.name.endswith(UNITS) or column.type == pa.float64(), column.name
 
 
 def test_rows_become_columns_and_what_is_not_said_is_null() -> None:
@@ -73,14 +56,10 @@ FITTING = [
     ("tags", [], []),
 ]
 MISFITTING: list[tuple[str, Any]] = [
-    ("run_id", 1), ("run_id", None), ("run_id", ["a"]), ("source", True),
+    ("run_id", 1), ("run_id", None), ("origin", ""), ("source", True),
     ("created_at", 5), ("created_at", ""), ("created_at", "today"), ("created_at", "0001-01-01T00:00:00+14:00"),
-    ("created_at", "9999-12-31T23:59:59-14:00"), ("created_at", True),
-    ("wall_s", "1"), ("wall_s", True), ("wall_s", 10**400),
-    ("samples", "1"), ("samples", True),
-    ("seed", 2**63), ("seed", -(2**63) - 1), ("origin", ""),
-    ("equal_work", 1), ("equal_work", "true"),
-    ("tags", ["a", 1]), ("tags", [["a"]]),
+    ("created_at", "9999-12-31T23:59:59-14:00"), ("wall_s", "1"), ("wall_s", True), ("wall_s", 10**400),
+    ("samples", "1"), ("samples", True), ("seed", 2**63), ("seed", -(2**63) - 1), ("equal_work", 1), ("tags", ["a", 1]),
 ]  # fmt: skip
 
 
@@ -101,9 +80,8 @@ def test_a_value_of_another_type_is_refused(name: str, said: Any) -> None:
         read(name, said)
 
 
-@pytest.mark.parametrize("name", RUNS.names)
-def test_no_column_of_runs_takes_a_list_or_an_object(name: str) -> None:
-    unfit: tuple[object, ...] = ({}, [1], {"a": 1}, "a" if name == "tags" else [])
-    for said in unfit:
-        with pytest.raises(ValueError):
-            read(name, said)
+def test_no_column_of_runs_takes_a_list_or_an_object() -> None:
+    for name in RUNS.names:
+        for said in ({}, [1], {"a": 1}, "a" if name == "tags" else []):
+            with pytest.raises(ValueError):
+                read(name, said)

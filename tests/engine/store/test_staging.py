@@ -1,4 +1,4 @@
-"""Writing an entry: group by group aside, merged and shown in one step; whatever fails or is killed on the way."""
+"""Writing an entry: group by group aside, by several writers, merged and shown in one step, rewritten, swept."""
 
 from __future__ import annotations
 
@@ -8,27 +8,43 @@ import json
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import RunError, StoreError
+from engine.records import FailedCheck, MoleculeVerdict
 from engine.store import staging as staging_module
-from engine.store.columns import VERSION
+from engine.store.columns import MOMENT, SMALL, TEXT, TYPES, VERSION, Column, Table
 from engine.store.files import Files
-from engine.store.schema import RUN, SAMPLES
-from engine.store.staging import Staging, sweep, totals, unfinished_ids
+from engine.store.sample_rows import run_columns, verdict_row, verdict_sums
+from engine.store.schema import RUN, SAMPLES, STEPS
+from engine.store.staging import (
+    Staging,
+    Unfinished,
+    abandon,
+    check_idle,
+    rewrite_run,
+    sweep,
+    totals,
+    unfinished_ids,
+    unfinished_runs,
+    write_entry,
+)
 from engine.store.store import Store
-from tests.engine.store import stored_runs
 from tests.engine.store.stored_runs import (
+    MADE_AT,
     add,
     assert_whole,
     begun,
-    named,
     published,
+    sheet_of,
     staged,
     store_at,
     written,
@@ -45,9 +61,9 @@ def store(tmp_path: Path) -> Store:
 
 def test_groups_are_added_up_and_merged_in_the_order_of_their_samples(store: Store) -> None:
     staging = begun(store.home, "one", 6, label="first")
-    add(staging, [4, 2], steps=False)
+    add(staging, [4, 2])
     add(staging, [0, 5], steps=True)
-    add(staging, [3, 1])
+    add(staging, [3, 1], steps=True)
     assert store.found().entries == ()
     entry = published(staging, lp="truncating")
     assert store.entry("one") == entry
@@ -55,65 +71,41 @@ def test_groups_are_added_up_and_merged_in_the_order_of_their_samples(store: Sto
     assert (row["label"], row["lp"], row["origin"]) == ("first", "truncating", "measured")
     assert (row["samples"], row["passes"], row["blocks"], row["decode_s"]) == (6, 3, 18, 1.5)
     assert row["peak_memory_mb"] == 7.5
-    assert pq.read_table(entry.path("samples"), partitioning=None)["sample_id"].to_pylist() == list(range(6))
-    blocks = pq.read_table(entry.path("blocks"), partitioning=None)
-    assert list(zip(*blocks.select(["sample_id", "block"]).to_pydict().values(), strict=True)) == [
+    assert entry.read("samples")["sample_id"].to_pylist() == list(range(6))
+    assert [(one["sample_id"], one["block"]) for one in entry.read("blocks").to_pylist()] == [
         (sample, block) for sample in range(6) for block in range(3)
     ]
-    assert entry.parts["steps"].rows == 1
+    assert entry.read("steps")["sample_id"].to_pylist() == [0, 3] and entry.read("steps").schema.equals(STEPS.schema)
     assert not staged(store).exists()
+    sheet = json.loads(sheet_of(store).read_text())
+    assert (sheet["schema"], sheet["kind"]) == (VERSION, "runs")
+    assert {"file", "rows", "bytes", "sha256"} == set(sheet["tables"]["samples"])
     assert_whole(store)
 
 
 def test_what_is_said_at_the_start_stays_in_the_sheet(store: Store) -> None:
     staging = Staging.create(store.home, RUN, "one", {"origin": "measured"}, plan={"seed": 5})
     assert Staging.open(store.home, RUN, "one").sheet == staging.sheet
-    entry = staging.publish({}, more={"a": 1})
-    assert entry.sheet["plan"] == {"seed": 5}
-    assert store.entry("one").sheet == {**entry.sheet, "more": {"a": 1}}
-
-
-def test_what_writers_tell_beside_their_groups(store: Store) -> None:
-    staging = begun(store.home)
-    assert staging.notes() == {}
-    staging.write_note(0, resumed=[{"checked": 4}], notes=["slow"])
-    staging.write_note(1, notes=["slow", "short"])
-    Staging.open(store.home, RUN, "one").write_note(0, resumed=[{"checked": 2}])
-    found = staging.notes()
-    assert sorted(found["notes"]) == ["short", "slow"]
-    assert {one["checked"] for one in found["resumed"]} == {2, 4}
-    assert staging.groups() == []
-
-
-def test_a_run_without_a_group_has_no_rows(store: Store) -> None:
-    entry = begun(store.home).publish({"samples": 0})
-    assert entry.parts == {}
+    entry = staging.publish({"samples": 0}, more={"a": 1})
+    assert (entry.sheet["plan"], entry.parts) == ({"seed": 5}, {})
+    assert store.entry("one").sheet == entry.sheet and entry.sheet["more"] == {"a": 1}
     assert store.rows("SELECT count(*) AS n FROM samples") == [{"n": 0}]
-    assert named(store) == {}
 
 
-def test_a_group_that_is_there_twice_counts_once(store: Store) -> None:
-    """A writer that was given up and lived, beside the one that took its place."""
-    staging = begun(store.home)
-    for rank in (0, 1):
-        add(staging, range(4), rank=rank, number=0)
-    assert published(staging).row["samples"] == 4
-    assert_whole(store)
-
-
-def test_ranks_write_side_by_side(store: Store) -> None:
-    staging = begun(store.home)
-    others = [Staging.open(store.home, RUN, "one") for _ in range(3)]
-    for rank, one in enumerate(others):
-        one.lock(rank)
-        add(one, [rank], rank=rank, number=0)
-    assert [group.name for group in staging.groups()] == ["0000-00000", "0001-00000", "0002-00000"]
-    assert published(staging).row["samples"] == 3
-    for one in others:
-        one.release()
-
-
-# --- sums and peaks -----------------------------------------------------------------------------------------------
+def test_what_is_sorted_keeps_null_lists_moments_and_the_order_of_equal_keys(store: Store) -> None:
+    kinds = {"key": TEXT, "at": SMALL, "some": TYPES["reals"], "when": MOMENT}
+    table = Table("keyed", tuple(Column(name, kind, "") for name, kind in kinds.items()), order=("key",))
+    moment = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    given = [
+        {"key": key, "at": at, "some": [at, None] if at % 2 else None, "when": moment if at % 3 else None}
+        for at, key in enumerate(["b", None, "a", "Z", "b", "a", None])
+    ]
+    entry = write_entry(
+        store.home, replace(RUN, tables=(table,)), "one", {"origin": "measured"},
+        [{"keyed": table.rows(given[:4]).drop_columns("when")}, {"keyed": table.rows(given[4:])}],
+    )  # fmt: skip
+    expected = [given[at] | ({"when": None} if at < 4 else {}) for at in (3, 2, 5, 0, 4, 1, 6)]
+    assert entry.read("keyed").equals(table.rows(expected)), "of the first group's form the column is null"
 
 
 def test_sums_add_up_and_peaks_are_the_highest(store: Store) -> None:
@@ -125,46 +117,73 @@ def test_sums_add_up_and_peaks_are_the_highest(store: Store) -> None:
     assert totals([]) == {}
 
 
-# --- names --------------------------------------------------------------------------------------------------------
-
-
-def test_a_name_is_given_once(store: Store) -> None:
+def test_a_row_without_its_key_is_not_written(store: Store) -> None:
     staging = begun(store.home)
-    with pytest.raises(StoreError, match=r"^one is there already\. Choose another name$"):
-        begun(store.home)
+    with pytest.raises(pa.ArrowException, match="run_id"):
+        staging.add({SAMPLES.name: SAMPLES.rows([{"sample_id": 1}])}, [1])
+    assert staging.groups() == []
+
+
+# --- several writers ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_is_there_twice_counts_once(store: Store) -> None:
+    """A writer that was given up and lived, beside the one that took its place."""
+    staging = begun(store.home)
+    add(staging, range(2), rank=5, number=0)
+    add(staging, range(2, 4), rank=5, number=1)
+    add(staging, range(2), rank=131510436879081, number=0)  # of an actor, whose rank is a long one
+    add(staging, range(2), rank=5, number=0)  # the same rank's is the same file
+    assert [group.name for group in staging.groups()] == ["0005-00000", "0005-00001"]
+    entry = published(staging)
+    assert (entry.row["samples"], entry.row["tokens"], entry.parts["blocks"].rows) == (4, 8, 12)
+
+
+def test_notes_of_several_writers_are_kept_each_once(store: Store) -> None:
+    staging, together = begun(store.home), Barrier(8)
+    assert staging.notes() == {}
+
+    def write(rank: int) -> None:
+        together.wait()
+        staging.write_note(rank, notes=[f"of {rank}", "slow"], resumed=[{"checked": rank % 2}])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    found = Staging.open(store.home, RUN, "one").notes()
+    assert sorted(found["notes"]) == [*(f"of {rank}" for rank in range(8)), "slow"]
+    assert found["resumed"] == [{"checked": 0}, {"checked": 1}] and staging.groups() == []
+
+
+def no_locks(number: int, how: int) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.mark.parametrize("has_locks", [True, False])
+def test_one_of_those_who_publish_at_once_comes_through(
+    store: Store, monkeypatch: pytest.MonkeyPatch, has_locks: bool
+) -> None:
+    if not has_locks:
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+    together = Barrier(6)
+    staging = begun(store.home)
+    staging.lock()
+    assert staging.is_being_written is has_locks
     add(staging, range(4))
-    published(staging)
-    with pytest.raises(StoreError, match="one is there already"):
-        begun(store.home)
+    staging.release()
+
+    def publish(_: int) -> bool:
+        own = Staging.open(store.home, RUN, "one")
+        together.wait()
+        try:
+            published(own)
+        except (StoreError, OSError):
+            return False
+        return True
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sum(pool.map(publish, range(6))) == 1
+    assert staging.is_shown
     assert_whole(store)
-
-
-def test_a_name_that_was_taken_meanwhile(store: Store) -> None:
-    """The first run stays, and so does what the second has written."""
-    staging = begun(store.home)
-    add(staging, range(2))
-    written(store_at(Path(store.home.where) / "other").home, "one", 4)
-    shutil.move(Path(store.home.where) / "other" / "runs", Path(store.home.where) / "runs")
-    with pytest.raises(StoreError, match="is there already"):
-        published(staging)
-    assert store.entry("one").row["samples"] == 4
-    assert_whole(store)
-    assert len(staging.groups()) == 1
-
-
-def test_unfinished_entries_are_opened_by_name_or_by_its_end(store: Store) -> None:
-    begun(store.home, "20260101-abc")
-    written(store.home, "done")
-    assert unfinished_ids(store.home, RUN) == ["20260101-abc"]
-    assert Staging.open(store.home, RUN, "20260101-abc").id == Staging.open(store.home, RUN, "abc").id == "20260101-abc"
-    with pytest.raises(RunError, match=r"done is finished\. There is nothing to resume"):
-        Staging.open(store.home, RUN, "done")
-    for wrong in ("", "x", "../done", "a\n"):
-        with pytest.raises(RunError, match="no unfinished run_id is named"):
-            Staging.open(store.home, RUN, wrong)
-
-
-# --- locks --------------------------------------------------------------------------------------------------------
 
 
 def test_one_process_a_rank(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,40 +222,82 @@ def test_a_look_at_the_lock_does_not_keep_a_writer_out(store: Store, monkeypatch
     staging.release()
 
 
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_given_once(store: Store) -> None:
+    staging = begun(store.home)
+    with pytest.raises(StoreError, match=r"^one is there already\. Choose another name$"):
+        begun(store.home)
+    add(staging, range(2))
+    other = written(store_at(Path(store.home.where) / "other").home, "one", 4)
+    shutil.move(Path(other.path("samples")).parents[1], Path(store.home.where) / "runs")
+    for taken in (lambda: published(staging), lambda: begun(store.home)):
+        with pytest.raises(StoreError, match="one is there already"):
+            taken()
+    assert store.entry("one").row["samples"] == 4 and len(staging.groups()) == 1
+    assert_whole(store)
+
+
+def test_unfinished_entries_are_opened_by_name_or_by_its_end(store: Store) -> None:
+    begun(store.home, "20260101-abc")
+    written(store.home, "done")
+    assert unfinished_ids(store.home, RUN) == ["20260101-abc"]
+    assert Staging.open(store.home, RUN, "20260101-abc").id == Staging.open(store.home, RUN, "abc").id == "20260101-abc"
+    with pytest.raises(RunError, match=r"done is finished\. There is nothing to resume"):
+        Staging.open(store.home, RUN, "done")
+    for wrong in ("", "x", "../done", "a\n"):
+        with pytest.raises(RunError, match="no unfinished run_id is named"):
+            Staging.open(store.home, RUN, wrong)
+
+
+def test_how_far_each_is_and_whether_it_can_go_on(store: Store) -> None:
+    files = store.home
+    row = {"created_at": MADE_AT, "origin": "measured", "lp": "none"}
+    planned = Staging.create(files, RUN, "planned", row, plan={}, samples=10)
+    add(planned, range(4))
+    add(begun(files, "import", 3), [0])
+    begun(files, "torn")
+    (staged(store, "torn") / "run.json").write_text("{")
+    planned.lock()
+    found = {run.run_id: run for run in unfinished_runs(files)}
+    expected = Unfinished("planned", "being written", 4, 10, {**row, "run_id": "planned"}, can_resume=True)
+    assert found["planned"] == expected
+    assert (found["import"].state, found["import"].samples_done, found["import"].can_resume) == ("stopped", 1, False)
+    assert found["torn"] == Unfinished("torn", "damaged", None, None, {}, can_resume=False)
+    for refuse in (check_idle, abandon):
+        with pytest.raises(RunError, match="planned is being written by another process"):
+            refuse(files, "planned")
+    planned.release()
+    published(planned)
+    abandon(files, "torn")
+    for name in ("planned", "../runs", "nothing"):
+        with pytest.raises(RunError, match="is not unfinished any more"):
+            abandon(files, name)
+    assert (files.folders("runs"), unfinished_ids(files, RUN)) == (["run_id=planned"], ["import"])
+
+
 # --- damage to what is being written ------------------------------------------------------------------------------
 
-
-def bad_groups() -> dict[str, Any]:
-    def changed(**more: Any) -> dict[str, Any]:
-        return {"members": [0], "tables": {}, "sums": {}, **more}
-
-    part = {"file": "samples-0000-00000.parquet", "rows": 1, "bytes": 1, "sha256": ""}
-    return {
-        "no JSON": "{",
-        "list": [],
-        "empty": {},
-        "members": changed(members="ab"),
-        "member": changed(members=[0, "1"]),
-        "members null": changed(members=None),
-        "sums": changed(sums=[1]),
-        "sum": changed(sums={"samples": "4"}),
-        "sum NaN": changed(sums={"samples": float("nan")}),
-        "tables": changed(tables=[]),
-        "part": changed(tables={"samples": []}),
-        "part file": changed(tables={"samples": {**part, "file": []}}),
-        "part size": changed(tables={"samples": part}),
-        "part gone": changed(tables={"samples": {**part, "file": "gone.parquet"}}),
-        "deep": "[" * 100_000,
-    }
+PART = {"file": "samples-0000-00000.parquet", "rows": 1, "bytes": 1, "sha256": ""}
+BAD_GROUPS: dict[str, Any] = {
+    "no JSON": "{",
+    "list": [],
+    "member": {"members": [0, "1"], "tables": {}, "sums": {}},
+    "sum NaN": {"members": [0], "tables": {}, "sums": {"samples": float("nan")}},
+    "part file": {"members": [0], "tables": {"samples": {**PART, "file": []}}, "sums": {}},
+    "part size": {"members": [0], "tables": {"samples": PART}, "sums": {}},
+    "part gone": {"members": [0], "tables": {"samples": {**PART, "file": "gone.parquet"}}, "sums": {}},
+    "deep": "[" * 100_000,
+}
 
 
-@pytest.mark.parametrize("case", bad_groups())
+@pytest.mark.parametrize("case", BAD_GROUPS)
 def test_a_damaged_group_does_not_count(store: Store, case: str) -> None:
     staging = begun(store.home)
     add(staging, range(2))
     add(staging, range(2, 4))
-    document = bad_groups()[case]
-    text = document if isinstance(document, str) else json.dumps(document)
+    text = BAD_GROUPS[case] if isinstance(BAD_GROUPS[case], str) else json.dumps(BAD_GROUPS[case])
     (staged(store) / "group-0000-00000.json").write_text(text)
     assert [group.members for group in staging.groups()] == [(2, 3)]
     add(staging, range(2), number=0)
@@ -244,11 +305,41 @@ def test_a_damaged_group_does_not_count(store: Store, case: str) -> None:
     assert_whole(store)
 
 
-def test_a_group_whose_file_is_cut_does_not_count(store: Store) -> None:
+def test_a_group_with_a_flipped_byte_is_named_when_it_is_merged(store: Store) -> None:
     staging = begun(store.home)
-    add(staging, range(2))
-    os.truncate(staged(store) / "samples-0000-00000.parquet", 50)
+    add(staging, range(4))
+    path = staged(store) / "blocks-0000-00000.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"blocks-0000-00000\.parquet is damaged\. Remove it, then use --resume"):
+        published(staging)
+    path.unlink()
     assert staging.groups() == []
+    add(staging, range(4), rank=1)
+    published(staging)
+    assert_whole(store)
+
+
+def test_what_cannot_be_merged_or_shown_leaves_the_groups_as_they_were(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Files, aside: str, name: str) -> None:
+        raise StoreError("the disk is full")
+
+    staging = begun(store.home)
+    add(staging, [1, 0])
+    for module, name, value, told in (
+        (staging_module, "SORT_MEMORY", "1KB", r"the parts of one cannot be merged: .*Make room in .*, or shorten"),
+        (Files, "publish", full, "the disk is full"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, value)
+            with pytest.raises(StoreError, match=told):
+                published(staging)
+        assert store.home.folders("staging/one") == []
+    published(staging)
+    assert_whole(store)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"schema": 99}', '{"a": NaN}', "[" * 100_000, '{"schema": 1, "row": 5}'])
@@ -259,48 +350,33 @@ def test_a_run_whose_beginning_is_damaged_is_not_gone_on_with(store: Store, text
         Staging.open(store.home, RUN, "one")
 
 
-def test_foreign_things_in_the_staging_folder_harm_nobody(store: Store) -> None:
-    staging = begun(store.home)
-    aside = staged(store).parent
-    (aside / "file").touch()
-    (aside / "a b").mkdir()
-    (aside / "empty").mkdir()
-    (aside / "loop").symlink_to("loop")
-    os.mkfifo(aside / "pipe")
-    (staged(store) / "group-x.json").write_text("{}")
-    (staged(store) / "group-0000-00007.json").mkdir()
-    sweep(store.home, RUN)
-    assert unfinished_ids(store.home, RUN) == ["one"]
-    add(staging, range(4))
-    published(staging)
-    assert_whole(store)
-
-
 # --- sweeping -----------------------------------------------------------------------------------------------------
 
 
 def test_what_dead_processes_left_is_swept(store: Store) -> None:
-    """Staging of a run that is shown, and half-removed folders; never what may still be written."""
-    begun(store.home, "unfinished")
+    """Of a run that is shown, half-removed folders, what got no sheet in a day; never what may still be written."""
+    staging = begun(store.home, "unfinished")
     written(store.home, "shown")
     aside = staged(store).parent
     shutil.copytree(aside / "unfinished", aside / "shown")
     (aside / "_removed-01234567").mkdir()
-    (aside / "_removed-01234567" / "run.json").touch()
-    sweep(store.home, RUN)
-    assert sorted(path.name for path in aside.iterdir()) == ["unfinished"]
-    assert unfinished_ids(store.home, RUN) == ["unfinished"]
-
-
-def test_what_never_got_its_sheet_is_swept_after_a_day(store: Store) -> None:
+    (aside / "file").touch()
+    (aside / "a b").mkdir()
+    (aside / "loop").symlink_to("loop")
+    os.mkfifo(aside / "pipe")
+    (aside / "unfinished" / "group-x.json").write_text("{}")
+    (aside / "unfinished" / "group-0000-00007.json").mkdir()
     for name, age_s in (("old", 25 * 3600), ("new", 3600)):
         store.home.write(f"staging/{name}/molecules.parquet", b"x")
         at = time.time() - age_s
         os.utime(staged(store, name), (at, at))
-    begun(store.home, "one")
-    os.utime(staged(store), (0, 0))
+    os.utime(staged(store, "unfinished"), (0, 0))
     sweep(store.home, RUN)
-    assert sorted(store.home.folders("staging")) == ["new", "one"]
+    assert sorted(path.name for path in aside.iterdir()) == ["a b", "file", "loop", "new", "pipe", "unfinished"]
+    assert unfinished_ids(store.home, RUN) == ["unfinished"]
+    add(staging, range(4))
+    published(staging)
+    assert_whole(store)
 
 
 def test_a_sweep_of_another_process_is_in_nobodys_way(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,19 +392,62 @@ def test_a_sweep_of_another_process_is_in_nobodys_way(store: Store, monkeypatch:
     assert_whole(store)
 
 
-# --- rows that do not fit -----------------------------------------------------------------------------------------
+# --- better rows --------------------------------------------------------------------------------------------------
+
+RIGHT = MoleculeVerdict(2, 2, True, True, ())
+WRONG = MoleculeVerdict(
+    3, 2, False, True, (FailedCheck("stereo", (4,), "mirrored"),), strain_kcal=5.0, strain_field="MMFF94"
+)
+CRUSHED = MoleculeVerdict(0, 0, None, False, (FailedCheck("bond_lengths", (0, 1), "0.2 Å"),), strain_kcal=900.0)
+UNKNOWN = MoleculeVerdict(0, 0, None, None, ())
 
 
-def test_a_row_without_its_key_is_not_written(store: Store) -> None:
-    staging = begun(store.home)
-    with pytest.raises(pa.ArrowException, match="run_id"):
-        staging.add({SAMPLES.name: SAMPLES.rows([{"sample_id": 1}])}, [1])
-    assert staging.groups() == []
+def judged(store: Store, *verdicts: MoleculeVerdict) -> None:
+    entry = store.entry("one")
+    rows = entry.read("samples").to_pylist()
+    for row, verdict in zip(rows, verdicts, strict=False):
+        row |= verdict_row(row["clean"], verdict)
+    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(rows)))
 
 
-def test_a_run_says_which_schema_it_was_written_with(store: Store) -> None:
-    written(store.home)
-    document = json.loads(stored_runs.sheet_of(store).read_text())
-    assert document["schema"] == VERSION
-    assert document["kind"] == "runs"
-    assert {"file", "rows", "bytes", "sha256"} == set(document["tables"]["samples"])
+@pytest.mark.parametrize("version", [1, VERSION])
+def test_verdicts_are_there_and_the_rest_is_as_it_was(store: Store, version: int) -> None:
+    before = written(store.home)
+    sheet_of(store).write_text(json.dumps({**json.loads(sheet_of(store).read_text()), "schema": version}))
+    judged(store, RIGHT, WRONG, UNKNOWN, CRUSHED)
+    after = store.snapshot().entry("one")
+    row = after.row
+    assert (row["judged"], row["stereo_judged"], row["stereo_right"]) == (4, 2, 1)
+    assert (row["stereo_sites"], row["stereo_sites_right"]) == (5, 4)
+    assert (row["geometry_judged"], row["geometry_right"]) == (3, 2)
+    assert (row["strain_kcal"], row["strain_samples"]) == (5.0, 1), "of right geometry alone"
+    assert {key: row[key] for key in before.row} == dict(before.row)
+    assert (after.version, after.parts["blocks"] == before.parts["blocks"]) == (VERSION, version == VERSION)
+    assert after.key != before.key, "what was computed of the old rows is not taken for the new ones"
+    known = store.rows("SELECT stereo_right, failed[1].check AS failed FROM samples ORDER BY sample_id")
+    assert [(row["stereo_right"], row["failed"]) for row in known] == [
+        (True, None), (False, "stereo"), (None, None), (None, "bond_lengths"),
+    ]  # fmt: skip
+    assert_whole(store)
+
+
+@pytest.mark.parametrize(
+    ("clean", "verdict", "usable"),
+    [
+        (True, RIGHT, True), (False, RIGHT, False), (True, WRONG, False),
+        (True, UNKNOWN, False), (False, UNKNOWN, False),
+        (True, MoleculeVerdict(0, 0, None, True, ()), True), (True, MoleculeVerdict(1, 1, True, False, ()), False),
+        (True, MoleculeVerdict(1, 0, False, None, ()), False),
+    ],
+)  # fmt: skip
+def test_usable_is_clean_with_stereo_and_geometry_right(clean: bool, verdict: MoleculeVerdict, usable: bool) -> None:
+    assert verdict.is_usable(clean) is usable
+    assert verdict_sums([verdict_row(clean, verdict)])["usable"] == usable
+
+
+def test_of_two_who_judge_at_once_the_second_is_told(store: Store) -> None:
+    entry = written(store.home)
+    judged(store, RIGHT)
+    with pytest.raises(StoreError, match="changed by another process"):
+        rewrite_run(entry, {SAMPLES.name: store.entry("one").read("samples")}, {})
+    assert_whole(store)

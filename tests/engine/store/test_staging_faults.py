@@ -1,193 +1,140 @@
-"""Whatever fails or is killed while an entry is written: it is there whole or not at all, and the others stay."""
+"""Whatever fails or is killed while a store is written, and many processes at once: it is there whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import itertools
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import DriftscopeError, StoreError
 from engine.store.files import Files
 from engine.store.schema import RUN
-from engine.store.staging import Staging, sweep, unfinished_ids
-from engine.store.store import Store
+from engine.store.staging import Staging, rewrite_run, sweep, unfinished_ids
+from engine.store.store import Store, damaged_parts, keep
 from tests.engine.store import stored_runs
+from tests.engine.store.crowd import lasting
 from tests.engine.store.faults import Fault, raising
-from tests.engine.store.stored_runs import add, assert_whole, begun, published, staged, store_at
+from tests.engine.store.stored_runs import add, assert_whole, begun, published, store_at, written
 from tests.support import ROOT, sized
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return store_at(tmp_path)
+def publish(store: Store) -> bool:
+    if not store.has("new"):
+        published(Staging.open(store.home, RUN, "new"))
+    return store.entry("new").row["samples"] == 4
 
 
-# --- whatever fails -----------------------------------------------------------------------------------------------
+def group(store: Store) -> bool:
+    staging = Staging.open(store.home, RUN, "new")
+    assert [group.members for group in staging.groups()][:2] == [(0, 1), (2, 3)]
+    add(staging, range(4, 6), steps=True, number=2)
+    return len(staging.groups()) == 3
 
 
-def copy_of(template: Path, place: Path) -> Staging:
-    shutil.copytree(template, place)
-    return Staging.open(Files(place), RUN, "one")
+def rewrite(store: Store) -> bool:
+    entry = store.entry("old")
+    rewrite_run(entry, {"samples": entry.read("samples")}, {"judged": 4})
+    return store.entry("old").row["judged"] == 4
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=["full disk", "Ctrl-C"]
-)
-def test_whatever_fails_while_a_run_is_shown_it_is_there_whole_or_not_at_all(
-    tmp_path: Path, error: BaseException
-) -> None:
-    """The fault comes at every call of the system in turn; afterwards the same run can be shown."""
-    template = tmp_path / "template"
-    staging = begun(Files(template))
-    add(staging, range(2), steps=True)
-    add(staging, range(2, 4))
-    hidden = 0
-    for turn in itertools.count():
-        store = store_at(tmp_path / str(turn))
-        staging = copy_of(template, tmp_path / str(turn))
-        fault = Fault(raising(error), turn)
-        with fault.armed():
-            said = failed(staging)
-        assert_whole(store)
-        if not fault.is_over:
-            assert said is None
-            break
-        if store.found().entries:
-            continue
-        hidden += 1
-        assert type(said) is (StoreError if isinstance(error, OSError) else KeyboardInterrupt)
-        assert isinstance(error, KeyboardInterrupt) or "Make room " in str(said)
-        published(Staging.open(store.home, RUN, "one"))
-        assert store.entry("one").row["samples"] == 4
-        assert_whole(store)
-    assert hidden >= 10
-    assert turn >= hidden
+def keep_elsewhere(store: Store) -> bool:
+    other = store_at(Path(store.home.where) / "other")
+    if not other.has("old"):
+        keep(store.entry("old"), other.home)
+    assert_whole(other)
+    return stored_runs.ids(other) == ["old"]
 
 
-def failed(staging: Staging) -> BaseException | None:
+def met(work: Callable[[Store], bool], store: Store) -> BaseException | None:
     try:
-        published(staging)
+        work(store)
     except (DriftscopeError, KeyboardInterrupt) as error:
         return error
     return None
 
 
-def test_whatever_fails_while_a_group_is_written_the_others_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()], ids=type)
+@pytest.mark.parametrize("work", [publish, group, rewrite, keep_elsewhere])
+def test_whatever_fails_it_is_there_whole_or_not_at_all(
+    tmp_path: Path, work: Callable[[Store], bool], error: BaseException
+) -> None:
+    """The fault comes at the calls of the system in turn; afterwards the same work comes to its end."""
     template = tmp_path / "template"
-    add(begun(Files(template)), range(2))
-    lost = 0
-    for turn in itertools.count():
-        staging = copy_of(template, tmp_path / str(turn))
-        fault = Fault(raising(OSError(errno.ENOSPC, "No space left on device")), turn)
+    staging = begun(Files(template), "new")
+    add(staging, range(2), steps=True)
+    add(staging, range(2, 4))
+    written(Files(template), "old", steps=True)
+    failed = 0
+    for turn in itertools.count(step=1 if work is publish else 3):
+        store = store_at(shutil.copytree(template, tmp_path / str(turn)))
+        fault = Fault(raising(error), turn)
         with fault.armed():
-            try:
-                add(staging, range(2, 4), steps=True)
-            except StoreError as error:
-                assert "No space left on device. Make room there" in str(error)  # noqa: PT017 - it need not come
-                lost += 1
+            said = met(work, store)
+        failed += said is not None
+        assert said is None or type(said) is (StoreError if isinstance(error, OSError) else KeyboardInterrupt)
+        assert said is None or isinstance(error, KeyboardInterrupt) or "Make room " in str(said)
+        assert all("does not name it" in what for what in stored_runs.named(store).values())
+        assert store.rows("SELECT count(text) AS n FROM samples WHERE run_id = 'old'") == [{"n": 4}]
+        assert work(store)
+        assert_whole(store)
         if not fault.is_over:
             break
-        assert staging.groups()[0].members == (0, 1)
-        add(staging, range(2, 4), number=1)
-        published(staging)
-        assert store_at(tmp_path / str(turn)).entry("one").row["samples"] == 4
-        assert_whole(store_at(tmp_path / str(turn)))
-    assert lost >= 8
+        shutil.rmtree(store.home.where)
+    assert failed > 2 and turn > 6
 
 
-LIMITED = """
-import resource, sys
-from pathlib import Path
-import pyarrow as pa
-from engine.errors import StoreError
-from engine.store.files import Files
-from tests.engine.store.stored_runs import assert_whole, staged, add, begun, tables
-staging = begun(Files(Path(sys.argv[1])))
-add(staging, range(2))
-resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
-try:
-    add(staging, range(2, 20_000))
-except StoreError as error:
-    print(error)
-"""
-
-
-def test_a_disk_that_takes_no_more(store: Store) -> None:
-    """The real thing, as far as a process can limit itself: the system refuses to write on, in the middle of a file."""
-    place = store.home.where
-    done = subprocess.run([sys.executable, "-c", LIMITED, place], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    assert "samples-0000-00001.parquet' cannot be written: File too large. " in done.stdout
-    assert len(done.stdout.splitlines()) == 1
-    assert not [path for path in staged(store).rglob("*") if "00001" in path.name]
-    staging = Staging.open(store.home, RUN, "one")
-    assert [group.members for group in staging.groups()] == [(0, 1)]
-    published(staging)
-    assert_whole(store)
-
-
-# --- whoever is killed --------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------------------------
 
 STRIDE = sized(5, 1)
 """From one call at which a writer is killed to the next."""
+WRITERS, READERS, RUNS = sized(8, 20), 4, sized(6, 32)
 
 
-def killed(*arguments: str) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "tests.engine.store.killed", *arguments], cwd=ROOT, check=True, capture_output=True
-    )
+def process(module: str, *arguments: object) -> str:
+    command = [sys.executable, "-m", f"tests.engine.store.{module}", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 @pytest.mark.soak
 def test_a_writer_that_is_killed_at_any_call_leaves_no_half_run(tmp_path: Path) -> None:
     """Signal 9 before the calls of the system by which a run is written, another removed, a third one annotated."""
-    killed("each", str(tmp_path), str(STRIDE))
+    process("killed", tmp_path, STRIDE)
     places = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
     assert len(places) > 60 // STRIDE
-    states: list[Sequence[str]] = []
+    states = []
     for place in places:
         store = store_at(place)
         assert_whole(store)
-        states.append(stored_runs.ids(store))
+        states.append(tuple(stored_runs.ids(store)))
         sweep(store.home, RUN)
+        for run_id in unfinished_ids(store.home, RUN):
+            staging = Staging.open(store.home, RUN, run_id)
+            add(staging, set(range(4)).difference(*(group.members for group in staging.groups())))
+            assert published(staging).row["samples"] == 4
         assert_whole(store)
-        for unfinished_id_ in unfinished_ids(store.home, RUN):
-            finish(store, unfinished_id_)
-        left = set(store.home.folders("staging")) - {"new"}
-        assert not left, "swept"
-        assert len(list((place / "runs" / "run_id=kept").glob("*.json"))) in (1, 2)
-    told = list(dict.fromkeys(map(tuple, states)))
-    assert told == [("kept", "old"), ("kept", "new", "old"), ("kept", "new")]
+        assert not set(store.home.folders("staging")) - {"new"}
+    assert list(dict.fromkeys(states)) == [("kept", "old"), ("kept", "new", "old"), ("kept", "new")]
     assert [store_at(place).entry("kept").row.get("label") for place in (places[0], places[-1])] == [None, "said"]
 
 
-def finish(store: Store, run_id: str) -> None:
-    """Every group that counts is whole, and going on behind them makes the run that was asked for."""
-    staging = Staging.open(store.home, RUN, run_id)
-    groups = staging.groups()
-    for group in groups:
-        for part in group.tables.values():
-            assert pq.ParquetFile(store.home.path(f"{staging.folder}/{part.file}")).metadata.num_rows == part.rows
-    add(staging, set(range(4)).difference(*(group.members for group in groups)))
-    assert published(staging).row["samples"] == 4
-    assert_whole(store)
-
-
 @pytest.mark.soak
-def test_writers_that_are_killed_whenever_leave_no_half_run(tmp_path: Path) -> None:
-    killed("whenever", str(tmp_path), str(sized(4, 200)))
-    store = store_at(tmp_path)
-    assert_whole(store)
-    sweep(store.home, RUN)
-    for unfinished_id_ in unfinished_ids(store.home, RUN):
-        Staging.open(store.home, RUN, unfinished_id_).abandon()
-    assert_whole(store)
-    left = store.home.folders("staging")
-    assert all("run.json" not in store.home.sizes(f"staging/{name}") for name in left)
+def test_processes_write_while_others_read(tmp_path: Path) -> None:
+    """A reader sees a run whole or not at all, whatever is shown, annotated, swept or removed beside it."""
+    met = json.loads(process("crowd", tmp_path, WRITERS, READERS, RUNS))
+    assert len(met) == READERS
+    assert all(one["looks"] >= 2 and one["rows"] >= len(lasting(WRITERS, RUNS)) for one in met)
+    found = store_at(tmp_path).found()
+    assert found.damages == ()
+    assert {entry.id: entry.row["samples"] for entry in found.entries} == lasting(WRITERS, RUNS)
+    assert not any(damaged_parts(entry) for entry in found.entries)
+    assert {entry.row["label"] for entry in found.entries} == {f"of {writer}" for writer in range(WRITERS)}
+    assert list((tmp_path / "staging").iterdir()) == []

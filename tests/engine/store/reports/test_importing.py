@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 
 from engine.errors import DriftscopeError, FileFormatError, RunError
-from engine.store.entries import Entry
 from engine.store.files import ASIDE
 from engine.store.reports import importing
 from engine.store.reports.importing import family_of, import_report, lp_of, read_item, read_run, tokenizer_of
@@ -59,17 +58,9 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
         "unverified_blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
         "wall_s": 115.46, "chars_raw": 48_815, "chars_clean": 48_810,
     }  # fmt: skip
-    assert extra["metadata"] == {
-        "version": "v3.8",
-        "processor_type": "qwen",
-        "logit_processor_enabled": True,
-        "sample_size": 3,
-        "model_path": "/models/qwen3_06b_pre/40k",
-        "tokenizer_path": "/tokenizers/qwen3",
-        "parallel_templates": True,
-        "template_workers": 8,
-        "cache_tokenizer": False,
-    }
+    known = ("timestamp", "model_alias", "model_step", "tokenizer_name", "sampling", "batch_size", "num_generations")
+    known += ("total_generations", "kv_cache", "attention")
+    assert extra["metadata"] == {key: value for key, value in document()["metadata"].items() if key not in known}
     assert extra["throughput_chars_per_sec"] == 422.7
 
 
@@ -80,7 +71,6 @@ def test_totals_that_a_file_lacks_are_counted(tmp_path: Path) -> None:
     assert row["chars_raw"] == row["chars_clean"] == sum(map(len, texts))
     assert row.get("wall_s") is None and row.get("lp") is None and row.get("created_at") is None
     assert (row["reported_passes"], row.get("reported_failures")) == (2, None)
-    assert "LP" in row["notes"] and "tokenizer" in row["notes"]
 
 
 def test_a_sample_says_what_the_format_has(tmp_path: Path) -> None:
@@ -92,14 +82,15 @@ def test_a_sample_says_what_the_format_has(tmp_path: Path) -> None:
 
 
 def test_unknown_keys_are_kept(tmp_path: Path) -> None:
-    content = document(gpu="H100", nested={"a": [1]}) | {"mean_rmsd": 0.6}
+    content = document(gpu="H100", nested={"a": [1]}, nan="A", far="B", long=10**300) | {"mean_rmsd": 0.6}
     content["passes"][0] |= {"rmsd": 0.25, "flags": ["a"]}
-    row = imported(tmp_path, content).row
-    extra = json.loads(row["extra"])
+    text = json.dumps(content).replace('"A"', "NaN").replace('"B"', "1e999")
+    extra = json.loads(imported(tmp_path, text.encode()).row["extra"])
     assert extra["mean_rmsd"] == 0.6
-    assert extra["metadata"]["gpu"] == "H100" and extra["metadata"]["nested"] == {"a": [1]}
-    kept = rows(tmp_path, "SELECT extra->>'rmsd' AS rmsd, extra->'flags' AS flags FROM samples WHERE sample_id = 0")
-    assert kept == [{"rmsd": "0.25", "flags": '["a"]'}]
+    kept = {"gpu": "H100", "nested": {"a": [1]}, "nan": None, "far": None, "long": 10**300}
+    assert kept.items() <= extra["metadata"].items(), "a number that no float holds is null"
+    found = rows(tmp_path, "SELECT extra->>'rmsd' AS rmsd, extra->'flags' AS flags FROM samples WHERE sample_id = 0")
+    assert found == [{"rmsd": "0.25", "flags": '["a"]'}]
 
 
 def test_several_generations_of_a_prompt(tmp_path: Path) -> None:
@@ -126,7 +117,6 @@ def row_of(**metadata: Any) -> Mapping[str, Any]:
     ("enabled", "processor", "version", "expected"),
     [
         (True, "generic", "", "group-v2.1"),
-        (None, "generic", "v3.8", "group-v2.1"),
         (True, "qwen", "v3.8", "group-v3.8"),
         (True, "Qwen", "3.9", "group-v3.9"),
         (True, "qwen", "qwen_v43", "group-v4.3"),
@@ -135,9 +125,6 @@ def row_of(**metadata: Any) -> Mapping[str, Any]:
         (True, "qwen", "", None),
         (True, "qwen", "13.8", None),
         (False, "qwen", "v3.8", "none"),
-        (None, "", "", None),
-        (True, "", "v3.8", None),
-        (True, "exact", "", "exact"),
         (True, "group-v4.3+cleanup", "", "group-v4.3+cleanup"),
         (None, "none", "", "none"),
         (True, "another", "", None),
@@ -225,9 +212,7 @@ DAMAGED: list[tuple[Any, str]] = [
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
     (json.dumps(document()).encode()[:-300], "it is no report: "),
     (b"[1, 2]", "Expected `object`, got `array`"),
-    (b"17", "Expected `object`, got `int`"),
     (b'{"events": []}', "it has no passes and no failures"),
-    (b'{"passes": [], "failures": []}', "it has no passes and no failures"),
     (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
     (texts_of("[C]<0512,0498,0501>=[O]<0513,0498,0501>"), "2 of its 2 texts are binned text"),
@@ -236,26 +221,20 @@ DAMAGED: list[tuple[Any, str]] = [
         "1 of its 2 texts are legacy text, an older format: atoms have no brackets of their own (O<...>), the others",
     ),
     (b"\xff\xfe{\x00", "can't decode byte 0xff in position 0"),
-    (b'{"passes": "caf\xe9"}', "can't decode byte 0xe9 in position 15"),
     (b"[" * 100_000, "lists and objects are nested too deep"),
     (b'{"passes": ' + b"9" * 5_000 + b"}", "it is no report: Exceeds the limit"),
-    (changed("passes", {}), "`$.passes`"),
     (changed("failures", None), "`$.failures`"),
     (changed("metadata", "none"), "`$.metadata`"),
     (changed("passes.1", "text"), "`$.passes[1]`"),
-    (changed("passes.1.decoded_text", 12), "`$.passes[1].decoded_text`"),
     (changed("passes.0.decoded_text", None), "passes[0] has no decoded_text"),
     (changed("failures.0.prompt_smiles", ["C"]), "`$.failures[0].prompt_smiles`"),
-    (changed("passes.0.all_generations", "C"), "`$.passes[0].all_generations`"),
     (changed("passes.0.all_generations", ["C", None]), "`$.passes[0].all_generations[1]`"),
     (changed("passes.0.all_generations", [{}]), "`decoded_text`"),
-    (changed("metadata.batch_size", "32"), "`$.metadata.batch_size`"),
     (changed("metadata.batch_size", 1.5), "`$.metadata.batch_size`"),
     (changed("metadata.num_generations", True), "`$.metadata.num_generations`"),
-    (changed("metadata.logit_processor_enabled", "no"), "`$.metadata.logit_processor_enabled`"),
     (changed("metadata.placeholder", "<>"), "the placeholder"),
-    (changed("time_taken", "57s"), "`$.time_taken`"),
     (changed("total_chars_raw", 10**30), "`$.total_chars_raw`"),
+    (changed("passes.0", {"decoded_text": CLEAN}), "passes[0] has no prompt_smiles, and none in its decoded_text"),
 ]
 
 
@@ -267,24 +246,6 @@ def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> 
     assert where in str(caught.value) and "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert store.found().entries == () and not (tmp_path / "store").exists()
-
-
-@pytest.mark.parametrize("depth", [100, 700, 900, 960, 990])
-def test_how_deep_a_file_may_be(depth: int, tmp_path: Path) -> None:
-    raw = json.dumps(document(deep="DEEP")).replace('"DEEP"', "[" * depth + "]" * depth)
-    try:
-        imported(tmp_path, raw.encode())
-    except FileFormatError:
-        assert depth > 500 and store_in(tmp_path).found().entries == ()
-
-
-def test_a_prompt_is_taken_from_the_text_where_it_is_not_named(tmp_path: Path) -> None:
-    content = document()
-    del content["passes"][0]["prompt_smiles"]
-    assert sample_of(tmp_path / "with", content)["smiles"] == "CC=O"
-    content["passes"][0]["decoded_text"] = CLEAN
-    with pytest.raises(FileFormatError, match=r"passes\[0\] has no prompt_smiles, and none in its decoded_text"):
-        imported(tmp_path / "without", content)
 
 
 def test_a_broken_gz_and_a_file_that_is_none(tmp_path: Path) -> None:
@@ -302,9 +263,8 @@ def test_a_broken_gz_and_a_file_that_is_none(tmp_path: Path) -> None:
 
 def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
-    bomb = gzip.compress(b" " * 50_000_000)
     with pytest.raises(FileFormatError, match="holds over"):
-        import_report(store_in(tmp_path), file_of(tmp_path, bomb, "bomb.json"))
+        import_report(store_in(tmp_path), file_of(tmp_path, gzip.compress(b" " * 50_000_000), "bomb.json"))
 
 
 @given(seeds())
@@ -340,40 +300,20 @@ def _put_anywhere(content: Any, rng: random.Random) -> None:
         content = inner
 
 
-def id_of(path: Path) -> str:
-    return f"imported-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
-
-
 # --- once, whole, and of many -------------------------------------------------------------------------------------
 
 
 def test_importing_twice_adds_nothing(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     first = import_report(store, file_of(tmp_path, document()))
-    assert isinstance(first, Entry)
-    for name in ("again.json", "again.json.gz"):
-        assert import_report(store, file_of(tmp_path, document(), name)).id == first.id
+    packed = file_of(tmp_path, document(), "packed.json.gz").rename(tmp_path / "packed.json")  # known by its content
+    for path in (file_of(tmp_path, document(), "again.json"), packed):
+        assert import_report(store, path).id == first.id
     assert len(store.found().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
     other = import_report(store, file_of(tmp_path, document(model_step="41k"), "other.json"))
     assert other.id != first.id and len(store.found().entries) == 2
-
-
-def test_a_run_of_the_places_beside_counts_as_there(tmp_path: Path) -> None:
-    path = file_of(tmp_path, document())
-    import_report(store_in(tmp_path / "demo"), path)
-    store = Store(store_in(tmp_path).home, (store_in(tmp_path / "demo").home,))
-    assert import_report(store, path).files is store.beside[0] and not store.home.folders(RUN.folder)
-
-
-def test_gz_is_known_by_its_content(tmp_path: Path) -> None:
-    path = file_of(tmp_path, document(), "packed.json.gz").rename(tmp_path / "packed.json")
-    assert isinstance(import_report(store_in(tmp_path), path), Entry)
-
-
-def test_numbers_that_no_float_holds_become_null(tmp_path: Path) -> None:
-    text = json.dumps(document(a="A", b="B", c=10**300)).replace('"A"', "NaN").replace('"B"', "1e999")
-    extra = json.loads(imported(tmp_path, text.encode()).row["extra"])
-    assert [extra["metadata"][key] for key in "abc"] == [None, None, 10**300]
+    beside = Store(store_in(tmp_path / "own").home, (store.home,))
+    assert import_report(beside, packed).files is store.home and not beside.home.folders(RUN.folder)
 
 
 def test_half_characters_do_not_stop_an_import(tmp_path: Path) -> None:
@@ -388,15 +328,17 @@ def test_many_samples_come_in_groups_and_in_order(tmp_path: Path, monkeypatch: p
     content = document()
     content["passes"] = [content["passes"][number % 2] | {"number": number} for number in range(10)]
     told: list[tuple[int, int]] = []
-    imported(tmp_path, content, progress=lambda done, share, samples: told.append((done, samples)))
+    row = imported(tmp_path, content, progress=lambda done, share, samples: told.append((done, samples))).row
     assert told == [(done, 11) for done in range(1, 12)]
+    assert (row["samples"], row["blocks"], row["molecules"]) == (11, 33, 2)
     found = rows(tmp_path, "SELECT sample_id, extra->>'number' AS number FROM samples")
-    assert [one["sample_id"] for one in found] == list(range(11))
-    assert [one["number"] for one in found] == [*map(str, range(10)), None]
+    assert [(one["sample_id"], one["number"]) for one in found] == [*((n, str(n)) for n in range(10)), (10, None)]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, DriftscopeError])
-def test_a_crash_leaves_nothing(error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt, DriftscopeError])
+def test_what_crashed_or_was_killed_leaves_nothing_and_what_is_at_it_is_left_alone(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(importing, "GROUP", 1)
     store, path = store_in(tmp_path), file_of(tmp_path, document())
 
@@ -406,27 +348,14 @@ def test_a_crash_leaves_nothing(error: type[BaseException], tmp_path: Path, monk
 
     with pytest.raises(error):
         import_report(store, path, progress=stop)
-    assert store.found().entries == () and store.home.folders(ASIDE) == [] and store.rows("SELECT * FROM runs") == []
-    assert import_report(store, path).files is store.home
-
-
-def test_what_a_killed_import_left_is_thrown_away(tmp_path: Path) -> None:
-    store, path = store_in(tmp_path), file_of(tmp_path, document())
-    run_id = id_of(path)
+    assert store.found().entries == () and store.home.folders(ASIDE) == []
+    run_id = f"imported-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
     left = Staging.create(store.home, RUN, run_id, {"origin": "imported"})
     store.home.write(f"{left.folder}/samples-0000-00007.parquet", b"half")
-    assert store.rows("SELECT * FROM runs") == []
-    entry = import_report(store, path)
-    assert entry.parts["samples"].rows == 3
-    assert store.home.folders(ASIDE) == []
-
-
-def test_an_import_that_is_at_it_is_left_alone(tmp_path: Path) -> None:
-    store, path = store_in(tmp_path), file_of(tmp_path, document())
-    other = Staging.create(store.home, RUN, id_of(path), {"origin": "imported"})
-    other.lock()
+    left.lock()
     with pytest.raises(RunError, match="being written by another process"):
         import_report(store, path)
-    assert store.home.folders(ASIDE) == [other.id]
-    other.abandon()
-    assert import_report(store, path).files is store.home
+    assert store.home.folders(ASIDE) == [left.id]
+    left.release()
+    assert import_report(store, path).parts["samples"].rows == 3
+    assert store.home.folders(ASIDE) == []

@@ -60,69 +60,47 @@ def one(console: Console, sql: str) -> object:
 # --- what works -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ("SELECT a FROM t WHERE b = 'x'", [1, 3]),
-        ("select A from T order by 1 desc", [3, 2, 1]),
-        ("FROM t SELECT a", [1, 2, 3]),
-        ("TABLE v", [2, 3, 4]),
-        ("VALUES (1), (2)", [1, 2]),
-        ("WITH x AS (SELECT a FROM t), y AS (SELECT a + 1 AS a FROM x) SELECT a FROM y", [2, 3, 4]),
-        ("WITH t AS (SELECT 7 AS a) SELECT a FROM t", [7]),
-        ("WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT i FROM r", [1, 2, 3]),
-        ("SELECT row_number() OVER (PARTITION BY b ORDER BY a) FROM t ORDER BY a", [1, 1, 2]),
-        ("SELECT sum(a) OVER w FROM t WINDOW w AS (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", [1, 3, 5]),
-        ("SELECT a FROM t QUALIFY row_number() OVER (PARTITION BY b ORDER BY a DESC) = 1 ORDER BY a", [2, 3]),
-        ("SELECT a FROM t UNION ALL SELECT 9 ORDER BY 1", [1, 2, 3, 9]),
-        ("SELECT a FROM t INTERSECT SELECT 2", [2]),
-        ("SELECT a FROM t EXCEPT SELECT 2 ORDER BY 1", [1, 3]),
-        ("SELECT u.a FROM t JOIN t u USING (a) LEFT JOIN v ON v.a = u.a ORDER BY 1", [1, 2, 3]),
-        ("SELECT a FROM t POSITIONAL JOIN (SELECT 1 AS z)", [1, 2, 3]),
-        ("SELECT x FROM t, LATERAL (SELECT t.a * 2 AS x) ORDER BY 1", [2, 4, 6]),
-        ("SELECT (SELECT max(a) FROM t) + a FROM t WHERE EXISTS (SELECT 1) AND a IN (SELECT a FROM v)", [5, 6]),
-        ("SELECT unnest([3, 4])", [3, 4]),
-        ("SELECT * FROM unnest([3, 4])", [3, 4]),
-        ("FROM range(3)", [0, 1, 2]),
-        ("SELECT g FROM generate_series(1, 5, 2) s(g)", [1, 3, 5]),
-        ("SELECT list_sum(list_transform([1, 2], lambda x: x + 1))", [5]),
-        ("SELECT len([x * 2 for x in [1, 2, 3] if x > 1])", [2]),
-        ("SELECT list_aggregate([1, 2], 'sum')", [3]),
-        ("SELECT {'k': a}.k FROM t", [1, 2, 3]),
-        (
-            "SELECT x FROM (PIVOT t ON b IN ('x', 'y') USING sum(a) GROUP BY \"molécule\") ORDER BY x NULLS LAST",
-            [1, 3, None],
-        ),
-        ("SELECT y FROM t PIVOT (sum(a) FOR b IN ('x', 'y')) WHERE y IS NOT NULL", [2]),
-        ("SELECT n FROM t UNPIVOT (x FOR n IN (b)) LIMIT 1", ["b"]),
-        ("SELECT count(*) FROM t GROUP BY ALL ORDER BY ALL", [3]),
-        ("SELECT sum(a) FROM t GROUP BY ROLLUP (b) ORDER BY 1", [2, 4, 6]),
-        ("SELECT count(*) FROM (SELECT * FROM t USING SAMPLE 2 ROWS)", [2]),
-        ("SELECT count(*) FROM t TABLESAMPLE reservoir(100%) REPEATABLE (1)", [3]),
-        ("SELECT COLUMNS('^a') FROM t", [1, 2, 3]),
-        ("SELECT COLUMNS(lambda c: c = 'a') FROM t", [1, 2, 3]),
-        ("SELECT * EXCLUDE (b, molécule) FROM t", [1, 2, 3]),
-        ("SELECT a FROM t LIMIT 1 OFFSET 1", [2]),
-        ("SELECT a FROM t LIMIT (SELECT 1)", [1]),
-        ("SELECT molécule FROM t WHERE \"molécule\" = 'N'", ["N"]),
-        ("SELECT 'it''s; -- no /* comment */ ; COPY'", ["it's; -- no /* comment */ ; COPY"]),
-        ("SELECT $$a ; 'b'$$;", ["a ; 'b'"]),
-        ("/* a /* nested */ ; */ SELECT 1 -- ; DROP TABLE t\n;;  -- the end", [1]),
-        ("SELECT\u200b1", [1]),  # to DuckDB it is a space
-        ("SELECT 'a'.upper()", ["A"]),
-        ("SELECT main.abs(-1)", [1]),
-        ("SELECT CASE WHEN a > 2 THEN 'big' END FROM t WHERE a BETWEEN 3 AND 4 AND b NOT LIKE 'z%'", ["big"]),
-        ("SELECT column_name FROM (DESCRIBE t)", ["a", "b", "molécule"]),
-        ("SELECT approx_unique FROM (SUMMARIZE t) LIMIT 1", [3]),
-        ("SELECT " + "abs(" * 200 + "1" + ")" * 200, [1]),
-        ("SELECT length('" + "x" * 90_000 + "')", [90_000]),
-        ("SELECT count(*) FROM t WHERE a IN (" + ", ".join(map(str, range(9000))) + ")", [3]),
-    ],
-)
-def test_what_works(console: Console, sql: str, expected: list[object]) -> None:
-    found = console.query(sql).table
-    assert found.num_columns == 1
-    assert found.column(0).to_pylist() == expected
+WORKING: list[tuple[str, list[object]]] = [
+    ("SELECT a FROM t WHERE b = 'x'", [1, 3]),
+    ("select A from T order by 1 desc", [3, 2, 1]),
+    ("FROM t SELECT a", [1, 2, 3]),
+    ("TABLE v", [2, 3, 4]),
+    ("VALUES (1), (2)", [1, 2]),
+    ("WITH t AS (SELECT 7 AS a) SELECT a FROM t", [7]),
+    ("WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT i FROM r", [1, 2, 3]),
+    ("SELECT sum(a) OVER w FROM t WINDOW w AS (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", [1, 3, 5]),
+    ("SELECT a FROM t QUALIFY row_number() OVER (PARTITION BY b ORDER BY a DESC) = 1 ORDER BY a", [2, 3]),
+    ("SELECT a FROM t UNION ALL SELECT 9 ORDER BY 1", [1, 2, 3, 9]),
+    ("SELECT u.a FROM t JOIN t u USING (a) LEFT JOIN v ON v.a = u.a ORDER BY 1", [1, 2, 3]),
+    ("SELECT x FROM t, LATERAL (SELECT t.a * 2 AS x) ORDER BY 1", [2, 4, 6]),
+    ("SELECT (SELECT max(a) FROM t) + a FROM t WHERE EXISTS (SELECT 1) AND a IN (SELECT a FROM v)", [5, 6]),
+    ("SELECT unnest([3, 4])", [3, 4]),
+    ("FROM range(3)", [0, 1, 2]),
+    ("SELECT list_sum(list_transform([1, 2], lambda x: x + 1))", [5]),
+    ("SELECT {'k': a}.k FROM t", [1, 2, 3]),
+    ("SELECT y FROM t PIVOT (sum(a) FOR b IN ('x', 'y')) WHERE y IS NOT NULL", [2]),
+    ("SELECT n FROM t UNPIVOT (x FOR n IN (b)) LIMIT 1", ["b"]),
+    ("SELECT sum(a) FROM t GROUP BY ROLLUP (b) ORDER BY 1", [2, 4, 6]),
+    ("SELECT count(*) FROM (SELECT * FROM t USING SAMPLE 2 ROWS)", [2]),
+    ("SELECT COLUMNS(lambda c: c = 'a') FROM t", [1, 2, 3]),
+    ("SELECT a FROM t LIMIT 1 OFFSET 1", [2]),
+    ("SELECT molécule FROM t WHERE \"molécule\" = 'N'", ["N"]),
+    ("SELECT 'it''s; -- no /* comment */ ; COPY'", ["it's; -- no /* comment */ ; COPY"]),
+    ("SELECT $$a ; 'b'$$;", ["a ; 'b'"]),
+    ("/* a /* nested */ ; */ SELECT 1 -- ; DROP TABLE t\n;;  -- the end", [1]),
+    ("SELECT\u200b1", [1]),  # to DuckDB it is a space
+    ("SELECT CASE WHEN a > 2 THEN 'big' END FROM t WHERE a BETWEEN 3 AND 4 AND b NOT LIKE 'z%'", ["big"]),
+    ("SELECT column_name FROM (DESCRIBE t)", ["a", "b", "molécule"]),
+    ("SELECT " + "abs(" * 200 + "1" + ")" * 200, [1]),
+    ("SELECT length('" + "x" * 90_000 + "')", [90_000]),
+    ("SELECT count(*) FROM t WHERE a IN (" + ", ".join(map(str, range(9000))) + ")", [3]),
+]
+
+
+def test_what_works(console: Console) -> None:
+    for sql, expected in WORKING:
+        found = console.query(sql).table
+        assert (found.num_columns, found.column(0).to_pylist()) == (1, expected), sql
 
 
 def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
@@ -156,9 +134,6 @@ def test_named_parameters_are_values_and_never_sql(console: Console) -> None:
     evil = "'); COPY (SELECT 1) TO 'f'; --"
     answer = console.query("SELECT $name AS name, $list AS list", {"name": evil, "list": (evil,)})
     assert list(rows_of(answer.table)) == [{"name": evil, "list": [evil]}]
-
-
-def test_a_name_without_a_value_is_told(console: Console) -> None:
     with pytest.raises(SqlError, match=r"\$controls has no value. Did you mean \$control"):
         console.query("SELECT $controls", {"control": "a", "tests": ()})
 
@@ -168,70 +143,40 @@ def test_a_name_without_a_value_is_told(console: Console) -> None:
 ATTACKS = [
     # one SELECT and nothing else
     "", ";", "-- nothing", "SELECT 1; SELECT 2", "SELECT 1; COPY t TO 'f'", "COPY t TO 'f'",
-    "COPY (SELECT 1) TO 'f'",
-    "/**/COPY/**/t/**/TO/**/'f'", "EXPORT DATABASE 'f'", "IMPORT DATABASE '.'", "ATTACH 'f'", "DETACH memory",
-    "USE temp",
-    "INSTALL httpfs", "LOAD parquet", "FORCE INSTALL json", "UPDATE EXTENSIONS", "PRAGMA version",
-    "PRAGMA database_list",
-    "SET threads = 4", "SET lock_configuration = false", "RESET memory_limit", "SET VARIABLE x = 1",
-    "CALL range(3)",
-    "CREATE TABLE x AS SELECT 1", "CREATE VIEW x AS SELECT 1", "CREATE MACRO f() AS 1",
-    "CREATE OR REPLACE VIEW t AS SELECT 9",
-    "CREATE SECRET (TYPE s3)", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t", "TRUNCATE t",
-    "DROP VIEW t",
-    "ALTER VIEW t RENAME TO u", "MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE",
-    "COMMENT ON VIEW t IS 'x'",
-    "BEGIN", "COMMIT", "CHECKPOINT", "VACUUM", "ANALYZE", "EXPLAIN SELECT 1", "EXPLAIN ANALYZE SELECT 1",
-    "PREPARE p AS SELECT 1", "EXECUTE p", "DEALLOCATE p",
-    "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
+    "/**/COPY/**/t/**/TO/**/'f'",
+    "EXPORT DATABASE 'f'", "IMPORT DATABASE '.'", "ATTACH 'f'", "DETACH memory", "USE temp", "INSTALL httpfs",
+    "LOAD parquet", "PRAGMA version", "SET threads = 4", "SET lock_configuration = false", "RESET memory_limit",
+    "SET VARIABLE x = 1", "CALL range(3)", "CREATE TABLE x AS SELECT 1", "CREATE OR REPLACE VIEW t AS SELECT 9",
+    "CREATE MACRO f() AS 1", "CREATE SECRET (TYPE s3)", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1",
+    "DELETE FROM t", "TRUNCATE t", "DROP VIEW t", "ALTER VIEW t RENAME TO u", "COMMENT ON VIEW t IS 'x'",
+    "MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE", "BEGIN", "CHECKPOINT", "VACUUM", "EXPLAIN SELECT 1",
+    "EXPLAIN ANALYZE SELECT 1", "PREPARE p AS SELECT 1", "EXECUTE p", "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
     # writers inside a SELECT
     "WITH w AS (COPY (SELECT 1) TO 'f') SELECT * FROM w", "WITH w AS MATERIALIZED (COPY t TO 'f') SELECT 1",
-    "SELECT * FROM (WITH w AS (COPY t TO 'f') SELECT * FROM w)", "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)",
-    "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w", "WITH w AS (UPDATE t SET a = 1 RETURNING *) FROM w",
-    "WITH w AS (DELETE FROM t RETURNING *) FROM w", "WITH w AS (TRUNCATE t) FROM w",
-    "FROM (COPY t TO 'f')", "SELECT (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)", "FROM (PIVOT t ON b USING sum(a))",
+    "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)", "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w",
+    "WITH w AS (DELETE FROM t RETURNING *) FROM w", "FROM (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)",
+    "FROM (PIVOT t ON b USING sum(a))",
     # files, and tables that are not ours
-    "FROM 'secret.csv'", 'SELECT * FROM "secret.csv"', "DESCRIBE 'secret.csv'", "SUMMARIZE 'secret.csv'",
-    "SELECT * FROM t JOIN 'secret.csv' ON true",
-    "SELECT (SELECT a FROM 'secret.csv')",
-    'WITH "secret.csv" AS (SELECT * FROM "secret.csv") FROM "secret.csv"',
-    'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)',
-    "FROM 's3://bucket/x.parquet'", "FROM 'https://example.com/x.csv'", "FROM '/etc/passwd'", "FROM TABLE",
-    "FROM os", "FROM console",
-    "FROM pragma_version",
-    "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
+    "FROM 'secret.csv'", "DESCRIBE 'secret.csv'", "SELECT * FROM t JOIN 'secret.csv' ON true",
+    "SELECT (SELECT a FROM 'secret.csv')", 'WITH "secret.csv" AS (SELECT * FROM "secret.csv") FROM "secret.csv"',
+    'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)', "FROM 's3://bucket/x.parquet'",
+    "FROM 'https://example.com/x.csv'", "FROM '/etc/passwd'", "FROM os", "FROM console", "FROM memory.main.t",
+    "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
     # table functions
     "FROM read_csv('secret.csv')", "FROM read_text('secret.csv')", "FROM read_blob('secret.csv')",
-    "FROM read_json('secret.csv')",
-    "FROM read_parquet('secret.csv')", "FROM parquet_scan('x')", "FROM parquet_metadata('x')",
-    "FROM sniff_csv('secret.csv')",
-    "FROM glob('*')",
-    "FROM duckdb_secrets()",
-    "FROM arrow_scan(1, 2, 3)", "FROM pandas_scan(1)", "FROM python_arrow_scan()", "FROM seq_scan(1)",
-    "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')",
-    "FROM which_secret('x', 's3')",
-    'FROM "Read_CSV"(\'secret.csv\')',
-    "SELECT * FROM t, read_text('secret.csv')",
-    "SELECT (SELECT content FROM read_text('secret.csv'))", "WITH w AS (FROM glob('*')) FROM w",
+    "FROM read_json('secret.csv')", "FROM read_parquet('secret.csv')", "FROM parquet_metadata('x')",
+    "FROM sniff_csv('secret.csv')", "FROM glob('*')", "FROM duckdb_secrets()", "FROM arrow_scan(1, 2, 3)",
+    "FROM python_arrow_scan()", "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')",
+    'FROM "Read_CSV"(\'secret.csv\')', "SELECT * FROM t, read_text('secret.csv')", "WITH w AS (FROM glob('*')) FROM w",
     # scalar functions
-    "SELECT getenv('HOME')",
-    "SELECT nextval('s')",
-    "SELECT sleep_ms(100000)", "SELECT pg_sleep(100)",
-    "SELECT read_text('secret.csv')",
-    "SELECT to_aggregate_state(1)",
-    "SELECT t.a.getvariable() FROM t",
-    "SELECT __internal_compress_string_ubigint('x')",
-    "SELECT COLUMNS(lambda c: getvariable(c)) FROM t",
-    "SELECT 'a'.\"IS DISTINCT FROM\"(1)",
+    "SELECT getenv('HOME')", "SELECT nextval('s')", "SELECT sleep_ms(100000)", "SELECT read_text('secret.csv')",
+    "SELECT t.a.getvariable() FROM t", "SELECT __internal_compress_string_ubigint('x')",
     # letters that only look right
-    "ＳＥＬＥＣＴ 1", "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1",
-    "SELECT * FROM t\u0000; COPY t TO 'f'",
-    "SELECT '\ud800'", "SELECT * FROM ｔ", "FROM \u202et", "SELECT getvarıable('x')", "SELECT \uff47etvariable('x')",
-    "SELECT * FROM tеst",
+    "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1", "SELECT * FROM t\u0000; COPY t TO 'f'",
+    "SELECT '\ud800'", "SELECT * FROM ｔ", "SELECT getvarıable('x')", "SELECT * FROM tеst",
     # too much of it
     "SELECT " + "(" * 10_000 + "1" + ")" * 10_000, "SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000,
-    "SELECT 1" + "+1" * 40_000,
-    "SELECT " + "NOT " * 20_000 + "true", "SELECT '" + "x" * 100_000 + "'",
+    "SELECT 1" + "+1" * 40_000, "SELECT " + "NOT " * 20_000 + "true", "SELECT '" + "x" * 100_000 + "'",
 ]  # fmt: skip
 
 HARMLESS = [  # it tells of the tables, or of DuckDB itself
@@ -261,25 +206,14 @@ def test_what_is_harmless_is_answered(console: Console) -> None:
         ("FROM 'secret.csv'", 'Cannot access file "secret.csv" - file system operations are disabled'),
         ("COPY t TO 'f'", "the statement is COPY, and only a SELECT may run here. Write one SELECT over the tables"),
         ("SELECT 1; SELECT 2", "there are 2 statements. Write one SELECT"),
-        ("SELECT lenght('x')", 'Scalar Function with name lenght does not exist. Did you mean "length"'),
-        ("FROM read_csv('x')", 'Cannot access file "x" - file system operations are disabled'),
-        ("WITH w AS (COPY t TO 'f') SELECT 1", 'Cannot access file "f" - file system operations are disabled'),
-        (
-            "PIVOT t ON b USING sum(a)",
-            "a PIVOT that finds its own columns is several statements. Name them: ON column IN",
-        ),
+        ("PIVOT t ON b USING sum(a)", "a PIVOT that finds its own columns is several statements. Name them: ON column"),
         ("SELECT c FROM t", 'Referenced column "c" not found in FROM clause. Candidate bindings: '),
         ("SELECT a\nFROM t\nWHERE", 'syntax error at or near "WHERE", line 3'),
-        (
-            "SELECT b::INT FROM t",
-            "Could not convert string 'x' to INT32 when casting from source column b, line 1",
-        ),
+        ("SELECT b::INT FROM t", "Could not convert string 'x' to INT32 when casting from source column b, line 1"),
         ("SELECT 1 // (a - a) FROM t", "Division by zero in expression (1 // (a - a)). Use TRY(...) to return NULL"),
-        ("SELECT " + "NOT " * 2000 + "true", "Max expression depth limit of 1000 exceeded"),
         ("SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000, "Max expression depth limit of 1000 exceeded"),
         ("SELECT error(repeat('x', 5000000))", "xxxx"),
         ("SELECT repeat('[', 1000000)::INT[]", "Type VARCHAR with value '[[[["),
-        ("SELECT repeat('7', 3000000)::INT", "Could not convert string '777"),
         ("x" * 100_001, "the statement has 100,001 characters (at most 100,000). Write a shorter one"),
     ],
 )
@@ -336,20 +270,13 @@ def test_bytes_are_cut_too() -> None:
     [
         "SELECT repeat('x', 1000000000)",
         "SELECT length(repeat('x', 1000000000))",
-        "SELECT repeat('x', 1000000) FROM range(1000)",
-        "SELECT range(1000000000)",
         "SELECT unnest(range(100000000))",
-        "SELECT printf('%1000000000d', 1)",
-        "SELECT length(replace(repeat('x', 100000), 'x', repeat('y', 100000)))",
         "SELECT string_agg(range::VARCHAR, ',') FROM range(1000000000)",
-        "SELECT list(range) FROM range(1000000000)",
         "SELECT range FROM range(1000000000) ORDER BY range DESC",
-        "SELECT count(*) FROM range(1000000000) a, range(1000000000) b",
         "WITH RECURSIVE r AS (SELECT 'xx' AS s, 0 AS n UNION ALL SELECT s || s, n + 1 FROM r WHERE n < 40) "
         "SELECT max(length(s)) FROM r",
         NESTED_WITH,
         "SELECT " + "(" * 10_000,
-        "SELECT * FROM " + "(" * 10_000 + "t" + ")" * 10_000,
     ],
     ids=lambda sql: sql[:40],
 )
@@ -359,10 +286,3 @@ def test_memory_runs_out_there_and_not_here(small: Console, sql: str) -> None:
     with pytest.raises(SqlError, match=rf"{told}|ended its process" if sql == NESTED_WITH else told):
         small.query(sql)
     assert one(small, "SELECT 1") == 1
-
-
-def test_a_statement_that_heeds_no_interrupt_is_ended_with_its_process() -> None:
-    with Console({"t": TABLE}, limits=Limits(seconds=0.2, memory_mb=2000)) as console:
-        with pytest.raises(SqlError, match=r"ran for over 0\.2 s and was stopped"):
-            console.query("SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))")
-        assert one(console, "SELECT count(*) FROM t") == 3

