@@ -45,24 +45,18 @@ def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:
     assert [item.source for item in found] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
 
 
-def test_coordinates_stand_in_the_order_of_the_canonical_smiles() -> None:
-    mol = embedded("OCC")
-    oxygen = mol.GetConformer().GetPositions()[0]
-    path_smiles, xyz = under_its_key_of(mol)
-    assert path_smiles == "CCO"
-    assert np.array_equal(xyz[2], oxygen)
-
-
 def under_its_key_of(mol: Chem.Mol, key: str = "") -> tuple[str, np.ndarray]:
     placed = under_its_key(next(of_mol(mol, "", key)))
     assert not placed.problem
     return placed.smiles, placed.xyz
 
 
-@pytest.mark.parametrize("key", ["C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
-def test_a_key_may_be_written_in_any_way(key: str) -> None:
-    smiles, xyz = under_its_key_of(embedded("OCC"), key)
+@pytest.mark.parametrize("key", ["", "C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
+def test_a_key_may_be_written_in_any_way_and_coordinates_are_in_canonical_order(key: str) -> None:
+    mol = embedded("OCC")
+    smiles, xyz = under_its_key_of(mol, key)
     assert (smiles, xyz.shape) == ("CCO", (3, 3))
+    assert np.array_equal(xyz[2], mol.GetConformer().GetPositions()[0])  # the oxygen
 
 
 def test_one_of_another_graph_is_named_and_left_out() -> None:
@@ -143,6 +137,8 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[FLAT])
     with pytest.raises(FileFormatError, match="files of several forms"):
         read(tmp_path)
+    with pytest.raises(FileFormatError, match=r"its columns are smiles .*Give smiles.* and xyz"):
+        read(parquet(tmp_path / "b.parquet", smiles=["CCO"]))
 
 
 @pytest.mark.parametrize(
@@ -154,17 +150,11 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, error: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(FileFormatError, match=error):
-        read(path)
-
-
-def test_a_folder_without_any_and_a_parquet_without_columns(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match="no file of references"):
-        read(tmp_path)
-    with pytest.raises(FileFormatError, match=r"its columns are smiles .*Give smiles.* and xyz"):
-        read(parquet(tmp_path / "a.parquet", smiles=["CCO"]))
+        read(tmp_path)  # a folder without any
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileFormatError, match=error):
+        read(tmp_path / name)
 
 
 def test_conformers_are_made_by_etkdg() -> None:

