@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,15 +53,8 @@ def test_seed_zero_gives_different_conformers() -> None:
 
 
 def test_a_conformer_does_not_depend_on_how_many_are_asked_for() -> None:
-    molecule = parse_smiles(DRUG)
-    np.testing.assert_array_equal(
-        positions(reference_conformers(molecule, 2)), positions(reference_conformers(molecule, 5))[:2]
-    )
-
-
-@pytest.mark.parametrize("seed", [1, 2**31, 2**64])
-def test_any_seed_fits_into_rdkit(seed: int) -> None:
-    assert reference_conformers(parse_smiles("CCO"), 2, seed=seed).GetNumConformers() == 2
+    two, five = (positions(reference_conformers(parse_smiles(DRUG), count, seed=2**64)) for count in (2, 5))
+    np.testing.assert_array_equal(two, five[:2])
 
 
 CAGE = "c12c3c4c5c1c1c6c2c2c3c3c4c4c5c5c1c1c6c2c3c4c51"  # a ball of aromatic rings, as C60 is
@@ -128,6 +115,8 @@ def test_what_no_field_relaxes_well_stays_as_it_was_embedded(smiles: str) -> Non
 def test_impossible_molecules_get_the_named_error(smiles: str) -> None:
     with pytest.raises(EmbedError, match=r"no conformer of .* was found in .* attempts"):
         reference_conformers(parse_smiles(smiles), 2)
+    with pytest.raises(EmbedError, match=r"within 1e-09 s.*Allow more seconds"):
+        reference_conformers(parse_smiles(smiles), max_seconds=1e-9)
 
 
 def test_random_coordinates_take_over() -> None:
@@ -135,11 +124,6 @@ def test_random_coordinates_take_over() -> None:
     full = Chem.AddHs(parse_smiles("F[Xe](F)(F)F").mol)
     assert conformers._embed(full, 5, conformers.WAYS[0], time.monotonic() + 100) is None
     assert reference_conformers(parse_smiles("F[Xe](F)(F)F"), 2).GetNumConformers() == 2
-
-
-def test_time_that_has_run_out_is_named() -> None:
-    with pytest.raises(EmbedError, match=r"within 1e-09 s.*Allow more seconds"):
-        reference_conformers(parse_smiles("CCO"), max_seconds=1e-9)
 
 
 def broken(*_: object) -> None:
@@ -157,14 +141,6 @@ def test_what_rdkit_answers_in_place_of_a_conformer_is_the_named_error(
 
 
 @pytest.mark.usefixtures("here")
-def test_fewer_are_returned_when_some_seeds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([True, False, False, True])  # plain; plain and random of the second seed; random of the third
-    embed = conformers._embed
-    monkeypatch.setattr(conformers, "_embed", lambda *args: embed(*args) if next(answers) else None)
-    assert reference_conformers(parse_smiles("CCO"), 3).GetNumConformers() == 2
-
-
-@pytest.mark.usefixtures("here")
 def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[dict[str, object]] = []
     monkeypatch.setattr(conformers, "_embed", lambda *args: tried.append(args[2]))
@@ -176,36 +152,8 @@ def test_a_hopeless_molecule_is_given_up_early(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("here")
 def test_a_process_of_its_own_changes_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    def digest() -> str:
-        made = [
-            reference_conformers(parse_smiles(smiles), 3, mmff=True) for smiles in (DRUG, "F/C=C/[C@@H](C)Cl.[Na+]")
-        ]
-        return hashlib.sha256(b"".join(mol.ToBinary() + positions(mol).tobytes() for mol in made)).hexdigest()
-
-    in_this_process = digest()
+    molecule = parse_smiles("F/C=C/[C@@H](C)Cl.[Na+]")
+    here = reference_conformers(molecule, 3, mmff=True)
     monkeypatch.setattr(conformers, "is_inside", lambda: False)
-    assert digest() == in_this_process
-
-
-def test_ctrl_c_while_rdkit_embeds_stores_nothing(tmp_path: Path) -> None:
-    """RDKit took the signal for itself and answered with nothing: the set was stored, made otherwise, with status 0."""
-    chains = [f"{'CC(C)' * count}C{'C' * 40}" for count in (8, 9, 10, 11)]
-    command = [sys.executable, "-m", "engine", "references", "make", *chains, "--label", "cut", "--per-molecule", "200"]
-    environment = {**os.environ, "DRIFTSCOPE_STORE": str(tmp_path)}
-    with subprocess.Popen(command, stderr=subprocess.PIPE, env=environment, start_new_session=True) as process:
-        while not (children := _children(process.pid)) or _cpu_s(children[-1]) < 1:  # it embeds
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        assert process.wait(30) == 130
-    assert not list(tmp_path.rglob("*.parquet"))
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
-
-
-def _cpu_s(pid: int) -> float:
-    """Of a process that embeds: importing takes less."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+    there = reference_conformers(molecule, 3, mmff=True)
+    assert (here.ToBinary(), positions(here).tobytes()) == (there.ToBinary(), positions(there).tobytes())

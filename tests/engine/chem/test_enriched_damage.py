@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chem.enriched import MOST_ATOMS, decode, why_not_a_triple
-from engine.errors import DriftscopeError, EnrichedError, MoleculeSizeError
+from engine.chem.enriched import decode, why_not_a_triple
+from engine.errors import DriftscopeError, EnrichedError
 from engine.records import WIDEST, NumberFormat
 from engine.text.blocks import read_block
 from tests.strategies import Written, any_text, damaged, enriched_texts, random_triples, seeds
@@ -21,25 +21,17 @@ B = "<1.0000,-2.0000,0.5000>"
     [
         ("", None, None, "there is nothing in it"),
         ("[C]", 0, 3, "atom '[C]' has no block"),
-        ("[C]<1.0,2.0,3.0", 0, 3, "the block is not closed by '>'"),
         (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
         ("[C]<1.026,0.6438,-0.4296[c>", 0, 3, "z is '-0.4296[c', which is no number"),  # an example of the reports
         (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
-        ("[C]<1.0,2.0,3.0,4.0>", 0, 3, "4 numbers instead of three"),
         ("[C]<1.0,2.,3.0>", 0, 3, "y is '2.', which is no number"),
         ("[C]<01.0,2.0,3.0>", 0, 3, "x is '01.0', which is no number"),
-        ("[C]<1.0,2.0,\u0663.0>", 0, 3, "z is '\u0663.0', which is no number"),
         ("[C]<1234567.0,2.0,3.0>", 0, 3, "x is '1234567.0'"),
-        ("[C]<1.0,2.0,0.1234567890123>", 0, 3, "z is '0.1234567890123'"),
         (f"[C{B}", None, 0, "'[' begins no atom"),
-        (f"[C\udcff]{B}", None, 0, "'[' begins no atom"),
         (f"C[C]{B}", None, 0, "'C' begins no atom in brackets"),
-        (f"{B}", None, 0, "'<' begins no atom"),
         (f"[C]{B}{B}", None, 26, "'<' begins no atom"),
         (f"[C]{B}[Q]{B}", None, None, "its SMILES is not a molecule: syntax error"),
-        (f"[C]{B}[c]{B}", 1, None, "its SMILES is not a molecule: non-ring atom 1 marked aromatic"),
         (f"[C]{B}=[F]{B}", 1, None, "its SMILES is not a molecule: Explicit valence"),
-        (f"[C]{B}[C+99]{B}", 1, None, "its SMILES is not a molecule: an isotope or a charge is out of range"),
         (f"[C]{B}[*]{B}", 1, None, "the atom is a wildcard"),
         (f"  [CONFORMER] [C]{B}[O]<1.0> [/CONFORMER]", 1, 43, "1 numbers instead of three"),
         ("[C]<1.0,2.0,3.0>" * 20_000, None, None, "320,000 characters, the limit is 200,000"),
@@ -53,12 +45,6 @@ def test_damage_is_named_with_block_position_and_reason(
     assert caught.value.reason.startswith(reason)
     assert (caught.value.block, caught.value.position) == (block, position)
     assert caught.value.reason in str(caught.value)
-
-
-def test_more_atoms_than_the_limit_are_refused() -> None:
-    assert decode("[C]<0.0,0.0,0.0>" * MOST_ATOMS).mol.GetNumAtoms() == MOST_ATOMS
-    with pytest.raises(MoleculeSizeError, match="5,001 atoms, the limit is 5,000"):
-        decode("[C]<0.0,0.0,0.0>" * (MOST_ATOMS + 1))
 
 
 @pytest.mark.parametrize("around", ["{}", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from engine.chem.enriched import decode
-from engine.chem.group_reader import BAD_FLOAT, BAD_TRIPLET, decode_parts, misread_ang, numbers_taken, why_not_taken
+from engine.chem.group_reader import BAD_FLOAT, BAD_TRIPLET, misread_ang, numbers_taken, why_not_taken
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.records import TRIMMED4
@@ -31,36 +31,22 @@ CONTENTS: list[tuple[str, tuple[float, float, float] | str, str]] = [
     ("007.5,00.0,01", (7.5, 0.0, 1.0), "leading zeros"),
     ("1e2,1.5E-1,2e+0", (100.0, 0.15, 2.0), "exponents, with and without a sign"),
     ("1e999,0.0,0.0", (INF, 0.0, 0.0), "float makes an infinity of it, and no exception"),
-    ("1e-999,0.0,0.0", (0.0, 0.0, 0.0), "an underflow is zero"),
     ("0.12345678901234567890,0,0", (0.12345678901234568, 0.0, 0.0), "any number of decimals"),
     ("1e,2e+,3e-", (1.0, 2.0, 3.0), "an exponent that is only begun is no part of the number"),
     # the last number of a part
     ("-0.2623(cc6,0.0,0.0", (6.0, 0.0, 0.0), "the description's own example"),
     ("0.8415amen7,0.0,0.0", (7.0, 0.0, 0.0), "junk that ends in a digit"),
     ("1.0-2.0,0.0,0.0", (-2.0, 0.0, 0.0), "a comma that is missing makes two numbers of one part ..."),
-    ("1..5,0.0,0.0", (0.5, 0.0, 0.0), "'1.', then '.5'"),
     ("--1.5,0.0,0.0", (-1.5, 0.0, 0.0), "the first sign is junk"),
-    ("-+1.5,0.0,0.0", (1.5, 0.0, 0.0), "and hides the minus before it"),
-    ("1.5},0.0),0.0]", (1.5, 0.0, 0.0), "brackets behind"),
-    ("1_000.5,0.0,0.0", (0.5, 0.0, 0.0), "'1', '000.5': no underscores in a match"),
-    ("0x1F,0.0,0.0", (1.0, 0.0, 0.0), "'0', '1': no hexadecimals"),
     # white space, and other scripts
     ("\u0661\u0662.\u0665,0.0,0.0", (12.5, 0.0, 0.0), "Arabic-Indic digits are digits to the expression and to float"),
-    ("\u0967.\u096b,-\u0968,0", (1.5, -2.0, 0.0), "Devanagari digits"),
-    ("\u00bd5,0.0,0.0", (5.0, 0.0, 0.0), "a fraction is a numeral, and no digit"),
-    ("\u22121.5,0.0,0.0", (1.5, 0.0, 0.0), "a typographic minus is no sign"),
     # not three parts
     ("", T, "nothing: one part"),
     ("1.0,2.0", T, "z is missing"),
-    ("1.0,2.0,3.0,4.0", T, "a fourth number"),
-    ("1.0\uff0c2.0\uff0c3.0", T, "a full-width comma is no comma"),
     # a part without a number
     (",,", F, "three empty parts"),
-    ("1.0,2.0,-", F, "a sign alone"),
     ("1.0,2.0,abra", F, "letters alone"),
     ("nan,0.0,0.0", F, "float would take it, the expression does not"),
-    ("1.0,2.0,e5e", (1.0, 2.0, 5.0), "'e5' is no exponent without a number before it; 5 is one"),
-    ("\u516d,0.0,0.0", F, "a number as a word"),
 ]
 
 
@@ -148,19 +134,15 @@ def test_what_the_decoder_misreads(content: str, misread: bool, by: float | None
 
 @pytest.mark.parametrize(
     ("text", "error"),
-    [("[C]<0,0,0>(" * 20_000, "220,000 characters"), ("[C]<0,0,0>(" * 6_000, "6,000 blocks, the limit is 5,000")],
+    [
+        ("[C]<0,0,0>(" * 20_000, "220,000 characters"),  # before RDKit reads it
+        ("[C]<0,0,0>(" * 6_000, "6,000 blocks, the limit is 5,000"),
+        ("[C]<0,0,0>([C]<0,0,0>", "not a molecule"),
+        ("[C]<0,0,0>C", "2 atoms but 1 blocks"),
+        (f"[C]{B}[C]<1.0,2.0", "block 1"),
+        ("CC", "no block"),
+    ],
 )
-def test_texts_without_end_are_refused_before_rdkit_reads_them(text: str, error: str) -> None:
+def test_texts_that_are_refused(text: str, error: str) -> None:
     with pytest.raises(EnrichedError, match=error):
         decode_as_group(text)
-
-
-def test_errors_of_a_rebuilt_molecule() -> None:
-    with pytest.raises(EnrichedError, match="not a molecule"):
-        decode_parts("C(", ["0,0,0"])
-    with pytest.raises(EnrichedError, match="2 atoms but 1 blocks"):
-        decode_parts("CC", ["0,0,0"])
-    with pytest.raises(EnrichedError, match="block 1"):
-        decode_as_group(f"[C]{B}[C]<1.0,2.0")
-    with pytest.raises(EnrichedError, match="no block"):
-        decode_as_group("CC")

@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet
 from rdkit import Chem
 
@@ -27,9 +26,8 @@ from engine.chem.smiles import parse_smiles, parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
 from engine.records import Molecule
-from tests.strategies import MOLECULES, damaged
+from tests.strategies import MOLECULES, damaged, seeds
 
-SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 BLOCK = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
 RECORD = f"ethanol{BLOCK}$$$$\n"
 
@@ -46,10 +44,8 @@ def rows_of(path: Path, column: str | None = None) -> list[tuple[int, str]]:
 
 
 def as_table(smiles: Sequence[str], delimiter: str) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, delimiter=delimiter).writerows(
-        [("id", "SMILES", "name"), *((7, one, 'a\n,;"b"') for one in smiles)]
-    )
+    text, rows = io.StringIO(newline=""), [(7, one, 'a\n,;"b"') for one in smiles]
+    csv.writer(text, delimiter=delimiter).writerows([("id", "SMILES", "name"), *rows])
     return text.getvalue().encode("utf-8-sig")
 
 
@@ -66,9 +62,7 @@ WRITERS: dict[str, Callable[[Sequence[str]], bytes]] = {
     ".tsv": lambda smiles: as_table(smiles, "\t"),
     "": lambda smiles: as_table(smiles, ";"),
     ".jsonl": lambda smiles: "".join(json.dumps({"name": 7, "smiles": one}) + "\n" for one in smiles).encode(),
-    ".parquet": lambda smiles: parquet_bytes(
-        pa.table({"id": range(len(smiles)), "smiles": pa.array(smiles, "string")})
-    ),
+    ".parquet": lambda smiles: parquet_bytes(pa.table({"smiles": pa.array(smiles, "string")})),
 }
 
 
@@ -77,8 +71,7 @@ def test_what_is_written_is_read_in_every_format(tmp_path: Path, suffix: str) ->
     path = written(tmp_path, WRITERS[suffix.removesuffix(".gz")](MOLECULES), f"list{suffix}")
     assert [smiles for _, smiles in rows_of(path)] == list(MOLECULES)
     molecules, skipped = read_molecule_file(path)
-    assert [molecule.source for molecule in molecules] == list(MOLECULES)
-    assert skipped == []
+    assert [molecule.source for molecule in molecules] == list(MOLECULES) and skipped == []
 
 
 @pytest.mark.parametrize(("name", "count"), [("a.SDF.GZ", 4), ("a.sd", 4), ("a.mol", 1)])
@@ -93,22 +86,13 @@ def test_records_become_smiles(tmp_path: Path, name: str, count: int) -> None:
 TABLES: dict[str, tuple[str, str | bytes, list[tuple[int, str]]]] = {
     "header that stands elsewhere": ("a.txt", "name\tsmiles\ne f\tCCO\n", [(2, "CCO")]),
     "commas in a list": ("a.smi", "CCO,e f\nC\n", [(1, "CCO"), (2, "C")]),
-    "old line ends": ("a.smi", "CCO e\rC\r", [(1, "CCO"), (2, "C")]),
-    "mark": ("a.smi", "\ufeffsmiles\nC\n", [(2, "C")]),
-    "one column with a header": ("a.csv", "Canonical SMILES\nC\n", [(2, "C")]),
     "semicolons around commas": ("a.csv", "id;smiles;name\n7;C;a, b\n", [(2, "C")]),
     "delimiters in quotes": ("a.csv", '"a;b";smiles\n"1;2";C\n', [(2, "C")]),
     "plain column before others": ("a.csv", "rdkit_smiles,SMILES\nC,CC\n", [(2, "CC")]),
-    "isomeric before canonical": ("a.csv", "Canonical-SMILES,IsomericSMILES\nC,CC\n", [(2, "CC")]),
     "the only one that ends so": ("a.csv", "id,Ligand SMILES\n7,C\n", [(2, "C")]),
     "a row over lines": ("a.csv", 'smiles,name\nCCO,"a\nb"\nC,"a ""b"""\n', [(2, "CCO"), (4, "C")]),
-    "spaces, empty and short rows": ("a.csv", "id,smiles\n\n,,\n7,C\n", [(4, "C")]),
-    "comments before the header": ("a.csv", "# by me, today\nsmiles\nC\n", [(3, "C")]),
     "a long cell beside": ("a.csv", f"smiles,image\nC,{'x' * 200_000}\nCC,\n", [(2, "C"), (3, "CC")]),
-    "json with more keys": ("a.jsonl", '{"id": 7, "smiles": "C", "x": [1]}\n\n', [(1, "C")]),
     "an atom first is no json": ("a", "[13CH4]\n", [(1, "[13CH4]")]),
-    "latin-1 in a name": ("a.smi", b"CCO caf\xe9\n", [(1, "CCO")]),
-    "parquet by its content": ("a.dat", WRITERS[".parquet"](["C"]), [(1, "C")]),
 }  # fmt: skip
 
 
@@ -132,25 +116,13 @@ def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
         rows_of(path, "produkt")
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary("int32", pa.string())]
-)
-def test_parquet_columns_of_text(tmp_path: Path, kind: pa.DataType) -> None:
-    table = pa.table({"canonical.smiles": pa.array(["C", None, "", "CC"] * 3, kind), "n": range(12)})
-    molecules, skipped = read_molecule_file(written(tmp_path, parquet_bytes(table, row_group_size=5), "a.parquet"))
-    assert [molecule.smiles for molecule in molecules] == ["C", "CC"] * 3
-    assert [(one.line, one.error) for one in skipped[:2]] == [(2, "it has no SMILES"), (3, "it has no SMILES")]
-
-
 SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
     "an empty cell": ("a.csv", "id,smiles\n7,C\n8,\n9\n", [(3, "has no SMILES"), (4, "has no SMILES")]),
     "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "read: unclosed ring"), (3, "it is no SMILES")]),
     "no enriched form": ("a.smi", "C\n[C]\n", [(2, "bracket atom without hydrogens")]),
     "too large": ("a.smi", f"C\n{'C' * 201}\n{'C' * 4001}\n", [(2, "201 heavy atoms"), (3, "4,001 characters")]),
-    "a hostile one": ("a.smi", "C\nC\u202e\x1aC\n", [(2, "it is no SMILES that can be read at position 1$")]),
     "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int")]),
     "deep json": ("a.jsonl", f'{{"smiles": "C"}}\n{"[" * 100_000}\n', [(2, "no JSON object such as")]),
-    "a huge number": ("a.jsonl", f'{{"smiles": "C"}}\n{{"smiles": {"9" * 5_000}}}\n', [(2, "no JSON object")]),
     "broken records": (
         "a.sdf",
         f"{RECORD}$$$$\nbad\n\n\nno counts\nM  END\n$$$$\n{RECORD.replace(' O ', ' Qq')}{RECORD}",
@@ -169,20 +141,13 @@ def test_what_cannot_be_used_is_skipped_with_its_reason(tmp_path: Path, case: st
         assert re.search(reason, one.error) and one.error.isprintable()
 
 
-def test_the_limit_counts_what_can_be_used(tmp_path: Path) -> None:
-    path = written(tmp_path, "smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n", "a.csv")
+def test_the_limit_counts_what_can_be_used_and_what_follows_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, b"smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n\0\n", "a.csv")
     molecules, skipped = read_molecule_file(path, limit=2)
     assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
     assert [one.line for one in skipped] == [2, 4]
-    assert len(read_molecule_file(path, limit=99)[0]) == 3
-
-
-def test_what_follows_the_limit_is_not_read(tmp_path: Path) -> None:
-    path = written(tmp_path, b"C\n" * 50_000 + b"\0\n", "a.smi")
-    assert len(read_molecule_file(path, limit=3)[0]) == 3
-    with pytest.raises(FileFormatError, match="line 50001 is binary"):
-        for _ in read_rows(path):
-            pass
+    with pytest.raises(FileFormatError, match="line 8 is binary"):
+        read_molecule_file(path, limit=99)
 
 
 @pytest.mark.parametrize("name", ["a.smi", "a.csv", "a.jsonl", "a.sdf"])
@@ -191,11 +156,9 @@ def test_a_long_file_is_not_held(tmp_path: Path, name: str) -> None:
     line = {"a.jsonl": '{"smiles": "CCO"}\n', "a.sdf": RECORD}.get(name, "CCO,ethanol\n")
     path = written(tmp_path, line * rows, name)
     tracemalloc.start()
-    try:
-        assert sum(1 for _ in read_rows(path)) == rows
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    assert sum(1 for _ in read_rows(path)) == rows
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert peak < 1_000_000
 
 
@@ -206,13 +169,7 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "empty parquet": ("a.parquet", WRITERS[".parquet"]([]), "there is no molecule in"),
     "no column": ("a.csv", "id,smile\n7,C\n", "no column of SMILES: there is 'id', 'smile'"),
     "several columns": ("a.csv", "id,a_smiles,b_smiles\n", "several columns of SMILES: there is 'a_smiles', 'b_s"),
-    "no key": ("a.jsonl", '{"mol": "C"}\n', "'a.jsonl' has no column of SMILES. Name"),
-    "no column of parquet": ("a.parquet", parquet_bytes(pa.table({"mol": ["C"], "id": [1]})), "there is 'mol', 'id'"),
-    "a hostile header": ("a.csv", f"id,\u202e{'x' * 99}\n", r"'\u202exxx"),
-    "many columns": ("a.csv", ",".join(f"c{index}" for index in range(999)) + "\n", "'c11'. Name"),
-    "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "its SMILES is of type float"),
     "a json document": ("a.json", '[\n {"smiles": "C"}\n]\n', "line 1 of 'a.json' is no JSON object such as"),
-    "an open quote": ("a.csv", 'smiles,name\nC,a\nC,"open\nC,c\n', "line 3 of 'a.csv' is no table row"),
     "an open quote that goes on": ("a.csv", 'smiles\n"' + "C\n" * 600_000, "line 2 of 'a.csv' is no table row"),
     "binary": ("a.smi", bytes(range(256)), "'a.smi' is no text: line 1 is binary"),
     "utf-16": ("a.csv", "smiles\nC\n".encode("utf-16"), "'a.csv' is no text: line 1 is binary. Save it as UTF-8"),
@@ -234,8 +191,7 @@ def test_damage_is_named_on_one_line(tmp_path: Path, case: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_molecule_file(written(tmp_path, content, name))
     assert message in str(caught.value)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 600
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 600
 
 
 def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
@@ -246,7 +202,6 @@ def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     cases = {
         tmp_path / "missing.smi": "missing.smi' cannot be read: No such file or directory",
-        tmp_path: "it is a folder. Give a file",
         tmp_path / "pipe": "it is no plain file. Give a file",
         tmp_path / "a\0b.smi": "cannot be read: embedded null byte",
         torn: "'torn.csv.gz' is cut short or damaged",
@@ -259,15 +214,13 @@ def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
         assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("suffix", [".smi", ".csv", ".jsonl", ".parquet", ".sdf"])
-@given(seed=st.integers(0, 2**32 - 1))
-@SETTINGS
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".sdf"])
+@given(seed=seeds())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str, seed: int) -> None:
-    rows = ["CCO", "c1ccccc1", "[Na+].[Cl-]"]
-    whole = RECORD.encode() * 2 if suffix == ".sdf" else WRITERS[suffix](rows)
-    hurt = damaged(whole.decode("latin-1"), seed)
+    whole = RECORD.encode() * 2 if suffix == ".sdf" else WRITERS[suffix](["CCO", "c1ccccc1", "[Na+].[Cl-]"])
     encoding = "latin-1" if suffix == ".parquet" else "utf-8"
-    path = written(tmp_path, hurt.encode(encoding, "replace"), f"list{suffix}")
+    path = written(tmp_path, damaged(whole.decode("latin-1"), seed).encode(encoding, "replace"), f"list{suffix}")
     try:
         molecules, skipped = read_molecule_file(path)
         assert molecules
@@ -317,9 +270,7 @@ def test_a_file_that_is_of_no_use_is_not_read_to_its_end(tmp_path: Path, monkeyp
     monkeypatch.setattr(molecule_files, "MOST_USELESS", 20)
     file = tmp_path / "a.smi"
     file.write_text("CCO\n" + 1_000 * "C1C\n")
-    with pytest.raises(
-        FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used\. The first, at 2"
-    ):
+    with pytest.raises(FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used.* at 2"):
         read_molecule_file(file)
     file.write_text(10 * "CCO\n" + 85 * "C1C\n")
     molecules, skipped = read_molecule_file(file)

@@ -92,36 +92,23 @@ def cip_labels(items: object) -> str:
     ("name", "formula", "centres", "bonds"),
     [
         ("acetaldehyde", "C2H4O", "", ""),
-        ("menthol", "C10H20O", "RRS", ""),
         ("limonene", "C10H16", "R", ""),
         ("glycine zwitterion", "C2H5NO2", "", ""),
         ("L-alanine", "C3H7NO2", "S", ""),
-        ("adrenaline", "C9H13NO3", "R", ""),
-        ("acetylcholine", "C7H16NO2+", "", ""),
         ("ibuprofen", "C13H18O2", "S", ""),
-        ("nicotine", "C10H14N2", "S", ""),
-        ("lidocaine hydrochloride", "C14H23ClN2O", "", ""),
         ("thalidomide", "C13H10N2O4", "R", ""),
-        ("warfarin", "C19H16O4", "S", ""),
         ("penicillin G", "C16H18N2O4S", "RRS", ""),
-        ("esomeprazole", "C17H19N3O3S", "S", ""),
         ("nirmatrelvir", "C23H32F3N5O4", "RSSSSS", ""),
-        ("atorvastatin", "C33H35FN2O5", "RR", ""),
         ("tamoxifen", "C26H29NO", "", "Z"),
         ("bortezomib", "C19H25BN4O4", "RS", ""),
         ("remdesivir", "C27H35N6O8P", "RRRSSS", ""),
         ("deutetrabenazine", "C19H21D6NO3", "RR", ""),
         ("fludeoxyglucose (18F)", "C6H11O5[18F]", "RRSS", ""),
-        ("glucose", "C6H12O6", "RRRSS", ""),
         ("sucrose", "C12H22O11", "RRRRSSSSS", ""),
-        ("biotin", "C10H16N2O3S", "RSS", ""),
         ("retinal", "C20H28O", "", "EEEE"),
         ("11-cis-retinal", "C20H28O", "", "EEEZ"),
-        ("ATP", "C10H16N5O13P3", "RRRS", ""),
         ("cholesterol", "C27H46O", "RRRRSSSS", ""),
         ("artemisinin", "C15H22O5", "RRRRSSS", ""),
-        ("morphine", "C17H19NO3", "RRRSS", ""),
-        ("quinine", "C20H24N2O2", "RRSS", ""),
         ("oxaliplatin", "C8H14N2O4Pt", "RR", ""),
         ("ferrocene", "C10H10Fe", "", ""),
     ],
@@ -140,9 +127,3 @@ def test_cisplatin_is_cis() -> None:
     platinum = molecule.elements.index("Pt")
     first, second = (xyz[atom] - xyz[platinum] for atom, element in enumerate(molecule.elements) if element == "Cl")
     assert abs(float(first @ second)) < 0.3 * float(first @ first)
-
-
-@pytest.mark.soak
-def test_named_molecules_embed() -> None:
-    for smiles in list(load_named().values())[:: sized(12, 1)]:
-        assert reference_conformers(parse_smiles(smiles), seed=0, max_seconds=60).GetNumConformers() == 1

@@ -85,7 +85,6 @@ def test_nothing_planted_is_called(tmp_path: Path, attack: str, protocol: int) -
     [
         ("collections", "abc.sys.modules"),
         ("rdkit.Chem.rdchem", "Mol.__class__"),
-        ("rdkit.Chem", "rdchem.Mol"),
         ("numpy.core.multiarray", "fromfile"),
         ("Collections", "OrderedDict"),
         ("builtins", "dict"),
@@ -101,13 +100,11 @@ def test_names_are_compared_as_pairs(module: str, name: str, is_stacked: bool) -
 HOLLOW = [
     (b"c__builtin__\ngetattr\n(cos\nsystem\nV__call__\ntR.", "it names '__builtin__.getattr'|it names 'os.system'"),
     (b"\x80\x04", "cut short"),
-    (pickle.dumps({"a": [1] * 50})[:-20], "cut short|no pickle"),
     (b"no pickle at all", "no pickle that can be read"),
     (pickle.dumps(1) + pickle.dumps(2), "there is more behind the pickle's end"),
     (b"\x80\x05\x97.", "no pickle that can be read"),  # an outside buffer
     (b"P1\n.", "it refers to objects outside of it"),
     (calling("rdkit.Chem.rdchem", "Mol", "text"), "a molecule is made of bytes, not of a str"),
-    (b"crdkit.Chem.rdchem\nMol\n)\x81.", "no pickle that can be read"),  # NEWOBJ
     (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makecos\nsystem\nstb.", "it names 'os.system'"),
     (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makeK\x01stb.", "_make cannot be set"),
     (b"(ios\nsystem\n.", "it names 'os.system'"),  # INST

@@ -47,18 +47,12 @@ def by_rdkit(text: str) -> list[Chem.Mol]:
 @pytest.mark.parametrize("smiles", SMILES)
 def test_sdf_round_trip(tmp_path: Path, smiles: str) -> None:
     mol = reference_conformers(parse_smiles(smiles), 2)
-    back = read_molecules(written(tmp_path, to_sdf([("a name", mol)])))
+    back = read_molecules(written(tmp_path, to_sdf([("Ibuprofen (S)-2 µ $$ <b>", mol)])))
     assert len(back) == 2  # a record a conformer
     for conformer, one in zip(mol.GetConformers(), back, strict=True):
         assert same_graph(one, mol)
         np.testing.assert_allclose(one.GetConformer().GetPositions(), conformer.GetPositions(), atol=6e-5)
         assert [atom.GetSymbol() for atom in one.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
-
-
-def test_hydrogens_stay_as_they_are_in_the_file(tmp_path: Path) -> None:
-    full = Chem.AddHs(ETHANOL, addCoords=True)
-    assert read_molecules(written(tmp_path, to_sdf([full])))[0].GetNumAtoms() == 9
-    assert read_molecules(written(tmp_path, to_sdf([ETHANOL])))[0].GetNumAtoms() == 3
 
 
 @pytest.mark.parametrize("name", ["a.mol", "a.mol.gz", "A.SDF.GZ"])
@@ -95,12 +89,6 @@ def test_hostile_names_and_properties_break_nothing(tmp_path: Path, name: str, v
     assert [mol.GetNumAtoms() for mol in read_molecules(written(tmp_path, text))] == [3] * 4
     mols = by_rdkit(text)
     assert all(mols) and mols[2].GetProp("_Name") == "next" and mols[2].GetPropsAsDict() == {"k": "v"}
-
-
-def test_what_is_harmless_in_a_name_is_kept() -> None:
-    mol = by_rdkit(to_sdf([("Ibuprofen (S)-2 µ $$ <b>", ETHANOL)], [{"p": "a > b; $$$$ inside"}]))[0]
-    assert mol.GetProp("_Name") == "Ibuprofen (S)-2 µ $$ <b>"
-    assert mol.GetPropsAsDict() == {"p": "a > b; $$$$ inside"}
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 10_000.0])
@@ -207,12 +195,7 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
 
 def v3000(atoms: int, bonds: Sequence[tuple[int, int]] = ()) -> str:
     lines = [f"COUNTS {atoms} {len(bonds)} 0 0 0", "BEGIN ATOM", *(f"{n} U {n} 0 0 0" for n in range(1, atoms + 1))]
-    lines += [
-        "END ATOM",
-        "BEGIN BOND",
-        *(f"{n} 1 {one} {other}" for n, (one, other) in enumerate(bonds, 1)),
-        "END BOND",
-    ]
+    lines += ["END ATOM", "BEGIN BOND", *(f"{n} 1 {a} {b}" for n, (a, b) in enumerate(bonds, 1)), "END BOND"]
     body = "".join(f"M  V30 {line}\n" for line in ("BEGIN CTAB", *lines, "END CTAB"))
     return f"\n x\n\n  0  0  0     0  0            999 V3000\n{body}M  END\n"
 
@@ -225,21 +208,6 @@ def test_large_and_dense_molecules_are_refused_before_they_are_ordered() -> None
     assert len(smiles_of_mol_blocks(v3000(23, rings[:23]), most=1)) == 1
     with pytest.raises(FileFormatError, match="over 5,000 atoms"):
         read_block(v3000(5_001))
-
-
-def test_queries_are_refused_unread() -> None:
-    mol = Chem.MolFromSmiles("CCO")
-    wide, plain = str(Chem.MolToV3KMolBlock(mol)), str(Chem.MolToMolBlock(mol))
-    assert "V30 1 C " in wide and "M  END" in plain
-    elements = "[C,N]"
-    for block in (
-        wide.replace("V30 1 C ", f"V30 1 {elements} "),
-        wide.replace("V30 1 C ", f"V30 1 NOT {elements} "),
-        plain.replace("M  END", f"M  MRV SMA   1 {elements}\nM  END"),
-        plain.replace("M  END", "M  ALS   1  2 F C   N   \nM  END"),
-    ):
-        with pytest.raises(FileFormatError, match="cannot be read"):
-            read_block(block)
 
 
 # --- blocks on which RDKit ends, or for which it takes too long, cost its process and a sentence ---------------------
@@ -255,6 +223,8 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
     hostile = {
         block.replace("V30 1 C ", f"V30 1 [C,N{200_000 * ',C'}] "): "its reader ended on it",
         block.replace("COUNTS 3 2", "COUNTS 200000000 0"): "cannot be read",
+        block.replace("V30 1 C ", "V30 1 NOT [C,N] "): "cannot be read",  # queries are refused unread
+        str(Chem.MolToMolBlock(ETHANOL)).replace("M  END", "M  ALS   1  2 F C   N   \nM  END"): "cannot be read",
     }
     for text, reason in hostile.items():
         with pytest.raises(FileFormatError, match=reason):
