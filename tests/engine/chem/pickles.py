@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import pickle
-import pickletools
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,16 +75,3 @@ def calling(module: str, name: str, argument: str, *, is_stacked: bool = False) 
     head = pickle.PROTO + bytes([4]) if is_stacked else b""
     called = b"(" + pickle.BINUNICODE + len(argument).to_bytes(4, "little") + argument.encode() + b"tR."
     return head + global_of(module, name, is_stacked=is_stacked) + called
-
-
-def names_in(content: bytes) -> set[str]:
-    """What a pickle would import, for a test to see that it plants what it means to."""
-    found, texts = set(), []
-    for opcode, argument, _ in pickletools.genops(io.BytesIO(content)):
-        if opcode.name in ("GLOBAL", "INST"):
-            found.add(str(argument).replace(" ", "."))
-        if "UNICODE" in opcode.name:
-            texts.append(str(argument))
-        if opcode.name == "STACK_GLOBAL":
-            found.add(".".join(texts[-2:]))
-    return found

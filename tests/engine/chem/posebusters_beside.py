@@ -80,7 +80,7 @@ def conformers(count: int, seed: int = 0) -> Iterator[tuple[str, Chem.Mol]]:
 def _embedded(smiles: str) -> Chem.Mol:
     """A reference conformer, or the bare molecule where it cannot be embedded."""
     try:
-        return reference_conformers(parse_smiles(smiles), max_seconds=5.0)
+        return reference_conformers(parse_smiles(smiles), max_seconds=1.0)
     except DriftscopeError:
         return read_text_order(smiles)
 

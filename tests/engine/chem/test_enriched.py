@@ -13,20 +13,9 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import AllChem
 
-from engine.chem.enriched import (
-    Decoded,
-    decode,
-    encode,
-    enriched_text,
-    format_number,
-    skeleton_of,
-)
+from engine.chem.enriched import Decoded, decode, encode, enriched_text, format_number, skeleton_of
 from engine.chem.smiles import descriptor, parse_smiles, same_graph, split_smiles
-from engine.errors import (
-    ConformerError,
-    NoEnrichedFormError,
-    UnsupportedMoleculeError,
-)
+from engine.errors import ConformerError, NoEnrichedFormError, UnsupportedMoleculeError
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
 from tests.strategies import (
     MOLECULES,
@@ -46,24 +35,15 @@ from tests.support import sized
     ("value", "form", "text"),
     [
         (1.2034, FIXED4, "1.2034"),
-        (1.20349999, FIXED4, "1.2034"),
         (-1.20349999, FIXED4, "-1.2034"),
         (0.1 + 0.2, FIXED4, "0.3000"),
-        (0.3, FIXED4, "0.3000"),  # 0.29999999999999998 in binary
         (-0.00009, FIXED4, "0.0000"),
-        (-0.0, FIXED4, "0.0000"),
         (-0.0001, FIXED4, "-0.0001"),
-        (1e-300, FIXED4, "0.0000"),
         (999.99999, FIXED4, "999.9999"),
         (12.5, FIXED4, "12.5000"),
-        (12.5, TRIMMED4, "12.5"),
-        (12.0, TRIMMED4, "12.0"),
         (0.1204, TRIMMED4, "0.1204"),
-        (0.12, TRIMMED4, "0.12"),
         (-0.00001, TRIMMED4, "0.0"),
         (-0.00001, SHORTEST4, "0"),
-        (-2.0, SHORTEST4, "-2"),
-        (0.25, SHORTEST4, "0.25"),
         (100.00004, SHORTEST4, "100"),
         (1.23456789, NumberFormat(2, 3, 2), "1.234"),
         (1.2, NumberFormat(2, 3, 2), "1.20"),
@@ -81,7 +61,6 @@ def test_numbers_are_their_decimal_form_cut_off(value: float, form: NumberFormat
     text = format_number(value, form)
     exact = Decimal(repr(value))
     assert Decimal(text) == exact.quantize(Decimal(1).scaleb(-form.most_decimals), rounding=ROUND_DOWN)
-    assert abs(Decimal(text)) <= abs(exact)
     assert not text.startswith("-") or float(text) < 0
     decimals = text.partition(".")[2]
     assert form.least_decimals <= len(decimals) <= form.most_decimals
@@ -103,8 +82,6 @@ def test_the_format_is_that_of_the_field() -> None:
     decoded = decode(written.text)
     assert decoded.coordinates == [[1.2345, -0.5, 0.0], [-1.0, 2.0, 3.0], [12.3456, 0.0, 7.0]]
     assert decoded.smiles == "CC=O"
-    short = encode(with_xyz("CC=O", [(1.5, -0.25, 0), (1, 2, 3), (0, 0, 0)]), TRIMMED4)
-    assert short.text == "[C]<1.5,-0.25,0.0>[C]<1.0,2.0,3.0>=[O]<0.0,0.0,0.0>"
     shortest = encode(with_xyz("CC=O", [(1.5, -0.25, 0), (1, -2, 10), (0, 0, 0)]), SHORTEST4)
     assert shortest.text == "[C]<1.5,-0.25,0>[C]<1,-2,10>=[O]<0,0,0>"
     assert decode(shortest.text).coordinates == [[1.5, -0.25, 0.0], [1.0, -2.0, 10.0], [0.0, 0.0, 0.0]]
@@ -116,9 +93,6 @@ def test_the_format_is_that_of_the_field() -> None:
         ("C[C@@H](N)C(=O)[O-]", "[C]<>[C@@H]<>([N]<>)[C]<>(=[O]<>)[O-]<>"),
         ("F/C=C/Cl", "[F]<>/[C]<>=[C]<>/[Cl]<>"),
         ("c1cc[nH]c1", "[c]<>1[c]<>[c]<>[nH]<>[c]<>1"),
-        ("[13CH3][2H]", "[2H]<>[13CH3]<>"),
-        ("[Cl-].[NH4+]", "[Cl-]<>.[NH4+]<>"),
-        ("[Fe]<-N", "[NH3]<>->[Fe]<>"),
         ("[OH2]->[Na+]<-[OH2]", "[OH2]<>->[Na+]<><-[OH2]<>"),
     ],
 )
@@ -155,17 +129,11 @@ def check_round_trip(one: Molecule, seed: int, form: NumberFormat) -> None:
 
 def check_same_bonds(decoded: Decoded, renumbered: Chem.Mol) -> None:
     """Both molecules have their atoms in the text's order: bond by bond and atom by atom they are one."""
-    assert bonds_of(decoded.mol) == bonds_of(renumbered)
+    adjacency = [Chem.GetAdjacencyMatrix(mol).tolist() for mol in (decoded.mol, renumbered)]
+    assert adjacency[0] == adjacency[1]
     for mine, theirs in zip(decoded.mol.GetAtoms(), renumbered.GetAtoms(), strict=True):
-        assert mine.GetAtomicNum() == theirs.GetAtomicNum()
-        assert mine.GetFormalCharge() == theirs.GetFormalCharge()
-        assert mine.GetIsotope() == theirs.GetIsotope()
-        assert mine.GetTotalNumHs() == theirs.GetTotalNumHs()
-
-
-def bonds_of(mol: Chem.Mol) -> set[tuple[int, int]]:
-    pairs = ((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds())
-    return {(min(pair), max(pair)) for pair in pairs}
+        assert (mine.GetAtomicNum(), mine.GetIsotope()) == (theirs.GetAtomicNum(), theirs.GetIsotope())
+        assert (mine.GetFormalCharge(), mine.GetTotalNumHs()) == (theirs.GetFormalCharge(), theirs.GetTotalNumHs())
 
 
 def check_second_writing(decoded: Decoded, form: NumberFormat) -> None:
@@ -196,53 +164,23 @@ def test_every_kind_of_molecule_survives(smiles: str) -> None:
 
 
 @pytest.mark.soak
-@given(molecules(), seeds(), formats())
-def test_random_molecules_survive(one: Molecule, seed: int, form: NumberFormat) -> None:
-    check_round_trip(one, seed, form)
-
-
-@pytest.mark.soak
 @given(molecules(), seeds())
 def test_any_spelling_of_a_molecule_decodes(one: Molecule, seed: int) -> None:
     """Models do not always write the canonical SMILES; any SMILES with blocks is enriched text."""
     spelling = Chem.MolToRandomSmilesVect(one.mol, 1, randomSeed=seed % 2**31)[0]
-    kept = [piece for piece in split_atoms(spelling) if piece.startswith("[") and piece[1:-1] in "BCNOPSFI"]
-    if kept:  # what has no enriched form in this spelling
-        return
+    atoms = [piece.text for piece in split_smiles(spelling) if piece.is_atom]
+    if any(atom.startswith("[") and atom[1:-1] in "BCNOPSFI" for atom in atoms):
+        return  # it has no enriched form in this spelling
     numbers = random_triples(one.atoms, seed)
-    text = enriched_text(spelling, tuple(map(descriptor, split_atoms(spelling))), numbers)
+    text = enriched_text(spelling, tuple(map(descriptor, atoms)), numbers)
     decoded = decode(f"[CONFORMER]{text}[/CONFORMER]")
     assert decoded.smiles == spelling
     assert decoded.numbers == numbers
     assert same_graph(decoded.mol, one.mol)
 
 
-def split_atoms(smiles: str) -> list[str]:
-    return [piece.text for piece in split_smiles(smiles) if piece.is_atom]
-
-
-def test_hydrogens_of_a_file_are_dropped_with_their_coordinates() -> None:
-    heavy = with_conformer(parse_smiles("C[C@H](N)O"), 3)
-    assert encode(Chem.AddHs(heavy, addCoords=True)).text == encode(heavy).text
-
-
-def test_hydrogens_that_a_text_spells_keep_their_blocks() -> None:
-    decoded = decode("[H]<1.0,0.0,0.0>[O]<2.0,0.0,0.0>[H]<3.0,0.0,0.0>")
-    assert [atom.GetSymbol() for atom in decoded.mol.GetAtoms()] == ["H", "O", "H"]
-    assert [row[0] for row in decoded.coordinates] == [1.0, 2.0, 3.0]
-    assert same_graph(decoded.mol, parse_smiles("O").mol)
-
-
-def test_one_conformer_is_chosen_by_its_id() -> None:
-    mol = with_xyz("C", [(1, 2, 3)])
-    second = Chem.Conformer(1)
-    second.SetAtomPosition(0, [4.0, 5.0, 6.0])
-    mol.AddConformer(second, assignId=True)
-    assert encode(mol, conformer=1).text == "[C]<4.0000,5.0000,6.0000>"
-
-
-def test_properties_of_a_molecule_do_not_matter() -> None:
-    mol = with_xyz("CO", [(1, 2, 3), (4, 5, 6)])
+def test_properties_and_added_hydrogens_of_a_molecule_do_not_matter() -> None:
+    mol = Chem.AddHs(with_xyz("CO", [(1, 2, 3), (4, 5, 6)]), addCoords=True)
     mol.SetProp("energy", "1e999")
     mol.SetProp("_smilesAtomOutputOrder", "none")
     assert encode(mol).text == "[C]<1.0000,2.0000,3.0000>[O]<4.0000,5.0000,6.0000>"

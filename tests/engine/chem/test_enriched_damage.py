@@ -7,26 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chem.enriched import (
-    MOST_ATOMS,
-    decode,
-    why_not_a_triple,
-)
-from engine.errors import (
-    DriftscopeError,
-    EnrichedError,
-    MoleculeSizeError,
-)
+from engine.chem.enriched import decode, why_not_a_triple
+from engine.errors import DriftscopeError, EnrichedError
 from engine.records import WIDEST, NumberFormat
 from engine.text.blocks import read_block
-from tests.strategies import (
-    Written,
-    any_text,
-    damaged,
-    enriched_texts,
-    random_triples,
-    seeds,
-)
+from tests.strategies import Written, any_text, damaged, enriched_texts, random_triples, seeds
 
 B = "<1.0000,-2.0000,0.5000>"
 
@@ -35,45 +20,18 @@ B = "<1.0000,-2.0000,0.5000>"
     ("text", "block", "position", "reason"),
     [
         ("", None, None, "there is nothing in it"),
-        (" \n ", None, None, "there is nothing in it"),
-        ("[CONFORMER][/CONFORMER]", None, None, "there is nothing in it"),
         ("[C]", 0, 3, "atom '[C]' has no block"),
-        (f"[C]{B}[O]1", 1, 29, "atom '[O]' has no block"),
-        ("[C]<1.0,2.0,3.0", 0, 3, "the block is not closed by '>'"),
         (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
-        (f"[C]<1.0,2.0<{B}", 0, 3, "the block is not closed by '>'"),
         ("[C]<1.026,0.6438,-0.4296[c>", 0, 3, "z is '-0.4296[c', which is no number"),  # an example of the reports
-        ("[C]<>", 0, 3, "1 numbers instead"),
         (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
-        ("[C]<1.0,2.0,3.0,4.0>", 0, 3, "4 numbers instead of three"),
-        ("[C]<1.0,,3.0>", 0, 3, "y is '', which is no number"),
         ("[C]<1.0,2.,3.0>", 0, 3, "y is '2.', which is no number"),
         ("[C]<01.0,2.0,3.0>", 0, 3, "x is '01.0', which is no number"),
-        ("[C]<--1.0,2.0,3.0>", 0, 3, "x is '--1.0'"),
-        ("[C]<1.0,2.0,0.8415amen>", 0, 3, "z is '0.8415amen', which is no number"),
-        ("[C]<1.0,2.0,3.0 （C>", 0, 3, "z is '3.0 （C', which is no number"),
-        ("[C]<1.0,2.0,\u0663.0>", 0, 3, "z is '\u0663.0', which is no number"),
         ("[C]<1234567.0,2.0,3.0>", 0, 3, "x is '1234567.0'"),
-        ("[C]<1.0,2.0,0.1234567890123>", 0, 3, "z is '0.1234567890123'"),
         (f"[C{B}", None, 0, "'[' begins no atom"),
-        (f"[C\0]{B}", None, 0, "'[' begins no atom"),
-        (f"[]{B}", None, 0, "'[' begins no atom"),
-        (f"[C\udcff]{B}", None, 0, "'[' begins no atom"),
-        (f"[C H]{B}", None, 0, "'[' begins no atom"),
         (f"C[C]{B}", None, 0, "'C' begins no atom in brackets"),
-        (f"[C]{B}C[O]{B}", None, 26, "'C' begins no atom in brackets"),
-        (f"C{B}=O{B}", None, 0, "'C' begins no atom in brackets"),
-        (f"{B}", None, 0, "'<' begins no atom"),
         (f"[C]{B}{B}", None, 26, "'<' begins no atom"),
-        (f"[C]{B} [C]{B}", None, 26, "' ' begins no atom"),
-        (f"[C]{B}\0", None, 26, "'\\x00' begins no atom"),
         (f"[C]{B}[Q]{B}", None, None, "its SMILES is not a molecule: syntax error"),
-        (f"[C]{B}[c]{B}", 1, None, "its SMILES is not a molecule: non-ring atom 1 marked aromatic"),
-        (f"[C]{B}1[C]{B}", None, None, "its SMILES is not a molecule: unclosed ring"),
-        (f"[C]{B}([C]{B}", None, None, "its SMILES is not a molecule: extra open parentheses"),
         (f"[C]{B}=[F]{B}", 1, None, "its SMILES is not a molecule: Explicit valence"),
-        (f"[C]{B}[C+99]{B}", 1, None, "its SMILES is not a molecule: an isotope or a charge is out of range"),
-        (f"[C]{B}[#200]{B}", None, None, "its SMILES is not a molecule: Atomic number not found"),
         (f"[C]{B}[*]{B}", 1, None, "the atom is a wildcard"),
         (f"  [CONFORMER] [C]{B}[O]<1.0> [/CONFORMER]", 1, 43, "1 numbers instead of three"),
         ("[C]<1.0,2.0,3.0>" * 20_000, None, None, "320,000 characters, the limit is 200,000"),
@@ -89,33 +47,21 @@ def test_damage_is_named_with_block_position_and_reason(
     assert caught.value.reason in str(caught.value)
 
 
-def test_more_atoms_than_the_limit_are_refused() -> None:
-    assert decode("[C]<0.0,0.0,0.0>" * MOST_ATOMS).mol.GetNumAtoms() == MOST_ATOMS
-    with pytest.raises(MoleculeSizeError, match="5,001 atoms, the limit is 5,000"):
-        decode("[C]<0.0,0.0,0.0>" * (MOST_ATOMS + 1))
-
-
-@pytest.mark.parametrize(
-    "around", ["{}", "[CONFORMER]{}[/CONFORMER]", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"]
-)
+@pytest.mark.parametrize("around", ["{}", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"])
 def test_tags_and_white_space_around_are_allowed(around: str) -> None:
     assert decode(around.format(f"[C]{B}")).coordinates == [[1.0, -2.0, 0.5]]
-
-
-def check_message(error: DriftscopeError) -> None:
-    assert str(error).isprintable()
-    assert len(str(error)) < 600
 
 
 def check_decodes_or_says_why(text: str) -> None:
     try:
         decoded = decode(text)
     except DriftscopeError as error:
-        check_message(error)
-        return
-    assert len(decoded.numbers) == decoded.mol.GetNumAtoms() == len(decoded.coordinates) > 0
-    assert np.isfinite(decoded.coordinates).all()
-    assert decoded.mol.GetConformer().Is3D()
+        message = str(error)
+    else:
+        message = ""
+        assert len(decoded.numbers) == decoded.mol.GetNumAtoms() == len(decoded.coordinates) > 0
+        assert np.isfinite(decoded.coordinates).all()
+    assert message.isprintable() and len(message) < 600
 
 
 @pytest.mark.soak
@@ -133,17 +79,6 @@ def test_any_text_decodes_or_names_an_error(text: str) -> None:
     check_decodes_or_says_why(text)
     check_decodes_or_says_why(f"[C]<{text}>")
     check_decodes_or_says_why(f"[{text}]{B}")
-
-
-@pytest.mark.parametrize(
-    "piece", ["(", "[", "<", "[C]<", "[C]", "%", "\0", "é", "[C]<1.0,", ">", "1", "[[", "[/CONFORMER]"]
-)
-def test_huge_texts_are_refused_at_once(piece: str) -> None:
-    for length in (150_000, 3_000_000):
-        with pytest.raises(DriftscopeError):
-            decode(f"[C]{B}" + piece * (length // len(piece)))
-    with pytest.raises(DriftscopeError):
-        decode(f"[C]<{piece * (150_000 // len(piece))}>")
 
 
 def damaged_triple(seed: int) -> str:

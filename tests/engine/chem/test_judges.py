@@ -85,11 +85,10 @@ def test_the_pool_leaves_no_process_behind(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(judges, "_judging", scripted)
     handler = signal.getsignal(signal.SIGINT)
     with JudgePool(workers=2) as pool:
-        for child in pool.children:
-            child.start()
         for key in range(3):
             pool.add(JudgeTask(key, "hang", ""))
+        while not all(child.is_busy for child in pool.children):
+            assert pool.verdicts(wait=True, most_s=0.01) == []
         processes = [child._process for child in pool.children]
-        assert len(processes) == 2
-    assert all(process is not None and process.poll() is not None for process in processes)
+    assert [process is not None and process.poll() is not None for process in processes] == [True, True]
     assert signal.getsignal(signal.SIGINT) == handler

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,26 +16,18 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from pyarrow import parquet
 from rdkit import Chem
 
 from engine.chem import molecule_files
 from engine.chem.conformers import reference_conformers
-from engine.chem.molecule_files import (
-    MoleculeList,
-    heavy_atoms_of,
-    read_molecule_file,
-    read_rows,
-    smiles_of,
-)
+from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, read_molecule_file, read_rows, smiles_of
 from engine.chem.smiles import parse_smiles, parse_written
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
 from engine.records import Molecule
-from tests.strategies import MOLECULES, any_text, damaged
+from tests.strategies import MOLECULES, damaged, seeds
 
-SETTINGS = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 BLOCK = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
 RECORD = f"ethanol{BLOCK}$$$$\n"
 
@@ -51,10 +44,8 @@ def rows_of(path: Path, column: str | None = None) -> list[tuple[int, str]]:
 
 
 def as_table(smiles: Sequence[str], delimiter: str) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, delimiter=delimiter).writerows(
-        [("id", "SMILES", "name"), *((7, one, 'a\n,;"b"') for one in smiles)]
-    )
+    text, rows = io.StringIO(newline=""), [(7, one, 'a\n,;"b"') for one in smiles]
+    csv.writer(text, delimiter=delimiter).writerows([("id", "SMILES", "name"), *rows])
     return text.getvalue().encode("utf-8-sig")
 
 
@@ -71,24 +62,21 @@ WRITERS: dict[str, Callable[[Sequence[str]], bytes]] = {
     ".tsv": lambda smiles: as_table(smiles, "\t"),
     "": lambda smiles: as_table(smiles, ";"),
     ".jsonl": lambda smiles: "".join(json.dumps({"name": 7, "smiles": one}) + "\n" for one in smiles).encode(),
-    ".parquet": lambda smiles: parquet_bytes(
-        pa.table({"id": range(len(smiles)), "smiles": pa.array(smiles, "string")})
-    ),
+    ".parquet": lambda smiles: parquet_bytes(pa.table({"smiles": pa.array(smiles, "string")})),
 }
 
 
-@pytest.mark.parametrize("suffix", [*WRITERS, *(f"{suffix}.gz" for suffix in WRITERS if suffix != ".parquet")])
+@pytest.mark.parametrize("suffix", [*WRITERS, ".smi.gz", ".csv.gz", ".jsonl.gz"])
 def test_what_is_written_is_read_in_every_format(tmp_path: Path, suffix: str) -> None:
     path = written(tmp_path, WRITERS[suffix.removesuffix(".gz")](MOLECULES), f"list{suffix}")
     assert [smiles for _, smiles in rows_of(path)] == list(MOLECULES)
     molecules, skipped = read_molecule_file(path)
-    assert [molecule.source for molecule in molecules] == list(MOLECULES)
-    assert skipped == []
+    assert [molecule.source for molecule in molecules] == list(MOLECULES) and skipped == []
 
 
-@pytest.mark.parametrize("name", ["a.sdf", "a.SDF.GZ", "a.sd", "a.mol"])
-def test_records_become_smiles(tmp_path: Path, name: str) -> None:
-    sources = ("CCO", "C[C@H](N)C(=O)O", "F/C=C\\F", "[H]/N=C/C")[: 1 if name == "a.mol" else None]
+@pytest.mark.parametrize(("name", "count"), [("a.SDF.GZ", 4), ("a.sd", 4), ("a.mol", 1)])
+def test_records_become_smiles(tmp_path: Path, name: str, count: int) -> None:
+    sources = ("CCO", "C[C@H](N)C(=O)O", "F/C=C\\F", "[H]/N=C/C")[:count]
     mols = [Chem.AddHs(reference_conformers(parse_smiles(smiles), 1), addCoords=True) for smiles in sources]
     rows = rows_of(written(tmp_path, to_sdf(mols), name))
     assert [parse_smiles(smiles).smiles for _, smiles in rows] == [parse_smiles(one).smiles for one in sources]
@@ -96,39 +84,15 @@ def test_records_become_smiles(tmp_path: Path, name: str) -> None:
 
 
 TABLES: dict[str, tuple[str, str | bytes, list[tuple[int, str]]]] = {
-    "first word": ("a.smi", "CCO  ethyl alcohol \nC\n", [(1, "CCO"), (2, "C")]),
-    "comments and blanks": ("a.smi", "# mine\n\nCCO\n  \n #C\nC x", [(3, "CCO"), (6, "C")]),
-    "a triple bond inside": ("a.smi", "C#N\n", [(1, "C#N")]),
-    "header of words": ("a.smi", "Smiles Name\nCCO e\n", [(2, "CCO")]),
-    "only the first line is a header": ("a.smi", "C\nsmiles\n", [(1, "C"), (2, "smiles")]),
-    "no header, no molecule, not our business": ("a.smi", "hello\nC\n", [(1, "hello"), (2, "C")]),
     "header that stands elsewhere": ("a.txt", "name\tsmiles\ne f\tCCO\n", [(2, "CCO")]),
     "commas in a list": ("a.smi", "CCO,e f\nC\n", [(1, "CCO"), (2, "C")]),
-    "tabs in a list": ("a.txt", "CCO\te f\n", [(1, "CCO")]),
-    "a name with a comma": ("a.smi", "CCO ethanol, pure\n", [(1, "CCO")]),
-    "old line ends": ("a.smi", "CCO e\rC\r", [(1, "CCO"), (2, "C")]),
-    "mark": ("a.smi", "\ufeffsmiles\nC\n", [(2, "C")]),
-    "one column": ("a.csv", "CCO\nC1CC\nC\n", [(1, "CCO"), (2, "C1CC"), (3, "C")]),
-    "one column with a header": ("a.csv", "Canonical SMILES\nC\n", [(2, "C")]),
-    "csv without a header": ("a.csv", "CCO;e\nC;m\n", [(1, "CCO"), (2, "C")]),
     "semicolons around commas": ("a.csv", "id;smiles;name\n7;C;a, b\n", [(2, "C")]),
-    "tabs in csv": ("a.csv", "smiles\tid\nC\t7\n", [(2, "C")]),
-    "commas in tsv": ("a.tsv", "smiles,id\nC,7\n", [(2, "C")]),
     "delimiters in quotes": ("a.csv", '"a;b";smiles\n"1;2";C\n', [(2, "C")]),
     "plain column before others": ("a.csv", "rdkit_smiles,SMILES\nC,CC\n", [(2, "CC")]),
-    "isomeric before canonical": ("a.csv", "Canonical-SMILES,IsomericSMILES\nC,CC\n", [(2, "CC")]),
     "the only one that ends so": ("a.csv", "id,Ligand SMILES\n7,C\n", [(2, "C")]),
     "a row over lines": ("a.csv", 'smiles,name\nCCO,"a\nb"\nC,"a ""b"""\n', [(2, "CCO"), (4, "C")]),
-    "spaces, empty and short rows": ("a.csv", "id,smiles\n\n,,\n7,C\n", [(4, "C")]),
-    "comments before the header": ("a.csv", "# by me, today\nsmiles\nC\n", [(3, "C")]),
     "a long cell beside": ("a.csv", f"smiles,image\nC,{'x' * 200_000}\nCC,\n", [(2, "C"), (3, "CC")]),
-    "two times the same": ("a.csv", "smiles\nC\nC\n", [(2, "C"), (3, "C")]),
-    "json with more keys": ("a.jsonl", '{"id": 7, "smiles": "C", "x": [1]}\n\n', [(1, "C")]),
-    "json by its ending": ("a.json", '{"SMILES": "C"}\n{"SMILES": "CC"}', [(1, "C"), (2, "CC")]),
-    "a list by its content": ("a.dat", "[Na+].[Cl-] salt\n", [(1, "[Na+].[Cl-]")]),
     "an atom first is no json": ("a", "[13CH4]\n", [(1, "[13CH4]")]),
-    "latin-1 in a name": ("a.smi", b"CCO caf\xe9\n", [(1, "CCO")]),
-    "parquet by its content": ("a.dat", WRITERS[".parquet"](["C"]), [(1, "C")]),
 }  # fmt: skip
 
 
@@ -138,7 +102,7 @@ def test_files_as_they_are_found(tmp_path: Path, case: str) -> None:
     assert rows_of(written(tmp_path, content, name)) == expected
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
 def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
     table = {"smiles": ["C"], "Product SMILES": ["CC"], "name": ["CCC"]}
     contents: dict[str, str | bytes] = {
@@ -152,30 +116,13 @@ def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
         rows_of(path, "produkt")
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary("int32", pa.string())]
-)
-def test_parquet_columns_of_text(tmp_path: Path, kind: pa.DataType) -> None:
-    table = pa.table({"canonical.smiles": pa.array(["C", None, "", "CC"] * 3, kind), "n": range(12)})
-    molecules, skipped = read_molecule_file(written(tmp_path, parquet_bytes(table, row_group_size=5), "a.parquet"))
-    assert [molecule.smiles for molecule in molecules] == ["C", "CC"] * 3
-    assert [(one.line, one.error) for one in skipped[:2]] == [(2, "it has no SMILES"), (3, "it has no SMILES")]
-
-
 SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
     "an empty cell": ("a.csv", "id,smiles\n7,C\n8,\n9\n", [(3, "has no SMILES"), (4, "has no SMILES")]),
     "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "read: unclosed ring"), (3, "it is no SMILES")]),
     "no enriched form": ("a.smi", "C\n[C]\n", [(2, "bracket atom without hydrogens")]),
     "too large": ("a.smi", f"C\n{'C' * 201}\n{'C' * 4001}\n", [(2, "201 heavy atoms"), (3, "4,001 characters")]),
-    "a wildcard": ("a.smi", "*C\nC\n", [(1, "wildcard")]),
-    "not ascii": ("a.smi", "C\nCé\n", [(2, "it is no SMILES that can be read at position 1$")]),
-    "a hostile one": ("a.smi", "C\nC\u202e\x1aC\n", [(2, "it is no SMILES that can be read at position 1$")]),
     "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int")]),
-    "a missing key": ("a.jsonl", '{"smiles": "C"}\n{"smile": "C"}\n', [(2, "has no SMILES")]),
-    "a cut line of json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": "C', [(2, "no JSON object such as")]),
-    "a list in json": ("a.jsonl", '{"smiles": "C"}\n["C"]\n', [(2, "no JSON object such as")]),
     "deep json": ("a.jsonl", f'{{"smiles": "C"}}\n{"[" * 100_000}\n', [(2, "no JSON object such as")]),
-    "a huge number": ("a.jsonl", f'{{"smiles": "C"}}\n{{"smiles": {"9" * 5_000}}}\n', [(2, "no JSON object")]),
     "broken records": (
         "a.sdf",
         f"{RECORD}$$$$\nbad\n\n\nno counts\nM  END\n$$$$\n{RECORD.replace(' O ', ' Qq')}{RECORD}",
@@ -191,25 +138,16 @@ def test_what_cannot_be_used_is_skipped_with_its_reason(tmp_path: Path, case: st
     assert len(molecules) in (1, 2)
     assert [one.line for one in skipped] == [line for line, _ in expected]
     for one, (_, reason) in zip(skipped, expected, strict=True):
-        with pytest.raises(ValueError, match=reason):
-            raise ValueError(one.error)
-        assert one.error.isprintable()
+        assert re.search(reason, one.error) and one.error.isprintable()
 
 
-def test_the_limit_counts_what_can_be_used(tmp_path: Path) -> None:
-    path = written(tmp_path, "smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n", "a.csv")
+def test_the_limit_counts_what_can_be_used_and_what_follows_is_not_read(tmp_path: Path) -> None:
+    path = written(tmp_path, b"smiles,name\n,a\nC,b\nC1CC,c\nCC,d\nnonsense,e\nCCC,f\n\0\n", "a.csv")
     molecules, skipped = read_molecule_file(path, limit=2)
     assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
     assert [one.line for one in skipped] == [2, 4]
-    assert len(read_molecule_file(path, limit=99)[0]) == 3
-
-
-def test_what_follows_the_limit_is_not_read(tmp_path: Path) -> None:
-    path = written(tmp_path, b"C\n" * 500_000 + b"\0\n", "a.smi")
-    assert len(read_molecule_file(path, limit=3)[0]) == 3
-    with pytest.raises(FileFormatError, match="line 500001 is binary"):
-        for _ in read_rows(path):
-            pass
+    with pytest.raises(FileFormatError, match="line 8 is binary"):
+        read_molecule_file(path, limit=99)
 
 
 @pytest.mark.parametrize("name", ["a.smi", "a.csv", "a.jsonl", "a.sdf"])
@@ -218,53 +156,26 @@ def test_a_long_file_is_not_held(tmp_path: Path, name: str) -> None:
     line = {"a.jsonl": '{"smiles": "CCO"}\n', "a.sdf": RECORD}.get(name, "CCO,ethanol\n")
     path = written(tmp_path, line * rows, name)
     tracemalloc.start()
-    try:
-        assert sum(1 for _ in read_rows(path)) == rows
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    assert sum(1 for _ in read_rows(path)) == rows
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     assert peak < 1_000_000
 
 
 SDF_3D = to_sdf([reference_conformers(parse_smiles("CCO"), 1)])
 DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
     "empty": ("a.smi", "", "no molecule in 'a.smi'"),
-    "blank": ("a.csv", "\n \n", "there is no molecule in"),
-    "comments": ("a.txt", "# C\n", "there is no molecule in"),
     "header alone": ("a.csv", "smiles,name\n", "there is no molecule in"),
-    "header of a list alone": ("a.smi", "smiles\n", "there is no molecule in"),
-    "empty gz": ("a.smi.gz", "", "there is no molecule in"),
-    "empty sdf": ("a.sdf", "\n \n", "there is no molecule in"),
-    "empty jsonl": ("a.jsonl", "\n", "there is no molecule in"),
     "empty parquet": ("a.parquet", WRITERS[".parquet"]([]), "there is no molecule in"),
-    "no bytes of parquet": ("a.parquet", b"", "'a.parquet' is no whole Parquet file"),
     "no column": ("a.csv", "id,smile\n7,C\n", "no column of SMILES: there is 'id', 'smile'"),
-    "no near column": ("a.csv", "id,x\n7,C\n", "no column of SMILES: there is 'id', 'x'. Name the one to read"),
     "several columns": ("a.csv", "id,a_smiles,b_smiles\n", "several columns of SMILES: there is 'a_smiles', 'b_s"),
-    "no key": ("a.jsonl", '{"mol": "C"}\n', "'a.jsonl' has no column of SMILES. Name"),
-    "no key at all": ("a.jsonl", "{}\n", "no column of SMILES"),
-    "no column of parquet": ("a.parquet", parquet_bytes(pa.table({"mol": ["C"], "id": [1]})), "there is 'mol', 'id'"),
-    "a hostile header": ("a.csv", f"id,\u202e{'x' * 99}\n", r"'\u202exxx"),
-    "many columns": ("a.csv", ",".join(f"c{index}" for index in range(999)) + "\n", "'c11'. Name"),
-    "numbers": ("a.csv", "smiles\n1.5\n2.5\n", "2 molecules of 'a.csv' cannot be used. The first, at 2: it is no"),
-    "numbers in parquet": ("a.parquet", parquet_bytes(pa.table({"smiles": [1.5]})), "its SMILES is of type float"),
-    "numbers in json": ("a.jsonl", '{"smiles": 1}\n', "1 molecules of 'a.jsonl' cannot be used. The first, at 1: its"),
-    "nothing but nothing": ("a.parquet", parquet_bytes(pa.table({"smiles": [None]})), "it has no SMILES"),
-    "prose in json": ("a.jsonl", "hello\n", "line 1 of 'a.jsonl' is no JSON object"),
-    "a header that reads like SMILES": ("a.csv", "No,Structure\n1,C\n", "no column of SMILES: there is 'No', 'S"),
-    "prose": ("a.txt", "Dear reader,\nhello\n", "2 molecules of 'a.txt' cannot be used"),
     "a json document": ("a.json", '[\n {"smiles": "C"}\n]\n', "line 1 of 'a.json' is no JSON object such as"),
-    "an open quote": ("a.csv", 'smiles,name\nC,a\nC,"open\nC,c\n', "line 3 of 'a.csv' is no table row"),
-    "text behind a quote": ("a.csv", 'smiles,name\nC,"a"b\n', "line 2 of 'a.csv' is no table row"),
     "an open quote that goes on": ("a.csv", 'smiles\n"' + "C\n" * 600_000, "line 2 of 'a.csv' is no table row"),
     "binary": ("a.smi", bytes(range(256)), "'a.smi' is no text: line 1 is binary"),
-    "binary without a suffix": ("a", bytes(range(256)), "is no text: line 1 is binary"),
-    "binary sdf": ("a.sdf", b"\x7fELF\0\0", "is no text: line 1 is binary"),
     "utf-16": ("a.csv", "smiles\nC\n".encode("utf-16"), "'a.csv' is no text: line 1 is binary. Save it as UTF-8"),
     "a huge line": ("a.smi", "C" * 1_000_001, "a line 1 of over 1,000,000 characters"),
     "a cut record": ("a.sdf", SDF_3D + SDF_3D[:90], "record 2 of 'a.sdf' cannot be read: it is cut short"),
     "a cut parquet": ("a.parquet", WRITERS[".parquet"](["C"])[:-9], "'a.parquet' is no whole Parquet file: "),
-    "text named parquet": ("a.parquet", "smiles\nC\n", "'a.parquet' is no whole Parquet file: "),
     "damaged text in parquet": (
         "a.parquet",
         parquet_bytes(pa.table({"smiles": ["ZZZZ"]}), use_dictionary=False, compression="none", write_statistics=False)
@@ -280,24 +191,19 @@ def test_damage_is_named_on_one_line(tmp_path: Path, case: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_molecule_file(written(tmp_path, content, name))
     assert message in str(caught.value)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 600
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 600
 
 
 def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
     torn = tmp_path / "torn.csv.gz"
     torn.write_bytes(gzip.compress(b"smiles\n" + os.urandom(9_000).hex(" ").replace(" ", "\n").encode())[:-2_000])
-    plain = tmp_path / "plain.smi.gz"
-    plain.write_bytes(b"CCO\n")
-    hidden = tmp_path / "hidden.smi"
-    hidden.write_bytes(gzip.compress(b"CCO\n"))
+    (plain := tmp_path / "plain.smi.gz").write_bytes(b"CCO\n")
+    (hidden := tmp_path / "hidden.smi").write_bytes(gzip.compress(b"CCO\n"))
     os.mkfifo(tmp_path / "pipe")
     cases = {
         tmp_path / "missing.smi": "missing.smi' cannot be read: No such file or directory",
-        tmp_path: "it is a folder. Give a file",
         tmp_path / "pipe": "it is no plain file. Give a file",
         tmp_path / "a\0b.smi": "cannot be read: embedded null byte",
-        tmp_path / ("a" * 300 + ".smi"): "cannot be read: File name too long",
         torn: "'torn.csv.gz' is cut short or damaged",
         plain: "'plain.smi.gz' is cut short or damaged",
         hidden: "'hidden.smi' is no text",
@@ -306,44 +212,22 @@ def test_what_is_no_whole_file_is_named(tmp_path: Path) -> None:
         with pytest.raises(FileFormatError) as caught:
             list(read_rows(path))
         assert message in str(caught.value)
-        assert str(caught.value).isprintable()
 
 
-def test_a_record_has_no_columns(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"'a.sdf' is SDF, without a column 'x'\. Leave the column out"):
-        rows_of(written(tmp_path, RECORD, "a.sdf"), "x")
-
-
-@pytest.mark.parametrize("suffix", [*WRITERS, ".sdf"])
-@given(seed=st.integers(0, 2**32 - 1))
-@SETTINGS
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".sdf"])
+@given(seed=seeds())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str, seed: int) -> None:
-    rows = ["CCO", "c1ccccc1", "[Na+].[Cl-]"]
-    whole = RECORD.encode() * 2 if suffix == ".sdf" else WRITERS[suffix](rows)
-    hurt = damaged(whole.decode("latin-1"), seed)
+    whole = RECORD.encode() * 2 if suffix == ".sdf" else WRITERS[suffix](["CCO", "c1ccccc1", "[Na+].[Cl-]"])
     encoding = "latin-1" if suffix == ".parquet" else "utf-8"
-    path = written(tmp_path, hurt.encode(encoding, "replace"), f"list{suffix}")
+    path = written(tmp_path, damaged(whole.decode("latin-1"), seed).encode(encoding, "replace"), f"list{suffix}")
     try:
         molecules, skipped = read_molecule_file(path)
-    except FileFormatError as error:
-        said = [str(error)]
-    else:
         assert molecules
-        said = [one.error for one in skipped]
-    assert all(one.isprintable() for one in said)
-
-
-@pytest.mark.parametrize("suffix", ["", ".smi", ".csv", ".jsonl", ".sdf"])
-@given(text=any_text())
-@SETTINGS
-def test_any_text_gives_molecules_or_the_named_error(tmp_path: Path, suffix: str, text: str) -> None:
-    path = written(tmp_path, text.encode("utf-8", "surrogatepass"), f"list{suffix}")
-    said = []
-    try:
-        said = [str(cell) for _, cell in read_rows(path) if isinstance(cell, FileFormatError)]
+        messages = [one.error for one in skipped]
     except FileFormatError as error:
-        said = [str(error)]
-    assert all(one.isprintable() for one in said)
+        messages = [str(error)]
+    assert all(message.isprintable() for message in messages)
 
 
 # --- long lists: the same as parsed ones, and not held ----------------------------------------------------------------
@@ -386,9 +270,7 @@ def test_a_file_that_is_of_no_use_is_not_read_to_its_end(tmp_path: Path, monkeyp
     monkeypatch.setattr(molecule_files, "MOST_USELESS", 20)
     file = tmp_path / "a.smi"
     file.write_text("CCO\n" + 1_000 * "C1C\n")
-    with pytest.raises(
-        FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used\. The first, at 2"
-    ):
+    with pytest.raises(FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used.* at 2"):
         read_molecule_file(file)
     file.write_text(10 * "CCO\n" + 85 * "C1C\n")
     molecules, skipped = read_molecule_file(file)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-import copyreg
 import os
 import pickle
 import subprocess
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from engine.chem.molecule_unpickler import MAKERS, PickledMol, load
 from engine.errors import FileFormatError
-from tests.engine.chem.pickles import Planted, calling, conformers, names_in
+from tests.engine.chem.pickles import Planted, calling, conformers
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -44,8 +43,9 @@ def test_what_it_makes_is_never_what_a_name_means() -> None:
 
 
 def test_older_numpy_is_read_as_the_newer() -> None:
-    content = pickle.dumps(np.float64(0.5), 2).replace(b"numpy._core.", b"numpy.core.")
-    assert load(content) == 0.5 and names_in(content) >= {"numpy.core.multiarray.scalar"}
+    content = pickle.dumps(np.float64(0.5), 2)
+    assert b"numpy._core." in content
+    assert load(content.replace(b"numpy._core.", b"numpy.core.")) == 0.5
 
 
 # --- hostile ones ---------------------------------------------------------------------------------------------------
@@ -58,18 +58,11 @@ def touch(marker: Path) -> str:
 ATTACKS: dict[str, Callable[[Path], Any]] = {
     "os.system": lambda marker: Planted(os.system, f"touch {marker}"),
     "eval": lambda marker: Planted(eval, touch(marker)),
-    "exec": lambda marker: Planted(exec, touch(marker)),
-    "open": lambda marker: Planted(open, str(marker), "w"),
     "subprocess": lambda marker: Planted(subprocess.Popen, ("touch", str(marker))),
-    "getattr": lambda marker: Planted(getattr, os, "system"),
-    "import": lambda marker: Planted(builtins.__import__, "antigravity"),
-    "copyreg": lambda marker: Planted(copyreg._reconstructor, Path, object, None),  # type: ignore[attr-defined]
     "an object": lambda marker: Path(marker),
     "among molecules": lambda marker: {"CCO": [*conformers("CCO", 1), Planted(os.system, f"touch {marker}")]},
     "as a key": lambda marker: {"a": {("b", Planted(os.system, f"touch {marker}")): 1}},
     "nested": lambda marker: Planted(Counter, Planted(OrderedDict, Planted(eval, touch(marker)))),
-    "as an argument": lambda marker: [OrderedDict(a=Counter()), Planted(map, eval, [touch(marker)])],
-    "a bound method": lambda marker: Planted(Path.touch, marker),
 }
 
 
@@ -77,42 +70,26 @@ ATTACKS: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("attack", ATTACKS, ids=list(ATTACKS))
 def test_nothing_planted_is_called(tmp_path: Path, attack: str, protocol: int) -> None:
     marker = tmp_path / "marker"
-    if attack == "getattr":  # a module cannot be pickled: by hand
-        content = b"c__builtin__\ngetattr\n(cos\nsystem\nV__call__\ntR."
-    else:
-        content = pickle.dumps(ATTACKS[attack](marker), protocol)
+    content = pickle.dumps(ATTACKS[attack](marker), protocol)
     with pytest.raises(FileFormatError, match=r"it names '.*', which no file of molecules needs: it was not called"):
         load(content)
     assert not marker.exists()
-
-
-@pytest.mark.parametrize("attack", ["os.system", "eval", "among molecules"])
-def test_the_attacks_work_on_a_reader_that_is_not_careful(tmp_path: Path, attack: str) -> None:
-    """Else the test above would prove nothing."""
-    marker = tmp_path / "marker"
-    pickle.loads(pickle.dumps(ATTACKS[attack](marker)))
-    assert marker.exists()
+    if attack in ("os.system", "eval", "among molecules"):  # a reader that is not careful calls it
+        pickle.loads(content)
+        assert marker.exists()
 
 
 @pytest.mark.parametrize("is_stacked", [False, True], ids=["GLOBAL", "STACK_GLOBAL"])
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("collections", "OrderedDict.fromkeys"),
         ("collections", "abc.sys.modules"),
         ("rdkit.Chem.rdchem", "Mol.__class__"),
-        ("rdkit.Chem", "rdchem.Mol"),
-        ("rdkit.Chem.rdchem", "RWMol"),
-        ("numpy", "load"),
         ("numpy.core.multiarray", "fromfile"),
-        ("numpy.f2py.crackfortran", "getlincoef"),
         ("Collections", "OrderedDict"),
-        ("collections ", "OrderedDict"),
         ("builtins", "dict"),
         ("copyreg", "__newobj__"),
-        ("copy_reg", "_reconstructor"),
         ("engine.chem.molecule_unpickler", "load"),
-        ("__main__", "x"),
     ],
 )
 def test_names_are_compared_as_pairs(module: str, name: str, is_stacked: bool) -> None:
@@ -121,22 +98,16 @@ def test_names_are_compared_as_pairs(module: str, name: str, is_stacked: bool) -
 
 
 HOLLOW = [
-    (b"", "cut short"),
+    (b"c__builtin__\ngetattr\n(cos\nsystem\nV__call__\ntR.", "it names '__builtin__.getattr'|it names 'os.system'"),
     (b"\x80\x04", "cut short"),
-    (pickle.dumps({"a": [1] * 50})[:-20], "cut short|no pickle"),
     (b"no pickle at all", "no pickle that can be read"),
     (pickle.dumps(1) + pickle.dumps(2), "there is more behind the pickle's end"),
-    (b"\x80\x04\x82\x01.", "no pickle that can be read: unregistered extension code 1"),
     (b"\x80\x05\x97.", "no pickle that can be read"),  # an outside buffer
     (b"P1\n.", "it refers to objects outside of it"),
     (calling("rdkit.Chem.rdchem", "Mol", "text"), "a molecule is made of bytes, not of a str"),
-    (calling("_codecs", "encode", "x"), "no pickle that can be read"),
-    (b"crdkit.Chem.rdchem\nMol\n)\x81.", "no pickle that can be read"),  # NEWOBJ
     (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makecos\nsystem\nstb.", "it names 'os.system'"),
     (b"ccollections\nCounter\n(N}X\x05\x00\x00\x00_makeK\x01stb.", "_make cannot be set"),
     (b"(ios\nsystem\n.", "it names 'os.system'"),  # INST
-    (b"\x80\x04\x8a\xff" + b"\xff" * 10, "cut short"),
-    (b"}(]K\x01s.", "no pickle that can be read"),  # a list as a key
 ]
 
 
@@ -146,11 +117,10 @@ def test_what_is_no_pickle_of_molecules_is_one_error(content: bytes, error: str)
         load(content)
 
 
-@pytest.mark.parametrize("at", range(0, 400, 7))
-def test_a_damaged_byte_is_an_error_or_another_value(at: int) -> None:
-    content = bytearray(pickle.dumps({"CCO": [np.float64(1), Counter("ab"), "x" * 40, [1, 2, 3] * 20]}, 4))
-    content[at % len(content)] ^= 0x55
-    try:
-        load(bytes(content))
-    except (FileFormatError, MemoryError):
-        return
+def test_a_damaged_byte_is_an_error_or_another_value() -> None:
+    content = pickle.dumps({"CCO": [np.float64(1), Counter("ab"), "x" * 40, [1, 2, 3] * 20]}, 4)
+    for at in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[at] ^= 0x55
+        with suppress(FileFormatError, MemoryError):
+            load(bytes(damaged))

@@ -13,15 +13,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdDepictor, rdDistGeom
 
-from engine.chem.conformer_files import (
-    HeavyConformer,
-    made_conformers,
-    of_mol,
-    read_references,
-    settled_smiles,
-    under_its_key,
-)
-from engine.chem.smiles import parse_smiles
+from engine.chem.conformer_files import HeavyConformer, of_mol, read_references, under_its_key
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
 
@@ -45,24 +37,12 @@ def test_an_sdf_has_a_conformer_per_record(tmp_path: Path) -> None:
     assert [item.source for item in found] == [f"record {number} of many.sdf" for number in (1, 2, 3)]
 
 
-def test_coordinates_stand_in_the_order_of_the_canonical_smiles() -> None:
+@pytest.mark.parametrize("key", ["", "C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
+def test_a_key_may_be_written_in_any_way_and_coordinates_are_in_canonical_order(key: str) -> None:
     mol = embedded("OCC")
-    oxygen = mol.GetConformer().GetPositions()[0]
-    path_smiles, xyz = under_its_key_of(mol)
-    assert path_smiles == "CCO"
-    assert np.array_equal(xyz[2], oxygen)
-
-
-def under_its_key_of(mol: Chem.Mol, key: str = "") -> tuple[str, np.ndarray]:
     placed = under_its_key(next(of_mol(mol, "", key)))
-    assert not placed.problem
-    return placed.smiles, placed.xyz
-
-
-@pytest.mark.parametrize("key", ["C(C)O", "[CH3][CH2][OH]", "[H]OCC"])
-def test_a_key_may_be_written_in_any_way(key: str) -> None:
-    smiles, xyz = under_its_key_of(embedded("OCC"), key)
-    assert (smiles, xyz.shape) == ("CCO", (3, 3))
+    assert (placed.problem, placed.smiles, placed.xyz.shape) == ("", "CCO", (3, 3))
+    assert np.array_equal(placed.xyz[2], mol.GetConformer().GetPositions()[0])  # the oxygen
 
 
 def test_one_of_another_graph_is_named_and_left_out() -> None:
@@ -83,12 +63,6 @@ def test_one_of_another_graph_is_named_and_left_out() -> None:
 def test_coordinates_that_cannot_be(xyz: list[list[float]], reason: str) -> None:
     placed = under_its_key(HeavyConformer("CCO", np.array(xyz, dtype=float)))
     assert reason in placed.problem
-
-
-def test_a_settled_smiles_is_read_and_written_as_it_is() -> None:
-    for smiles in ("OCC", "[2H]C([2H])O", "C1=CC=CC=C1", "N[C@@H](C)C(O)=O"):
-        settled = settled_smiles(smiles)
-        assert Chem.MolToSmiles(Chem.MolFromSmiles(settled)) == settled == settled_smiles(settled)
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------
@@ -136,41 +110,17 @@ def test_records_without_coordinates_are_left_out(tmp_path: Path) -> None:
 def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     inner = tmp_path / "[a]"
     inner.mkdir()
+    (inner / "readme.txt").write_text("no molecule")
+    with pytest.raises(FileFormatError, match="no file of references"):
+        read(tmp_path)
     (inner / "one.sdf").write_text(to_sdf([embedded("CCO")]))
     (inner / "two.sdf").write_text(to_sdf([embedded("CCN")]))
-    (inner / "readme.txt").write_text("no molecule")
     assert [item.smiles for item in read(tmp_path) if not item.problem] == ["CCO", "CCN"]
     parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[FLAT])
     with pytest.raises(FileFormatError, match="files of several forms"):
         read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "error"),
-    [
-        ("a.txt", b"CCO", "no file of references"),
-        ("a.sdf", b"\n\n\n  1  0\n", "cut short"),
-        ("a.parquet", b"PAR1....", "is no whole Parquet file"),
-    ],
-)
-def test_files_that_are_refused(tmp_path: Path, name: str, content: bytes, error: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(FileFormatError, match=error):
-        read(path)
-
-
-def test_a_folder_without_any_and_a_parquet_without_columns(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="no file of references"):
-        read(tmp_path)
     with pytest.raises(FileFormatError, match=r"its columns are smiles .*Give smiles.* and xyz"):
-        read(parquet(tmp_path / "a.parquet", smiles=["CCO"]))
-
-
-def test_conformers_are_made_by_etkdg() -> None:
-    found = list(made_conformers([parse_smiles("OCC"), parse_smiles("C12C3C1C23")], 2, seed=3))
-    made = [item for item in found if not item.problem]
-    assert [item.source for item in made if item.key == "CCO"] == ["ETKDG 1", "ETKDG 2"]
+        read(parquet(tmp_path / "b.parquet", smiles=["CCO"]))
 
 
 @pytest.mark.parametrize("column", ["xyz", "weight"])

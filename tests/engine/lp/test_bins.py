@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from engine.chem.enriched import as_decimals, decode, fill_blocks
+from engine.chem.enriched import as_decimals, decode
 from engine.chem.other_forms import bin_digits
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
@@ -22,7 +22,7 @@ from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.engine.lp.walks import random_answers
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
-FORMS = [BinFormat(), BinFormat(bin_ang=0.05, range_ang=9.0), BinFormat(bin_ang=0.5, range_ang=2.0)]
+FORMS = [BinFormat(), BinFormat(bin_ang=0.05, range_ang=9.0)]
 
 each = pytest.mark.parametrize("name", NAMES)
 every_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.words)
@@ -45,8 +45,7 @@ def test_every_bin_can_be_written_and_nothing_else(name: str, form: BinFormat) -
     tokenizer = load_tokenizer(name)
     made, ids = ExactConstraint(tokenizer, form, ROWS[name]), number_ids(tokenizer)
     pieces = {id_: f"{value:0{width}d}" for width, row in enumerate(ids.digits, 1) for value, id_ in enumerate(row)}
-    x = 0
-    assert sorted(admitted(made, x, pieces, form.digits)) == [f"{k:0{form.digits}d}" for k in range(1, form.bins + 1)]
+    assert sorted(admitted(made, 0, pieces, form.digits)) == [f"{k:0{form.digits}d}" for k in range(1, form.bins + 1)]
     molecules = [parse_smiles(smiles) for smiles in ("C[NH3+]", "CC(=O)Oc1ccccc1C(=O)O")]
     assert tokenizer.end_id is not None
     for molecule, answer in zip(molecules, random_answers(made, molecules, tokenizer.end_id), strict=True):
@@ -73,14 +72,11 @@ def test_no_bin_drifts(name: str, form: BinFormat) -> None:
     ]
     (needed,) = set(needed_by_content([("[C]", content) for content in contents], tokenizer))
     assert needed_by_content([("[C]", f"{zero},{zero},{zero}"), ("[Ca++]", contents[0])], tokenizer) == [needed, needed]
+    if name == "qwen3":  # padded to three digits alone, one of four drifts
+        assert needed_by_content([("[C]", "999,001,001"), ("[C]", "1000,001,001")], tokenizer) == [11, 12]
 
 
-def test_a_number_padded_to_three_digits_alone_drifts_where_it_has_four() -> None:
-    tokenizer = load_tokenizer("qwen3")
-    assert needed_by_content([("[C]", "999,001,001"), ("[C]", "1000,001,001")], tokenizer) == [11, 12]
-
-
-@pytest.mark.parametrize("form", FORMS[:2], ids=lambda form: form.words)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.words)
 def test_numbers_are_those_of_numpy_digitize(form: BinFormat) -> None:
     edges = np.linspace(-form.range_ang, form.range_ang, form.bins + 1)
     values = np.random.default_rng(0).uniform(-form.range_ang, form.range_ang, 2_000)
@@ -95,12 +91,10 @@ def test_numbers_are_those_of_numpy_digitize(form: BinFormat) -> None:
     ("content", "kinds"),
     [
         ("0512,0498,0501", ("exact",)),
-        ("0512,0498,0501amen", ("letters",)),
         ("0512,0498", ("missing_z",)),
         ("0512,0498,05012", ("extra_digit",)),
         ("0512,498,0501", ("integer",)),
         ("0512,0498,0501,", ("trailing_mark",)),
-        ("-0512,0498,0501", ("extra_digit",)),
         ("0.12,0498,0501", ("integer",)),
     ],
 )
@@ -110,22 +104,19 @@ def test_damaged_blocks_have_their_kinds(content: str, kinds: tuple[str, ...]) -
         assert read_block("0512,0498,05", form=BinFormat(), lp="group-v2.1").kinds == ("cut",)
 
 
-def test_what_is_no_number_of_bins_is_refused() -> None:
-    text = fill_blocks("C", ("[C]",), ["0512,1001,0501"])
-    with pytest.raises(EnrichedError, match="a number is not one of 1,000 bins"):
-        as_decimals(text, BinFormat())
-
-
 @pytest.mark.parametrize(
     ("text", "digits"),
     [
         ("[N]<694,443,790>", 0),  # whole numbers of ångström, which `exact` may write
-        ("[C]<512,498,501>[O]<522,498,501>", 0),
         ("[C]<512,498,501>[O]<522,498,501>[C]<531,498,501>", 3),
-        ("[C]<012,498,501>", 3),
         ("[C]<0512,0498,0501>", 4),
         ("[C]<0512,0498,0501>[O]<1.0,2.0,3.0>", 0),
     ],
 )
 def test_whole_numbers_of_a_small_molecule_are_no_bins(text: str, digits: int) -> None:
     assert bin_digits(text) == digits
+
+
+def test_what_is_no_number_of_bins_is_refused() -> None:
+    with pytest.raises(EnrichedError, match="a number is not one of 1,000 bins"):
+        as_decimals("[C]<0512,1001,0501>", BinFormat())

@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import fill_blocks
-from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import parse_smiles
 from engine.lp.driver import LOST, Tables
 from engine.lp.exact import ExactConstraint
@@ -103,32 +102,13 @@ def answers(draw: st.DrawFn) -> tuple[NumberFormat, Molecule, str]:
 
 @pytest.mark.soak
 @each
-@pytest.mark.parametrize("form", FORMATS, ids=str)
-def test_whatever_is_drawn_is_accepted(name: str, form: NumberFormat) -> None:
-    drawn = [*MOLECULES, *(parse_smiles(entry.smiles) for entry in load_molecule_set(sized(6, 200)))]
-    for molecule, ids in zip(drawn, walks(name, form, drawn), strict=True):
-        matcher = judge(name).matcher(grammar(name, form, molecule))
-        assert all(matcher.consume_token(id_) for id_ in ids[:-1]), molecule.smiles
-        assert matcher.is_accepting(), molecule.smiles
-        assert matcher.consume_token(ids[-1])
-        assert matcher.is_stopped()
-
-
-@pytest.mark.soak
-@each
-@given(drawn=answers())
-def test_every_answer_is_accepted_by_both(name: str, drawn: tuple[NumberFormat, Molecule, str]) -> None:
-    assert verdicts(name, *drawn) == (True, True)
-
-
-@pytest.mark.soak
-@each
 @given(drawn=answers(), data=st.data())
-def test_both_agree_on_a_text_with_one_change(
+def test_both_accept_every_answer_and_agree_on_one_with_a_change(
     name: str, drawn: tuple[NumberFormat, Molecule, str], data: st.DataObject
 ) -> None:
     """A character put in, taken out or replaced: right now and then, wrong as a rule."""
     form, molecule, text = drawn
+    assert verdicts(name, form, molecule, text) == (True, True)
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, min(start + 1, len(text))))
     put = data.draw(st.sampled_from(["", *"0123456789.,-<>[]()=#+CNOe \n"]))
@@ -143,14 +123,13 @@ RIGHT = "1.0,-2.5,3.0"
 @pytest.mark.parametrize(
     "contents",
     [
-        *(["01.0,2.0,3.0", RIGHT], ["1.0,2.0,00.5", RIGHT], [RIGHT, "1.0,-02.0,3.0"]),  # a leading zero
+        *(["01.0,2.0,3.0", RIGHT], [RIGHT, "1.0,-02.0,3.0"]),  # a leading zero
         *(["1.00001,2.0,3.0", RIGHT], [RIGHT, "1.0,2.0,3.12345"], ["1.,2.0,3.0", RIGHT]),  # decimals
         *(["-0.0,2.0,3.0", RIGHT], [RIGHT, "1.0,-0.0000,3.0"], [RIGHT, "1.0,2.0,-0.00"]),  # a negative zero
         *(["1234.0,2.0,3.0", RIGHT], ["1,2.0,3.0", RIGHT], [RIGHT, ".5,2.0,3.0"]),
         *(["1.0,2.0", RIGHT], [RIGHT, "1.0,,3.0"], [RIGHT, ""], [RIGHT, "1.0,2.0,"]),  # a number is missing
-        *(["1.0,2.0,3.0,4.0", RIGHT], [RIGHT, "1.0,2.0,3.0,"], ["1.0,2.0,3.0>[C]<" + RIGHT, RIGHT]),
-        *(["a1.0,2.0,3.0", RIGHT], [RIGHT, "1.0,2.0,3.0amen"], ["1e0,2.0,3.0", RIGHT], ["1.0, 2.0,3.0", RIGHT]),
-        *(["+1.0,2.0,3.0", RIGHT], ["--1.0,2.0,3.0", RIGHT], ["1.0,2.0,-", RIGHT], ["１.0,2.0,3.0", RIGHT]),
+        *(["1.0,2.0,3.0,4.0", RIGHT], ["1.0,2.0,3.0>[C]<" + RIGHT, RIGHT], [RIGHT, "1.0,2.0,3.0amen"]),
+        *(["1.0, 2.0,3.0", RIGHT], ["+1.0,2.0,3.0", RIGHT], ["--1.0,2.0,3.0", RIGHT], ["１.0,2.0,3.0", RIGHT]),
     ],
     ids=lambda contents: " ".join(contents).replace(RIGHT, "~"),
 )

@@ -71,27 +71,23 @@ def assert_right(texts: Sequence[str], molecules: Sequence[Molecule]) -> None:
         assert same_graph(decode(text).mol, read_text_order(molecule.smiles)), text
 
 
-@pytest.mark.parametrize("how", [{"do_sample": True}, {"do_sample": False}, {"do_sample": True, "top_k": 5}])
-def test_a_random_model_writes_molecules(model: Any, how: dict[str, Any]) -> None:
+def test_a_random_model_writes_molecules_and_an_instance_is_used_again(model: Any) -> None:
     """Prompts of different length, padded on the left."""
     made = processor()
-    assert_right(answers(model, made, **how), MOLECULES)
+    texts = answers(model, made, do_sample=True, top_k=5)
+    assert_right(texts, MOLECULES)
+    assert answers(model, made, do_sample=True, top_k=5) == texts
     assert made.stops == {}
 
 
-SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
-GPT2, BLOOM = ({"n_embd": 32, "n_layer": 1, "n_head": 4}, {"hidden_size": 32, "n_layer": 1, "n_head": 4})
-OPT = {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "word_embed_proj_dim": 32}
+SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4}
 ARCHITECTURES: dict[str, dict[str, Any]] = {
-    **{
-        name: SIZES | {"num_key_value_heads": 2}
-        for name in ("llama", "mistral", "olmo2", "phi3", "qwen2", "starcoder2")
-    },
-    **{name: SIZES | {"num_key_value_heads": 2, "head_dim": 8} for name in ("gemma2", "qwen3")},
-    "gpt_neox": SIZES,
-    "gpt2": GPT2,
-    "bloom": BLOOM,
-    "opt": OPT,
+    **{name: SIZES | {"intermediate_size": 64, "num_key_value_heads": 2} for name in ("mistral", "phi3", "olmo2")},
+    "gemma2": SIZES | {"intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8},
+    "gpt_neox": SIZES | {"intermediate_size": 64},
+    "gpt2": {"n_embd": 32, "n_layer": 1, "n_head": 4},
+    "bloom": {"hidden_size": 32, "n_layer": 1, "n_head": 4},
+    "opt": SIZES | {"ffn_dim": 64, "word_embed_proj_dim": 32},
 }
 
 
@@ -110,20 +106,12 @@ def test_several_answers_a_prompt(model: Any) -> None:
     assert len(set(texts)) == len(texts)
 
 
-@pytest.mark.parametrize("how", [{"do_sample": False}, {"do_sample": True}])
-def test_beams_are_replayed(model: Any, how: dict[str, Any]) -> None:
-    made = processor()
-    texts = answers(model, made, num_beams=2, num_return_sequences=2, **how)
+def test_beams_are_replayed(model: Any) -> None:
+    texts = answers(model, processor(), num_beams=2, num_return_sequences=2, do_sample=True)
     assert_right(texts, [molecule for molecule in MOLECULES for _ in range(2)])
 
 
-def test_an_instance_is_used_again(model: Any) -> None:
-    made = processor()
-    first = answers(model, made, do_sample=True)
-    assert answers(model, made, do_sample=True) == first
-
-
-@pytest.mark.parametrize("name", ["none", "group-v2.1", "group-v4.3", "truncating"])
+@pytest.mark.parametrize("name", ["none", "group-v4.3", "truncating"])
 def test_every_lp_runs(model: Any, name: str) -> None:
     texts = answers(model, processor(name), do_sample=True, max_new_tokens=20 if name == "none" else 200)
     assert len(texts) == len(MOLECULES)
@@ -131,23 +119,13 @@ def test_every_lp_runs(model: Any, name: str) -> None:
         assert all(text.startswith("[CONFORMER][") and text.endswith("[/CONFORMER]") for text in texts)
 
 
-def test_the_mask_buffer_is_one_for_all_steps() -> None:
-    made = processor()
-    ids = prompts()["input_ids"]
-    first = made(ids, torch.zeros(3, ROWS))
+def test_the_mask_buffer_is_one_for_all_steps_and_scores_are_not_written_into() -> None:
+    made, ids, scores = processor(), prompts()["input_ids"], torch.full((3, ROWS), -torch.inf)
+    first = made(ids, scores)
+    assert torch.isfinite(first).sum(dim=1).tolist() == [1, 1, 1]  # forced, though the model excludes it
     second = made(torch.cat([ids, first.argmax(dim=1, keepdim=True)], dim=1), torch.zeros(3, ROWS))
     assert first.data_ptr() == second.data_ptr()
-
-
-def test_scores_are_not_written_into() -> None:
-    scores = torch.zeros(3, ROWS)
-    processor()(prompts()["input_ids"], scores)
-    assert not scores.any()
-
-
-def test_a_forced_token_that_the_model_excludes_is_possible_all_the_same() -> None:
-    masked = processor()(prompts()["input_ids"], torch.full((3, ROWS), -torch.inf))
-    assert torch.isfinite(masked).sum(dim=1).tolist() == [1, 1, 1]
+    assert torch.isneginf(scores).all()
 
 
 def test_a_row_out_of_step_is_ended_and_told_and_the_others_go_on() -> None:
@@ -184,16 +162,15 @@ def test_the_guides_example_runs_as_it_stands() -> None:
     _, _, section = GUIDE.partition("## In your own code")
     example = section.partition("```python\n")[2].partition("```")[0]
     assert "path/to/checkpoint" in example and len(example.splitlines()) <= 15
+    example = example.replace('"CC(=O)Nc1ccc(O)cc1", "CCO"', '"CO", "C"')  # short answers
     folder = model_folder(load_registry().find("demo-qwen"))
     names: dict[str, Any] = {}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         exec(example.replace("path/to/checkpoint", str(folder)), names)
     texts = [text.partition("<|endoftext|>")[0] for text in names["texts"]]
-    assert len(texts) == 4
-    for place, text in enumerate(texts):
-        assert same_graph(decode(text).mol, parse_smiles(names["smiles"][place // 2]).mol), text
-    assert len(set(texts)) == 4
+    assert_right(texts, [parse_smiles(text) for text in ("CO", "CO", "C", "C")])
+    assert texts[0] != texts[1]
 
 
 def test_an_lp_by_its_name_takes_smiles_in_the_order_of_the_prompt(model: Any) -> None:

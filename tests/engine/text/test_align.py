@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -10,44 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import enriched_text
-from engine.chem.smiles import element_of
-from engine.records import TRIMMED4, Kind, Molecule
-from engine.text.align import Alignment, align
-from engine.text.blocks import KINDS, find_blocks
-from engine.text.generated import mode_of
+from engine.records import TRIMMED4, Kind
+from engine.text.align import align
+from engine.text.blocks import KINDS
 from engine.text.template import build_template, needed_tokens
 from engine.text.tokenizers import load_tokenizer
-from tests.alignments import CLOSED_BY_MODEL, LP_NAMES, NAMES, PLACEHOLDERS, check_complete, step_of
+from tests.alignments import CLOSED_BY_MODEL, NAMES, PLACEHOLDERS, check_complete
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.small_tokenizers import SMALL_TOKENIZERS
-from tests.strategies import (
-    Written,
-    damaged,
-    enriched_texts,
-    molecule,
-    molecules,
-    seeds,
-    written,
-)
+from tests.strategies import Written, damaged, enriched_texts, molecule, molecules, seeds, written
 
 # --- text that nothing forced -----------------------------------------------------------------------------------------
-
-
-def check_drift_of_blocks(alignment: Alignment, descriptors: set[str]) -> None:
-    """What the rows of a block add to the running drift is the block's drift, where that is known."""
-    found = find_blocks(alignment.text)
-    for block, place in zip(alignment.blocks, found, strict=True):
-        steps = [
-            step_of(row)
-            for row in alignment.rows
-            if (row.text_block == block.block and row.text_role == "FREE")
-            or (row.pos is None and row.block == block.atom >= 0)
-        ]
-        if block.kinds == ("exact",) and block.atom >= 0 and place.descriptor in descriptors:
-            assert block.drift == sum(steps)
-        if block.atom < 0:
-            assert block.drift is block.needed is None
-            assert block.template_free == 0
 
 
 @pytest.mark.soak
@@ -91,65 +63,6 @@ def test_damaged_text_is_aligned_whole(one: Written, seed: int, name: str, lp: s
     ids = tokenizer.encode(text)
     alignment = align(template, ids, tokenizer, lp=lp)
     check_complete(alignment, template, ids)
-    check_drift_of_blocks(alignment, set(one.molecule.descriptors))
-
-
-def edited(one: Written, seed: int) -> tuple[str, list[int]]:
-    """The text with atoms left out, atoms invented and junk behind numbers; for each atom left which it was."""
-    rng = random.Random(seed)
-    parts: list[str] = []
-    kept: list[int] = []
-    for block in find_blocks(one.text):
-        begin = find_blocks(one.text)[len(parts) - 1].end if parts else 0
-        parts.append(one.text[begin : block.end])
-    tail = one.text[find_blocks(one.text)[-1].end :]
-    text = ""
-    for atom, part in enumerate(parts):
-        if rng.random() < 0.1:
-            continue
-        if rng.random() < 0.1:
-            text += "[Xx]<9.0,9.0,9.0>"
-            kept.append(-1)
-        text += part[:-1] + "amen>" if rng.random() < 0.2 else part
-        kept.append(atom)
-    return text + tail, kept
-
-
-@pytest.mark.soak
-@given(enriched_texts(molecules(shipped=60), TRIMMED4), seeds(), st.sampled_from(NAMES))
-def test_missing_and_invented_atoms_leave_gaps(one: Written, seed: int, name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    template = build_template(one.text, tokenizer)
-    text, kept = edited(one, seed)
-    ids = tokenizer.encode(text)
-    alignment = align(template, ids, tokenizer)
-    check_complete(alignment, template, ids)
-    check_drift_of_blocks(alignment, set(one.molecule.descriptors))
-    assert [block.atom < 0 for block in alignment.blocks].count(True) <= kept.count(-1)
-    for block, atom in zip(alignment.blocks, kept, strict=True):
-        if atom >= 0 and block.atom >= 0:  # it may be another atom, but one of its kind
-            assert one.molecule.descriptors[block.atom] == one.molecule.descriptors[atom]
-        assert block.junk_text == ("amen" if block.text.endswith("amen") else "")
-        assert block.kinds == (("letters",) if block.junk_text else ("exact",))
-
-
-@pytest.mark.soak
-@given(enriched_texts(molecules(shipped=60), TRIMMED4), seeds(), st.sampled_from(NAMES))
-def test_a_missing_tail_leaves_the_rest_of_the_template(one: Written, seed: int, name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    template = build_template(one.text, tokenizer)
-    ids = tokenizer.encode(one.text)
-    ids = ids[: random.Random(seed).randrange(len(ids) + 1)]
-    alignment = align(template, ids, tokenizer)
-    check_complete(alignment, template, ids)
-    assert [block.atom for block in alignment.blocks] == list(range(len(alignment.blocks)))
-    for block in alignment.blocks[:-1]:
-        assert block.kinds == ("exact",)
-    # Nothing is left over in a block that has not ended, nor in one that has not begun.
-    ended = {
-        block.atom for block, found in zip(alignment.blocks, find_blocks(alignment.text), strict=True) if found.closed
-    }
-    assert all(row.block in ended for row in alignment.rows if row.mark == "left_over")
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------
@@ -211,45 +124,7 @@ def test_a_token_that_is_junk_in_part_counts_as_junk() -> None:
     assert [row.piece for row in alignment.rows if row.mark == "junk"] == ["01"]
 
 
-def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
-    tokenizer = load_tokenizer("qwen3")
-    template = build_template("[C]<>[O]<>", tokenizer)
-    alignment = align(template, tokenizer.encode("[C]<1.0,2.0[O]<3.0,4.0,5.0>"), tokenizer)
-    by_block = ["".join(row.piece for row in alignment.rows if row.text_block == block) for block in (0, 1)]
-    assert by_block == ["]<1.0,2.0", "]<3.0,4.0,5.0>"]
-    assert [(block.atom, block.text) for block in alignment.blocks] == [(0, "1.0,2.0"), (1, "3.0,4.0,5.0")]
-
-
-def test_forced_flags_are_taken_as_given() -> None:
-    tokenizer = load_tokenizer("llama3")
-    template = build_template("[C]<>", tokenizer)
-    ids = tokenizer.encode("[C]<0.5,0.5,0.5>")
-    forced = [index % 2 == 0 for index in range(len(ids))]
-    for lp in LP_NAMES:
-        rows = align(template, ids, tokenizer, lp=lp, forced=forced).rows
-        assert [row.forced for row in rows if row.pos is not None] == forced
-    with pytest.raises(ValueError, match="3 forced flags for"):
-        align(template, ids, tokenizer, forced=forced[:3])
-
-
-@pytest.mark.parametrize("lp", LP_NAMES)
-def test_modes(lp: str) -> None:
-    assert mode_of(lp) == ("structure" if lp in ("none", "truncating", "exact", "guarded", "unknown") else "position")
-
-
-def test_nothing_generated() -> None:
-    tokenizer = load_tokenizer("qwen3")
-    template = build_template("[C]<>=[O]<>", tokenizer)
-    for lp in LP_NAMES:
-        alignment = align(template, [], tokenizer, lp=lp)
-        check_complete(alignment, template, [])
-        assert alignment.blocks == ()
-        assert alignment.rows[-1].running_drift == 0
-
-
-@pytest.mark.parametrize(
-    "text", ["0.1" * 3_000, "[C]<0.0>" * 1_000, "的" * 3_000, "]<" * 2_000, "[C" * 3_000, "amen " * 2_000]
-)
+@pytest.mark.parametrize("text", ["0.1" * 3_000, "[C]<0.0>" * 1_000, "]<" * 2_000])
 def test_text_that_follows_no_template_is_aligned_in_bounded_time(text: str) -> None:
     """Comparing token by token took a minute and a half for a model that wrote digits without end."""
     tokenizer = load_tokenizer("qwen3")
@@ -277,22 +152,3 @@ def test_other_tokenizers_align_too(kind: str, tmp_path: Path) -> None:
     assert needed_tokens([text], tokenizer)[0].sum() == sum(
         role == "FREE" for role in (row.text_role for row in alignment.rows)
     )
-
-
-@pytest.mark.parametrize(
-    ("descriptor", "element"),
-    [
-        ("[C]", "C"), ("[c]", "C"), ("[nH]", "N"), ("[C@@H]", "C"), ("[Cl-]", "Cl"), ("[Cl]", "Cl"), ("[13CH3]", "C"),
-        ("[2H]", "H"), ("[se]", "Se"), ("[Se]", "Se"), ("[Na+]", "Na"), ("[Co]", "Co"), ("[CH2]", "C"), ("[Sn]", "Sn"),
-        ("[NH3+]", "N"), ("[H]", "H"), ("[sH]", "S"), ("[cH]", "C"), ("[Os]", "Os"), ("[OH2]", "O"), ("", ""),
-        ("[]", ""), ("[123]", ""), ("[+]", ""),
-    ],
-)  # fmt: skip
-def test_elements_of_descriptors(descriptor: str, element: str) -> None:
-    assert element_of(descriptor) == element
-
-
-@pytest.mark.soak
-@given(molecules())
-def test_elements_of_molecules(one: Molecule) -> None:
-    assert tuple(map(element_of, one.descriptors)) == one.elements

@@ -18,11 +18,7 @@ from engine.text.blocks import CloseMass
 from engine.text.template import FREE, Template, build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.alignments import LP_NAMES, NAMES, PLACEHOLDERS, check_complete
-from tests.strategies import (
-    random_triples,
-    seeds,
-    small_molecules,
-)
+from tests.strategies import random_triples, seeds, small_molecules
 
 POSITION_LPS = tuple(name for name, record in LPS.items() if record.closed_by == "lp")
 FILLERS = ("amen", "C", "abra", "icine", "chedulers", " （", "}", '"', "的", " and", "[c", "é")
@@ -164,33 +160,6 @@ def test_diagnostics_settle_what_the_text_alone_cannot(one: Molecule, seed: int,
         elif simulated.drift == 0:
             assert block.kinds == ("exact",)
             assert (block.needed, block.drift) == (simulated.free, 0)
-
-
-@pytest.mark.soak
-@given(small_molecules(), seeds(), st.sampled_from(NAMES), st.integers(0, 400))
-def test_a_position_lp_that_was_stopped(one: Molecule, seed: int, name: str, length: int) -> None:
-    tokenizer = load_tokenizer(name)
-    template = build_template(skeleton_of(one), tokenizer)
-    contents = [",".join(triple) for triple in random_triples(one.atoms, seed, TRIMMED4)]
-    blocks = simulate(template, tokenizer, contents, seed)
-    whole = align(template, forced_by_position(template, blocks), tokenizer, lp="group-v2.1")
-    ids = forced_by_position(template, blocks)[:length]
-    alignment = align(template, ids, tokenizer, lp="group-v2.1")
-    check_complete(alignment, template, ids)
-    closed = [block for block in alignment.blocks if block.text == whole.blocks[block.block].text]
-    assert len(alignment.blocks) - len(closed) <= 1
-    assert all(found in (whole.blocks[found.block], alignment.blocks[-1]) for found in closed)
-    assert all(row.mark == "" for row in alignment.rows if row.pos is None)
-
-
-def test_the_end_token_behind_the_template_is_forced() -> None:
-    tokenizer = load_tokenizer("qwen3")
-    template = build_template("[C]<>", tokenizer, tags=True)
-    end = tokenizer.end_id
-    assert end is not None
-    alignment = align(template, [*template.ids.tolist(), end], tokenizer, lp="group-v4.3")
-    assert (alignment.rows[-1].template_pos, alignment.rows[-1].forced, alignment.rows[-1].block) == (None, True, -1)
-    assert len(alignment.blocks) == 1
 
 
 @pytest.mark.soak

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from engine.records import FIXED4, SHORTEST4, TRIMMED4, WIDEST, Kind, NumberFormat
 from engine.text.blocks import (
-    JUNK_KINDS,
     KINDS,
     NUMERIC,
-    READ_FORMAT,
     BlockReading,
     CloseMass,
     count_junk,
@@ -59,13 +57,6 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
     assert count.by_kind["unverified"] == 1_439
 
 
-def test_what_neither_count_sees() -> None:
-    contents = ["1.0,2.0,3.00000", "1.0,2.0,3.0,4.0", "1.0,2.0", "1.0,2.0,3.0,", "1.02.0,3.0"]
-    count = count_junk([read_block(content) for content in contents])
-    assert (count.not_triples, count.letters, count.nonnumeric) == (5, 0, 0)
-    assert set(count.by_kind) >= {"extra_digit", "fourth_number", "missing_z", "trailing_mark", "missing_comma"}
-
-
 # --- kinds ----------------------------------------------------------------------------------------------------------
 
 
@@ -74,47 +65,31 @@ def test_what_neither_count_sees() -> None:
     [
         # kinds where the model closed the block, kinds where a position LP did, junk, complete numbers
         ("1.0,2.0,3.0", "exact", "unverified", "", "1.0 2.0 3.0"),
-        ("-0.0,1.2345,999.9", "exact", "unverified", "", "-0.0 1.2345 999.9"),
         ("", "missing_z", "missing_z cut", "", ""),
-        ("1.0", "missing_z", "missing_z cut", "", "1.0"),
         ("1.0,2.0", "missing_z", "missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
-        ("1.0,2.0,-", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1,2", "missing_z", "missing_z cut", "", "1"),  # the 2 may be the beginning of 2.5
         ("1.0,2.0,3", "exact", "unverified", "", "1.0 2.0 3"),
         ("0,-2,0.25", "exact", "unverified", "", "0 -2 0.25"),
         ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
-        ("1,2,3amen", "letters", "letters", "amen", "1 2 3"),
         ("1.,2.0,3.0", "punctuation", "punctuation", "", ""),
         ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
-        ("1.0,2.0,3.0-", "trailing_mark", "trailing_mark", "-", "1.0 2.0 3.0"),
-        ("1.0,2.0,3.0000.", "trailing_mark", "trailing_mark", ".", "1.0 2.0 3.0000"),
         ("1.0,2.0,3.0,4.0", "fourth_number", "fourth_number", ",4.0", "1.0 2.0 3.0"),
-        ("1.0,2.0,3.0,4", "fourth_number", "fourth_number", ",4", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0,4.", "fourth_number trailing_mark", "fourth_number trailing_mark", ",4.", "1.0 2.0 3.0"),
         ("1.0,2.0,3.00001", "extra_digit", "extra_digit", "1", "1.0 2.0 3.0000"),
         ("1.00000,2.0,3.0", "extra_digit", "extra_digit", "0", "1.0000 2.0 3.0"),
         ("1234.0,1.0,2.0", "extra_digit", "extra_digit", "4", "1234.0 1.0 2.0"),
         ("01.0,2.0,3.0", "extra_digit", "extra_digit", "1", "01.0 2.0 3.0"),
         ("1.0-2.0,3.0", "missing_comma", "missing_comma", "", "1.0 -2.0 3.0"),
-        ("1.0,2.0-3.0", "missing_comma", "missing_comma", "", "1.0 2.0 -3.0"),
         ("1.0,,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
-        (",1.0,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
         ("--1.0,2.0,3.0", "punctuation", "punctuation", "-", ""),
-        ("1..0,2.0,3.0", "punctuation", "punctuation", ".", ""),
-        (".5,1.0,2.0", "punctuation", "punctuation", "", ""),
         ("1.0 2.0 3.0", "punctuation missing_z", "punctuation missing_z cut", " 2.0 3.0", "1.0"),
-        ("1.0, 2.0,3.0", "punctuation", "punctuation", " ", "1.0 2.0 3.0"),
         ("x-123.4567,-123.4567,-123.4567", "letters", "letters", "x", "-123.4567 -123.4567 -123.4567"),
-        ("1.0,2.0abc,3.0", "letters", "letters", "abc", "1.0 2.0 3.0"),
         ("1.0,2.0abc5,3.0", "letters", "letters", "abc5", "1.0 2.0 3.0"),  # not 2.05, which nobody wrote
         ("1.0,2a.0,3.0", "letters", "letters", "a.0", "1.0 2 3.0"),  # not 2.0, which nobody wrote
-        ("1.0,2.0,3.0\n", "punctuation", "punctuation", "\n", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0的", "letters", "letters", "的", "1.0 2.0 3.0"),
         ("\u0661.0,2.0,3.0", "punctuation missing_z", "punctuation missing_z cut", "\u0661.0,2.0,3.0", ""),
-        ("1.0,2.0,abra", "letters missing_z", "letters missing_z cut", "abra", "1.0 2.0"),
         ("abra", "letters missing_z", "letters missing_z cut", "abra", ""),
-        ("...", "trailing_mark missing_z", "trailing_mark missing_z cut", "", ""),
         ("1" * 400 + ".0,1.0,2.0", "extra_digit", "extra_digit", "", ""),  # would be infinite as a float
     ],
 )
@@ -126,24 +101,6 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
         if junk or len(content) < 100:
             assert reading.junk_text == junk
         assert reading.numbers == tuple(numbers.split())
-
-
-@pytest.mark.parametrize(
-    ("kind", "example"),
-    [
-        ("extra_digit", "1.0,2.0,3.00000"),
-        ("integer", "1.0,2,3.0"),
-        ("fourth_number", "1.0,2.0,3.0,4.0"),
-        ("missing_comma", "1.0-2.0,3.0"),
-        ("punctuation", "1.0,,2.0,3.0"),
-        ("trailing_mark", "1.0,2.0,3.0,"),
-        ("missing_z", "1.0,2.0"),
-        ("cut", "1.0,2.0,3"),
-    ],
-)
-def test_each_rule_has_an_example(kind: Kind, example: str) -> None:
-    assert kind in read_block(example, lp=POSITION, form=TRIMMED4).kinds
-    assert ("cut" in read_block(example, form=TRIMMED4).kinds) is False
 
 
 @pytest.mark.parametrize(
@@ -161,12 +118,6 @@ def test_how_far_a_cut_is_off(cut: str, whole: str, expected: float | None) -> N
     assert displacement_ang(cut, whole) == (None if expected is None else pytest.approx(expected))
 
 
-def test_numbers_are_those_of_their_axes() -> None:
-    """The second number of a block whose x is damaged was once taken for x."""
-    assert read_block("1..5,2.0,3.0").numbers == ()
-    assert read_block("1.0,2,3.0", form=TRIMMED4).numbers == ("1.0",)
-
-
 def test_an_integer_is_a_number_where_the_format_allows_it() -> None:
     for content in ("1.0,2.0,3", "1.0,2,3.0", "1,2,3"):
         assert read_block(content, form=SHORTEST4).kinds == ("exact",)
@@ -174,18 +125,11 @@ def test_an_integer_is_a_number_where_the_format_allows_it() -> None:
     assert read_block("1.0,2.0,3", form=TRIMMED4, lp=POSITION).kinds == ("cut",)  # who knows what would have followed
     assert read_block("1.0,2,3.0", form=TRIMMED4, lp=POSITION).kinds == ("integer",)
     assert read_block("1.0,2,3.0amen", form=TRIMMED4).kinds == ("letters", "integer")
-    assert "integer" not in JUNK_KINDS
+    assert read_block("1.0,2,3.0", form=TRIMMED4).numbers == ("1.0",)
 
 
 @pytest.mark.parametrize(
-    ("closing", "going_on", "kind"),
-    [
-        (0.51, 0.0, "exact"),
-        (0.5, 0.5, "unverified"),
-        (0.2, 0.51, "cut"),
-        (0.0, 0.0, "unverified"),
-        (0.9, 0.05, "exact"),
-    ],
+    ("closing", "going_on", "kind"), [(0.51, 0.0, "exact"), (0.2, 0.51, "cut"), (0.0, 0.0, "unverified")]
 )
 def test_the_mass_of_the_model_decides_under_a_position_lp(closing: float, going_on: float, kind: Kind) -> None:
     mass = CloseMass(closing, going_on)
@@ -269,25 +213,10 @@ def test_junk_behind_a_triple_is_found_to_the_character(seed: int, junk: str, fo
     assert set(reading.kinds) <= {"letters", "punctuation"}
 
 
-@pytest.mark.soak
-@given(contents(), formats())
-def test_numbers_are_written_in_the_block_from_x_on(content: str, form: NumberFormat) -> None:
-    """They are all of it but the junk, or stand at its beginning one behind the other: no other number is written."""
-    reading = read_block(content, form=form)
-    without_junk = content[: reading.junk_start] + content[reading.junk_end :]
-    if ",".join(reading.numbers) == without_junk:
-        return
-    position = 0
-    for number in reading.numbers:
-        assert content.startswith(number, position)
-        position += len(number)
-        assert content[position : position + 1] not in set("0123456789")
-        position += content.startswith(",", position)
-
-
-@pytest.mark.parametrize("piece", [".", "-", "1", "1.0,", "a", ".1", "-1", "1...", "-.", " ", "的"])
-def test_huge_contents_are_read_in_bounded_time(piece: str) -> None:
-    content = piece * (200_000 // len(piece))
+@pytest.mark.parametrize("piece", [".", "1", "1.0,", "a", "-1", "[C]<", "<|", "[SMILES][/SMILES]<"])
+def test_huge_texts_are_read_in_bounded_time(piece: str) -> None:
+    content = piece * (100_000 // len(piece))
+    assert len(find_blocks(f"<{content}<")) <= content.count("<") + 2
     assert read_block(content).kinds
     assert read_block(f"1.0,2.0,3.0{content}").kinds
     assert read_block(f"{content}1.0,2.0,3.0").kinds
@@ -300,39 +229,26 @@ def test_huge_contents_are_read_in_bounded_time(piece: str) -> None:
     ("text", "contents"),
     [
         ("", []),
-        ("CC=O", []),
         ("[C]<1.0,2.0,3.0>=[O]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[C]<>", [""]),
-        ("[C]<abra>", ["abra"]),
-        ("[C]<1.026,0.6438,-0.4296[c>=[O]<1.0,2.0,3.0>", ["1.026,0.6438,-0.4296[c", "1.0,2.0,3.0"]),
         # bonds, in enriched text and in plain SMILES
         ("[Na+]<1.0,2.0,3.0><-[OH2]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
-        ("[N]<1.0,2.0,3.0>->[Fe]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[Fe]<1.0,2.0,3.0>(<-[N]<4.0,5.0,6.0>)<-1", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
-        ("[Fe]<1.0,2.0,3.0><-1[N]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[SMILES][Fe]<-N.[Fe]<-[NH3][/SMILES][CONFORMER][Fe]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
-        ("[SMILES]C[/SMILES] [SMILES][Fe]<-N>C[/SMILES][C]<1.0>", ["1.0"]),
         ("[Fe]<-[N]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),  # an atom without its block, then a bond
         # blocks that were never closed
         ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
         ("[C]<1.0,2.0", ["1.0,2.0"]),
         ("[C]<", [""]),
-        ("[C]<1.0,2.0[/CONFORMER]", ["1.0,2.0"]),
         ("[C]<1.0,2.0[/CONFORMER]<|endoftext|><|endoftext|>", ["1.0,2.0"]),
-        ("[C]<1.0,2.0<|endoftext|>", ["1.0,2.0"]),
         ("[C]<1.0,2.0<3.0,4.0>", ["1.0,2.0", "3.0,4.0"]),
         # special tokens
-        ("[C]<1.0,2.0,3.0>[/CONFORMER]<|endoftext|>", ["1.0,2.0,3.0"]),
         ("<|begin_of_text|>[CONFORMER]<|eot_id|>[C]<1.0,2.0,3.0>[O]<|end_of_text|>", ["1.0,2.0,3.0"]),
-        ("[C]<1.0,2.0,3.0></s><pad><pad>", ["1.0,2.0,3.0"]),
         # blocks without an atom
         ("<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ('<1.0,2.0,0.5204"1>\n<4.432,0.567,1.2637icineC>', ['1.0,2.0,0.5204"1', "4.432,0.567,1.2637icineC"]),
-        ("[CONFORMER]<1.0,2.0,3.0>[C]<1.0>", ["1.0,2.0,3.0", "1.0"]),
         ("[C]<1.0,2.0,3.0>[/CONFORMER]<br>", ["1.0,2.0,3.0"]),  # a tag is no atom
-        ("[C]=<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ("1 < 2 and 3 > 2", []),
-        ("a<b>c", []),
     ],
 )
 def test_blocks_are_found_in_any_text(text: str, contents: list[str]) -> None:
@@ -357,44 +273,3 @@ def test_all_blocks_of_an_enriched_text_are_found(one: Written, junk: str) -> No
         assert all(block.closed for block in blocks)
     with_junk = one.text.replace(">[", f"{junk}>[")
     assert len(find_blocks(with_junk)) == len(expected)
-
-
-@pytest.mark.soak
-@given(st.one_of(any_text(), st.builds(lambda one, seed: damaged(one.text, seed, 8), enriched_texts(), seeds())))
-def test_found_blocks_are_in_order_and_in_the_text(text: str) -> None:
-    behind = 0
-    for block in find_blocks(text):
-        assert behind <= block.start < block.end <= len(text)
-        assert text[block.start] == "<"
-        assert text[block.start : block.end] == f"<{block.content}" + ">" * block.closed
-        assert ">" not in block.content
-        assert text.startswith(block.descriptor, block.start - len(block.descriptor))
-        behind = block.end
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<",
-        ">",
-        "]<",
-        "[C]<",
-        "[C]<1.0",
-        "<|",
-        "<1.0,2",
-        "[/",
-        "[SMILES]",
-        "[SMILES][/SMILES]<",
-        "<-[",
-        "<-[>",
-        "[C]<a>",
-    ],
-)
-def test_huge_texts_are_searched_in_bounded_time(piece: str) -> None:
-    for text in (piece * (300_000 // len(piece)), "<" + piece * (300_000 // len(piece)) + "<"):
-        blocks = find_blocks(text)
-        assert len(blocks) <= text.count("<")
-
-
-def test_the_read_format_is_the_loosest_of_the_field() -> None:
-    assert NumberFormat(0, 4, 3) == READ_FORMAT

@@ -22,7 +22,7 @@ from engine.text.check import (
     extract_smiles,
 )
 from tests.report_examples import QWEN_EXAMPLES
-from tests.strategies import Written, any_text, damaged, enriched_texts, molecules, seeds
+from tests.strategies import Written, any_text, damaged, enriched_texts, seeds
 
 ACETALDEHYDE = parse_smiles("CC=O")
 B = "<1.0,-2.0,0.5>"
@@ -43,48 +43,32 @@ def answer(smiles_with_gaps: str) -> str:
         (GOOD, ACETALDEHYDE, (), True),
         (f"[CONFORMER]{GOOD}[/CONFORMER]", ACETALDEHYDE, (), True),
         (f"{PROMPT}[CONFORMER]{GOOD}[/CONFORMER]<|im_end|><|endoftext|>", ACETALDEHYDE, (), True),
-        (f"<|endoftext|><|endoftext|>{PROMPT}[CONFORMER]{GOOD}[/CONFORMER]", ACETALDEHYDE, (), True),
-        (f"<|begin_of_text|>{GOOD}<|end_of_text|>", ACETALDEHYDE, (), True),
         # nothing to look at
         ("", ACETALDEHYDE, (NO_CONFORMER,), False),
-        ("I cannot do that.", ACETALDEHYDE, (NO_CONFORMER,), False),
-        (f"{PROMPT}[CONFORMER]", ACETALDEHYDE, (NO_CONFORMER,), False),
         (f"{PROMPT}[CONFORMER]CC=O[/CONFORMER]", ACETALDEHYDE, (NO_CONFORMER,), False),
-        (f"{PROMPT}[CONFORMER]<|endoftext|>", ACETALDEHYDE, (NO_CONFORMER,), False),
         # never closed
         (f"[CONFORMER]{GOOD}", ACETALDEHYDE, (NOT_CLOSED,), False),
-        (f"[CONFORMER]{GOOD}<|endoftext|><|endoftext|>", ACETALDEHYDE, (NOT_CLOSED,), False),
         (f"[CONFORMER][C]{B}[C]{B}=", ACETALDEHYDE, (NOT_CLOSED, NOT_PARSED), False),
         (f"[CONFORMER][C]{B}[C]<1.0,2", ACETALDEHYDE, (NOT_CLOSED, MISMATCH), False),
         # not a SMILES
         (f"[C]{B}([C]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
         (f"[C]{B}[Qq]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
-        (f"[C]{B} [C]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
-        (f"[C]{B}\0", ACETALDEHYDE, (NOT_PARSED,), False),
-        (f"[C]{B}的", ACETALDEHYDE, (NOT_PARSED,), False),
         (f"[C]{B}" + "C" * 5_000, ACETALDEHYDE, (NOT_PARSED,), False),
-        (f"[C+300]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
         # another molecule
         (f"[C]{B}[C]{B}[O]{B}", ACETALDEHYDE, (MISMATCH,), False),
         (answer("[C][C@@H]([N])[C](=[O])[O]"), ALANINE, (MISMATCH,), False),
-        (answer("[C][C]([N])[C](=[O])[O]"), ALANINE, (MISMATCH,), False),
         # the same molecule, written in another way
         (answer("[O]=[C][C]"), ACETALDEHYDE, (), True),
-        (answer("[CH3][CH]=[O]"), ACETALDEHYDE, (), True),
         (answer("[N][C@@H]([C])[C](=[O])[O]"), ALANINE, (), True),
         (answer("[C]1[C]=[C][C]=[C][C]=1"), parse_smiles("c1ccccc1"), (), True),
         # blocks that do not say where an atom is
         (GOOD.replace(B, "<0.0,0.0,0.0>"), ACETALDEHYDE, (NO_COORDINATES,), False),
-        (GOOD.replace(B, "<>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         (f"C{B}C{B}=O{B}", ACETALDEHYDE, (OTHER_WORDS["legacy"],), False),
         (GOOD.replace(B, "<512,498,501>"), ACETALDEHYDE, (OTHER_WORDS["binned"],), False),
-        (GOOD.replace(B, "<0000,0000,0000>"), ACETALDEHYDE, (OTHER_WORDS["binned"],), False),
-        (GOOD.replace(B, "<abra>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         ("[C]<0.0,0.0,0.0>", parse_smiles("C"), (), True),  # a lone atom belongs at the origin
         ("[C]<abra>", parse_smiles("C"), (NO_COORDINATES,), False),
         # junk passes, by the reports' rule
         (GOOD.replace("0.5>", "0.5amen>"), ACETALDEHYDE, (), False),
-        (GOOD.replace("0.5>=", "0.5 （>="), ACETALDEHYDE, (), False),
         (GOOD.replace(",0.5>=", ">="), ACETALDEHYDE, (), False),
         (f"[C]{B}[C]{B}=[O]<1.0,2.0", ACETALDEHYDE, (), False),
         (f"[C]{B}{B}[C]{B}=[O]{B}", ACETALDEHYDE, (), False),  # a block too many
@@ -101,21 +85,13 @@ def test_issues_passed_and_clean(text: str, prompt: Molecule, issues: tuple[str,
 
 def test_all_of_a_good_answer() -> None:
     check = check_sample(f"[CONFORMER]{GOOD}[/CONFORMER]", ACETALDEHYDE)
-    assert check == Check(
-        passed=True,
-        decodes=True,
-        clean=True,
-        issues=(),
-        parsed=True,
-        parse_error=None,
-        same_graph=True,
-        exact_match=True,
-        extracted_smiles="CC=O",
-        generated_smiles="CC=O",
-        has_real_coordinates=True,
-        blocks=3,
-        unverified_blocks=0,
-    )
+    assert all((check.passed, check.decodes, check.clean, check.parsed, check.same_graph, check.exact_match))
+    assert (check.extracted_smiles, check.generated_smiles) == ("CC=O", "CC=O")
+    assert (check.issues, check.parse_error, check.has_real_coordinates) == ((), None, True)
+    assert (check.blocks, check.unverified_blocks) == (3, 0)
+    other = check_sample(answer("[O]=[CH][CH3]"), ACETALDEHYDE)
+    assert (other.same_graph, other.exact_match) == (True, False)
+    assert (other.extracted_smiles, other.generated_smiles) == ("O=[CH][CH3]", "CC=O")
 
 
 def test_all_of_a_bad_answer() -> None:
@@ -128,25 +104,16 @@ def test_all_of_a_bad_answer() -> None:
     assert (check.blocks, check.has_real_coordinates) == (4, True)
 
 
-def test_another_spelling_is_the_same_graph_but_no_exact_match() -> None:
-    check = check_sample(answer("[O]=[CH][CH3]"), ACETALDEHYDE)
-    assert (check.same_graph, check.exact_match) == (True, False)
-    assert (check.extracted_smiles, check.generated_smiles) == ("O=[CH][CH3]", "CC=O")
-
-
 def test_under_a_position_lp_blocks_are_unverified_and_may_be_clean() -> None:
     check = check_sample(GOOD, ACETALDEHYDE, lp="group-v2.1")
     assert (check.passed, check.clean, check.unverified_blocks) == (True, True, 3)
+    for content, _, _ in QWEN_EXAMPLES:  # junk of the reports
+        check = check_sample(f"[CONFORMER][C]<{content}>[C]{B}=[O]{B}[/CONFORMER]", ACETALDEHYDE, lp="group-v2.1")
+        assert (check.passed, check.clean, check.exact_match) == (True, False, True)
     readings = [read_block(block.content, lp="group-v2.1") for block in find_blocks(GOOD)]
     settled = [*readings[:2], read_block("1.0,-2.0,0.", lp="group-v2.1")]
     better = check_sample(GOOD, ACETALDEHYDE, lp="group-v2.1", readings=settled)
     assert (better.clean, better.unverified_blocks) == (False, 2)  # an alignment knew more than the text
-
-
-@pytest.mark.parametrize("content", [content for content, _, _ in QWEN_EXAMPLES])
-def test_the_junk_of_the_reports_passes_and_is_not_clean(content: str) -> None:
-    check = check_sample(f"[CONFORMER][C]<{content}>[C]{B}=[O]{B}[/CONFORMER]", ACETALDEHYDE, lp="group-v2.1")
-    assert (check.passed, check.clean, check.exact_match) == (True, False, True)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +121,9 @@ def test_the_junk_of_the_reports_passes_and_is_not_clean(content: str) -> None:
     [
         (GOOD, GOOD),
         (f"{PROMPT}[CONFORMER]{GOOD}[/CONFORMER]<|im_end|>", GOOD),
-        (f"[CONFORMER]\n{GOOD}\n[/CONFORMER]", GOOD),
         (f"[CONFORMER]{GOOD}<|endoftext|>[/CONFORMER]", GOOD),  # what follows an end token is padding
         (f"<|endoftext|> <|endoftext|>{GOOD}<|endoftext|>", GOOD),
         (f"[CONFORMER]{GOOD}[/CONFORMER][CONFORMER][C]<9.0", GOOD),  # what a model adds behind its answer
-        ("[CONFORMER]", ""),
         ("", ""),
     ],
 )
@@ -177,16 +142,6 @@ def test_what_the_codec_writes_is_clean(one: Written, tags: bool) -> None:
     assert check.issues == ((NO_COORDINATES,) if at_origin else ())
     assert check.clean != at_origin
     assert (check.exact_match, check.same_graph, check.blocks) == (True, True, one.molecule.atoms)
-
-
-@pytest.mark.soak
-@given(molecules(shipped=60), molecules(shipped=60), seeds())
-def test_another_molecule_never_passes(one: Molecule, other: Molecule, seed: int) -> None:
-    from tests.strategies import written
-
-    check = check_sample(written(one, seed).text, other)
-    assert check.same_graph == (one.smiles == other.smiles)
-    assert check.passed <= check.same_graph
 
 
 def check_consistent(check: Check) -> None:
@@ -215,8 +170,6 @@ def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    "piece", ["[C]<1.0,2.0,3.0>", "<", "[C]<", "C", "(", "1", "的", "[CONFORMER]", "<|endoftext|>", "[SMILES]"]
-)
+@pytest.mark.parametrize("piece", ["[C]<1.0,2.0,3.0>", "[C]<", "(", "[CONFORMER]", "<|endoftext|>"])
 def test_huge_answers_are_checked_in_bounded_time(piece: str) -> None:
-    check_consistent(check_sample(f"[C]{B}" + piece * (300_000 // len(piece)), ACETALDEHYDE))
+    check_consistent(check_sample(f"[C]{B}" + piece * (100_000 // len(piece)), ACETALDEHYDE))

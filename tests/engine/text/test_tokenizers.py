@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from engine.errors import TokenizerError
 from engine.text import tokenizer_build
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.strategies import Written, any_text, damaged, enriched_texts, molecule, seeds, shipped_smiles, written
+from tests.strategies import Written, damaged, enriched_texts, molecule, seeds, shipped_smiles, written
 from tests.support import sized
 
 NAMES = ("qwen3", "llama3")
@@ -50,12 +50,6 @@ def tiktoken_ids(name: str, text: str) -> list[int]:
 
 
 @functools.cache
-def hugging_face(name: str) -> TextTokenizer:
-    """The same tokenizer in its other form, as transformers has it."""
-    return TextTokenizer(name, tokenizer_build.built_in(name))
-
-
-@functools.cache
 def ordinary_tokens(name: str) -> list[bytes]:
     tokenizer = load_tokenizer(name)
     return [tokenizer.raw(id_) for id_ in range(min(tokenizer.added))]
@@ -77,41 +71,29 @@ def test_known_counts(text: str, qwen: int, llama: int) -> None:
     assert len(load_tokenizer("llama3").encode(text)) == llama
 
 
+QWEN_IDS = {
+    "<|endoftext|>": 151_643,
+    "<|im_start|>": 151_644,
+    "<|im_end|>": 151_645,
+    "</think>": 151_668,
+    "[SMILES]": 151_669,
+    "[CONFORMER]": 151_670,
+    "[/SMILES]": 151_671,
+    "[/CONFORMER]": 151_672,
+}
+LLAMA_IDS = {
+    "<|begin_of_text|>": 128_000,
+    "<|end_of_text|>": 128_001,
+    "<|reserved_special_token_245|>": 128_255,
+    "[SMILES]": 128_256,
+    "[/SMILES]": 128_257,
+    "[/FORMULA]": 128_327,
+    "[CONFORMER]": 128_328,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "size", "base", "ids"),
-    [
-        (
-            "qwen3",
-            151_673,
-            151_643,
-            {
-                "<|endoftext|>": 151_643,
-                "<|im_start|>": 151_644,
-                "<|im_end|>": 151_645,
-                "</think>": 151_668,
-                "[SMILES]": 151_669,
-                "[CONFORMER]": 151_670,
-                "[/SMILES]": 151_671,
-                "[/CONFORMER]": 151_672,
-            },
-        ),
-        (
-            "llama3",
-            128_330,
-            128_000,
-            {
-                "<|begin_of_text|>": 128_000,
-                "<|end_of_text|>": 128_001,
-                "<|reserved_special_token_245|>": 128_255,
-                "[SMILES]": 128_256,
-                "[/SMILES]": 128_257,
-                "[SAFE]": 128_258,
-                "[/FORMULA]": 128_327,
-                "[CONFORMER]": 128_328,
-                "[/CONFORMER]": 128_329,
-            },
-        ),
-    ],
+    ("name", "size", "base", "ids"), [("qwen3", 151_673, 151_643, QWEN_IDS), ("llama3", 128_330, 128_000, LLAMA_IDS)]
 )
 def test_sizes_and_special_ids(name: str, size: int, base: int, ids: dict[str, int]) -> None:
     tokenizer = load_tokenizer(name)
@@ -123,13 +105,6 @@ def test_sizes_and_special_ids(name: str, size: int, base: int, ids: dict[str, i
         assert tokenizer.piece(id_) == token
     assert tokenizer.end_id == ids["<|endoftext|>" if name == "qwen3" else "<|end_of_text|>"]
     assert tokenizer.id_of("[NO SUCH TAG]") is None
-
-
-def test_the_property_tags_of_llama_stand_in_pairs() -> None:
-    tokenizer = load_tokenizer("llama3")
-    tags = [tokenizer.piece(id_) for id_ in range(128_256, 128_330)]
-    assert len(tags) == 74
-    assert [f"[/{tag[1:]}" for tag in tags[::2]] == tags[1::2]
 
 
 def test_tags_are_no_special_tokens_to_be_skipped() -> None:
@@ -144,15 +119,11 @@ def test_tags_are_no_special_tokens_to_be_skipped() -> None:
     ("text", "pieces"),
     [
         ("[C]<-1", "[C ]< - 1"),
-        ("[C]<1", "[C ]< 1"),
         ("[C++]<-1", "[C ++] <- 1"),
         ("[Fe++]<1", "[ Fe ++] < 1"),
         ("1,-2", "1 ,- 2"),
         ("1>[C]", "1 >[ C ]"),
-        ("1>=[C]", "1 > =[ C ]"),
         ("1>(=[C]", "1 >( =[ C ]"),
-        ("1>)[C]", "1 > )[ C ]"),
-        ("1>)", "1 >)"),
         ("1>/[C]", "1 >/ [ C ]"),
         ("1>1[C]", "1 > 1 [C ]"),
     ],
@@ -162,16 +133,13 @@ def test_boundary_facts(text: str, pieces: str) -> None:
         assert [token.piece for token in load_tokenizer(name).tokens(text)] == pieces.split()
 
 
-def test_digits_are_cut_from_the_left() -> None:
-    assert [token.piece for token in load_tokenizer("llama3").tokens("-12345.0000")] == [
-        "-",
-        "123",
-        "45",
-        ".",
-        "000",
-        "0",
-    ]
-    assert [token.piece for token in load_tokenizer("qwen3").tokens("-12.00")] == list("-12.00")
+def test_digits_are_cut_from_the_left_and_text_that_is_none_is_refused() -> None:
+    llama, qwen = load_tokenizer("llama3"), load_tokenizer("qwen3")
+    assert [token.piece for token in llama.tokens("-12345.0000")] == "- 123 45 . 000 0".split()
+    assert [token.piece for token in qwen.tokens("-12.00")] == list("-12.00")
+    for call in (qwen.encode, qwen.tokens, lambda text: qwen.encode_batch([text, "x"])):
+        with pytest.raises(TokenizerError, match="is not valid Unicode"):
+            call("a\ud800")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -196,12 +164,11 @@ def test_digit_runs_are_tokenised_on_their_own(one: Written, name: str) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_ids_of_enriched_texts_equal_tiktoken(name: str) -> None:
-    smiles = shipped_smiles()[: sized(60, 2000)]
+    smiles = shipped_smiles()[: sized(40, 1000)]
     texts = [f"[CONFORMER]{written(molecule(one), seed).text}[/CONFORMER]" for seed, one in enumerate(smiles)]
     prompts = [f"[SMILES]{one}[/SMILES]" for one in smiles]
     for text, ids in zip(texts + prompts, load_tokenizer(name).encode_batch(texts + prompts), strict=True):
         assert ids == tiktoken_ids(name, text)
-        assert ids == hugging_face(name).encode(text)
 
 
 @pytest.mark.soak
@@ -213,15 +180,6 @@ def test_ids_of_any_text_equal_tiktoken(text: str) -> None:
     for name in NAMES:
         ids = load_tokenizer(name).encode(text)
         assert ids == tiktoken_ids(name, text)
-        assert ids == hugging_face(name).encode(text)
-
-
-@pytest.mark.soak
-@given(st.lists(st.text(max_size=60), max_size=6))
-def test_a_batch_gives_what_single_texts_give(texts: list[str]) -> None:
-    for name in NAMES:
-        tokenizer = load_tokenizer(name)
-        assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
 
 
 # --- offsets and text -------------------------------------------------------------------------------------------------
@@ -279,22 +237,3 @@ def test_any_ids_have_a_text_and_spans(ids: list[int], name: str) -> None:
             assert start == end
         elif tokenizer.raw(id_).isascii():
             assert text[start:end] == tokenizer.raw(id_).decode()
-
-
-def test_pieces_of_broken_characters_are_printable() -> None:
-    tokenizer = load_tokenizer("llama3")
-    pieces = [token.piece for token in tokenizer.tokens("🙃")]
-    assert len(pieces) > 1
-    assert "\\x" in "".join(pieces)
-
-
-@given(any_text())
-def test_text_that_no_tokenizer_can_take_is_refused(text: str) -> None:
-    tokenizer = load_tokenizer("qwen3")
-    has_surrogate = any("\ud800" <= char <= "\udfff" for char in text)
-    for call in (tokenizer.encode, tokenizer.tokens, lambda given: tokenizer.encode_batch([given, "x"])):
-        if has_surrogate:
-            with pytest.raises(TokenizerError, match="is not valid Unicode"):
-                call(text)
-        else:
-            assert isinstance(call(text), list)
