@@ -16,11 +16,8 @@ from engine.models.registry import load_registry
 from tests.support import sized
 
 MODELS = ("demo-qwen", "demo-llama")
-MORE = ("demo-qwen-l3", "demo-llama:early")
 WRITTEN = [lp for lp in LPS if lp not in ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0")]  # tables like v4.3's
-CASES = sized(
-    [("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, name) for lp in WRITTEN for name in ("greedy", "qwen3")]
-)
+CASES = sized([("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, "qwen3") for lp in WRITTEN])
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +38,10 @@ def test_the_fast_loop_writes_what_generate_writes(loaded: LoadedModel, lp: str,
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("loaded", sized(MODELS, (*MODELS, *MORE)), indirect=True)
+@pytest.mark.parametrize("loaded", MODELS, indirect=True)
 def test_the_exact_lp_never_writes_a_malformed_block(loaded: LoadedModel) -> None:
     """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
-    molecules = list(map(parse_smiles, load_run_set(sized(4, 100))))
+    molecules = list(map(parse_smiles, load_run_set(sized(4, 30))))
     for name in ("qwen3", "p1.0_t1.4"):
         for sample in Generation(loaded, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
             assert sample.check.clean, sample.text

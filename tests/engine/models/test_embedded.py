@@ -11,19 +11,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from engine.chem.molecule_sets import load_run_set
-from engine.chem.smiles import parse_smiles
-from engine.models.loading import load_model, model_folder, summarise
+from engine.models.loading import model_folder, summarise
 from engine.models.registry import EMBEDDED, ModelEntry, read_registry
 from engine.models.shipped import unpack
-from engine.text.check import check_sample
-from tests.support import ROOT, sized, soaking
+from tests.support import ROOT
 
 ENTRIES = read_registry(EMBEDDED)
 MOST_WEIGHTS = 22 * 2**20
 MOST_TREE = 36 * 2**20
-GOOD = 0.8
-"""Share of small molecules that a finished model copies right here; the cards have the measured figures."""
 
 each = pytest.mark.parametrize("entry", ENTRIES, ids=[entry.name for entry in ENTRIES])
 
@@ -56,33 +51,6 @@ def test_the_weights_and_the_tree_are_small_enough() -> None:
     assert sum(path.stat().st_size for path in files if path.is_file()) <= MOST_TREE
 
 
-# One finished model of each architecture in `make test`; all of them are loaded and run below.
-WRITING = [entry for entry in ENTRIES if soaking() or entry.name in ("demo-qwen:final", "demo-llama:final")]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("entry", WRITING, ids=[entry.name for entry in WRITING])
-def test_it_writes_molecules(entry: ModelEntry) -> None:
-    """Through our loading, with plain ``generate``: as its card was measured, on a few molecules."""
-    loaded = load_model(entry, "cpu")
-    every = map(parse_smiles, load_run_set(200))
-    molecules = [molecule for molecule in every if molecule.heavy_atoms <= sized(6, 12)][: sized(2, 8)]
-    prompts = [loaded.tokenizer.encode(f"[SMILES]{molecule.smiles}[/SMILES]") for molecule in molecules]
-    width, end = max(map(len, prompts)), loaded.tokenizer.end_id or 0
-    ids = torch.tensor([[end] * (width - len(prompt)) + prompt for prompt in prompts])
-    mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        written = loaded.model.generate(  # type: ignore[operator]
-            ids, attention_mask=mask, max_new_tokens=sized(250, 400), pad_token_id=end
-        )
-    answers = [loaded.tokenizer.decode(row) for row in written[:, width:].tolist()]
-    assert all(answer.startswith("[CONFORMER]") for answer in answers)
-    checks = [check_sample(answer, molecule) for answer, molecule in zip(answers, molecules, strict=True)]
-    if entry.step == "final":
-        assert sum(check.same_graph for check in checks) >= GOOD * len(checks), answers
-
-
 @each
 def test_plain_transformers_loads_and_runs_it(entry: ModelEntry) -> None:
     folder = str(model_folder(entry))
@@ -91,6 +59,6 @@ def test_plain_transformers_loads_and_runs_it(entry: ModelEntry) -> None:
     inputs = tokenizer("[SMILES]CC=O[/SMILES]", return_tensors="pt", add_special_tokens=False)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        written = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=20)
+        written = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=8)
     assert "[CONFORMER]" in tokenizer.decode(written[0])
     assert int(written.max()) < len(tokenizer)
