@@ -27,10 +27,9 @@ from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
 from engine.decode.plan import DecodeOptions, Request, Sampling, requests_for
 from engine.decode.sampling import draw, uniform
-from engine.decode.scoring import Stored, walk
 from engine.decode.steps import Back, Counters, Event, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
-from engine.lp.driver import LOST, State, Tables
+from engine.lp.driver import State, Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
 from engine.lp.unconstrained import Unconstrained
 from engine.models.shipped import VOCAB_ROWS
@@ -260,13 +259,3 @@ def each_pass(patch: Any, backend: FastBackend | HfBackend | Body, do: Callable[
         return whole(body, ids, places, cache)
 
     patch.setattr(Body, "__call__", called)
-
-
-def admitted(constraint: HasAutomaton, stored: Sequence[Stored], end_id: int) -> list[bool]:
-    """Whether each answer is one that its program admits, to the end token. Ids are judged, never text."""
-    found = []
-    for sample in stored:
-        ids = torch.tensor([sample.answer])
-        *_, last = walk(Tables.of(constraint.automaton, [sample.program]), ids)
-        found.append(sample.answer[-1:] == (end_id,) and int(last.cell) != LOST)
-    return found

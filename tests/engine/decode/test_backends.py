@@ -287,12 +287,6 @@ def test_a_row_without_a_legal_token_stops_and_the_others_go_on(kind: str, diagn
     assert tokenizer.decode(found[1].ids).count(",") == 2, "it came as far as the first block's end"
 
 
-@each_backend
-def test_a_program_that_begins_without_a_legal_token(tiny: Any, kind: str) -> None:
-    (request,) = tiny_requests(1, program=LETTERS_ONLY.program(NO_ID, 2), start=(2, 2))
-    assert events_of(backend_of(kind, tiny, LETTERS_ONLY), [request]) == [Stop(request.sample, "empty_mask")]
-
-
 @pytest.mark.parametrize("kind", ["fast", "static"])
 def test_a_token_outside_the_mask_is_named(tiny: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sampler that goes wrong for one row: that row stops, with the token shown, and the other goes on."""

@@ -41,21 +41,11 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 def made(family: str, **changes: Any) -> Any:
     """Norms away from one, biases away from nothing, heads wider than their share of the width."""
     end = load_tokenizer(TOKENIZERS[family]).end_id
-    given = {
-        "vocab_size": VOCAB_ROWS[TOKENIZERS[family]],
-        "hidden_size": 24,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "intermediate_size": 32,
-        "max_position_embeddings": 256,
-        "tie_word_embeddings": True,
-        "bos_token_id": None,
-        "eos_token_id": end,
-        "pad_token_id": end,
-        **changes,
-    }
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    widths = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 256}
+    ids = {"bos_token_id": None, "eos_token_id": end, "pad_token_id": end}
+    vocabulary = {"vocab_size": VOCAB_ROWS[TOKENIZERS[family]], "tie_word_embeddings": True}
+    given = {**heads, **widths, **ids, **vocabulary, **changes}
     config, model = KINDS[family]
     torch.manual_seed(0)
     built = model(config(**given)).eval()

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from engine.decode.diagnosis import END_RULE, FORCED_RULE, LOST_RULE, blocks_and_rules, diagnose, log_chances
 from engine.decode.plan import Sampling
 from engine.decode.steps import Diagnosis
-from engine.lp.driver import LOST, State, Tables
+from engine.lp.driver import Tables
 from tests.engine.decode.reference import (
     END,
     LETTERS_ONLY,
@@ -125,12 +125,6 @@ def test_blocks_and_rules_along_an_answer() -> None:
         (-1, END_RULE),
     ]
     assert [row[1] for row in told[3:]] == [(-1, LOST_RULE)] * 3
-
-
-def test_a_row_that_has_ended_may_stand_in_the_padding_of_its_batch() -> None:
-    state = State(torch.tensor([99, LOST]), torch.tensor([0, 0]))
-    programs = [LETTERS_ONLY.program()] * 2
-    assert blocks_and_rules(LETTERS_ONLY.automaton, programs, state) == ([-1, -1], [END_RULE, LOST_RULE])
 
 
 # --- the chance of a token that was drawn ---------------------------------------------------------------------------

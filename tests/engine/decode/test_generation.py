@@ -10,18 +10,21 @@ import pytest
 from tokenizers import processors
 
 from engine.chem.geometry import pair_bounds
+from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
 from engine.decode.generation import Generation
-from engine.decode.plan import Plan, preset, requests_for
+from engine.decode.plan import BACKENDS, Plan, preset, requests_for
 from engine.decode.samples import Reader
 from engine.decode.steps import Step, Stop
 from engine.errors import ConstraintError, ModelError
+from engine.lp_records import LPS
 from engine.models.loading import LoadedModel, load_model, load_outline
 from engine.models.registry import ModelEntry, entry_of_folder, load_registry
 from engine.records import TRIMMED4, NumberFormat
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.decode.reference import made
 from tests.small_models import small_folder, write_registry
+from tests.support import sized
 
 FORM = NumberFormat(1, 2, 1)
 MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "CCO", "C[NH3+]")]
@@ -125,24 +128,6 @@ def test_cleanup_mends_the_text_and_leaves_the_ids(cleanup: bool) -> None:
     assert "letters" in sample.blocks[0].kinds
 
 
-def test_a_position_lps_cut_is_found_by_its_template() -> None:
-    """Seven tokens of x where the placeholder has six: the block ends one digit early."""
-    tokenizer = load_tokenizer("qwen3")
-    generated = "[CONFORMER][C]<-1.2345,0.1234,0.123>[C]<1.5000,0.2000,0.3000>=[O]<2.0000,1.0000,0.0000>[/CONFORMER]"
-    reader = Reader(tokenizer, "group-v2.1", "0.0000,0.0000,0.0000", NumberFormat(4, 4, 3))
-    ids = tokenizer.encode(generated)
-    sample = reader.read(MOLECULES[0], ids, [False] * len(ids), "end")
-    assert sample.cut_blocks == 1
-    assert sample.blocks[0].kinds == ("cut",)
-    assert not sample.check.clean
-
-
-def test_a_text_that_was_never_begun() -> None:
-    reader = Reader(load_tokenizer("qwen3"), "exact", "", TRIMMED4)
-    sample = reader.read(MOLECULES[0], [], [], "cancelled")
-    assert (sample.text, sample.tokens, sample.check.passed) == ("", 0, False)
-
-
 # --- what a checkpoint learnt -----------------------------------------------------------------------------------
 
 BOS = 128_000
@@ -203,3 +188,39 @@ def test_descriptors_are_the_lps_else_the_checkpoints(
         (sample,) = Generation(loaded, [parse_smiles("CO")], plan).run()
         assert ("[OH]<" in sample.text) == (expected == "with-hydrogens")
         assert sample.check.same_graph
+
+
+# --- the embedded models on both backends ---------------------------------------------------------------------------
+
+MODELS = ("demo-qwen", "demo-llama")
+WRITTEN = [lp for lp in LPS if lp not in ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0")]  # tables like v4.3's
+CASES = sized([("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, "qwen3") for lp in WRITTEN])
+
+
+@pytest.fixture(scope="module")
+def demo(request: pytest.FixtureRequest) -> LoadedModel:
+    return load_model(load_registry().find(request.param), "cpu", "float32")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("demo", MODELS, indirect=True)
+@pytest.mark.parametrize(("lp", "sampling"), CASES)
+def test_the_fast_loop_writes_what_generate_writes(demo: LoadedModel, lp: str, sampling: str) -> None:
+    molecules = list(map(parse_smiles, load_run_set(200)[::50]))
+    plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(24, 80))
+    fast, hf = (Generation(demo, molecules, replace(plan, backend=backend)).run() for backend in BACKENDS)
+    assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
+    assert [sample.forced for sample in fast] == [sample.forced for sample in hf]
+    assert [sample.stop_reason for sample in fast] == [sample.stop_reason for sample in hf]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("demo", MODELS, indirect=True)
+def test_the_exact_lp_never_writes_a_malformed_block(demo: LoadedModel) -> None:
+    """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
+    molecules = list(map(parse_smiles, load_run_set(sized(4, 30))))
+    for name in ("qwen3", "p1.0_t1.4"):
+        for sample in Generation(demo, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
+            assert sample.check.clean, sample.text
+            assert {kind for block in sample.blocks for kind in block.kinds} == {"exact"}
+            assert demo.tokenizer.encode(sample.text) == list(sample.token_ids[:-1])

@@ -73,22 +73,10 @@ def never_ends(model: Any) -> Any:
 
 def test_the_models_own_generation_config_takes_no_part(model: Any) -> None:
     expected = events_of(backend(model), tiny_requests(4), Sampling(1.2))
-    own = GenerationConfig(
-        suppress_tokens=list(range(10, 28)),
-        begin_suppress_tokens=[OPEN[0]],
-        bad_words_ids=[[CLOSE]],
-        do_sample=True,
-        temperature=0.01,
-        top_k=1,
-        min_p=0.9,
-        max_length=3,
-        min_new_tokens=20,
-        repetition_penalty=9.0,
-        no_repeat_ngram_size=1,
-        eos_token_id=[OPEN[1], 12],
-        pad_token_id=33,
-        num_beams=2,
-    )
+    drawing: dict[str, Any] = {"do_sample": True, "temperature": 0.01, "top_k": 1, "min_p": 0.9, "num_beams": 2}
+    lengths: dict[str, Any] = {"max_length": 3, "min_new_tokens": 20, "eos_token_id": [OPEN[1], 12], "pad_token_id": 33}
+    words: dict[str, Any] = {"suppress_tokens": [*range(10, 28)], "bad_words_ids": [[CLOSE]], "no_repeat_ngram_size": 1}
+    own = GenerationConfig(**drawing, **lengths, **words, repetition_penalty=9.0)
     model.generation_config = own
     values = own.to_dict()
     assert events_of(backend(model), tiny_requests(4), Sampling(1.2)) == expected

@@ -84,14 +84,6 @@ def test_every_token_is_logged_and_drawn_alike_from_the_log(
     assert {len(line["values"]) for line in lines} == {8}
 
 
-def test_chosen_ids_are_the_columns_of_the_row(small: LoadedModel, tmp_path: Path) -> None:
-    written(small, PLAN, tmp_path / "a.jsonl", 20)
-    written(small, PLAN, tmp_path / "b.jsonl.gz", (17, 3, 151_672))
-    whole, some = logged(tmp_path / "a.jsonl"), logged(tmp_path / "b.jsonl.gz")
-    assert [line["ids"] for line in some] == [[17, 3, 151_672]] * len(whole)
-    assert [line["values"][:2] for line in some] == [[line["values"][17], line["values"][3]] for line in whole]
-
-
 def test_values_read_back_as_the_same_numbers(small: LoadedModel, tmp_path: Path) -> None:
     seen: list[np.ndarray[Any, Any]] = []
     plan = replace(PLAN, limit=12)

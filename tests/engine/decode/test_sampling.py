@@ -42,13 +42,6 @@ def test_a_flat_nucleus_is_wider_than_the_first_look() -> None:
     assert drawn.tolist() == draw(probabilities(logits, Sampling(1.0, top_p=0.9)), numbers).tolist()
 
 
-def test_drawing_follows_the_probabilities() -> None:
-    found = torch.tensor([[0.0, 0.25, 0.5, 0.0, 0.25, 0.0]]).expand(1000, -1)
-    drawn = draw(found, torch.linspace(0, 1, 1001)[:-1])
-    assert torch.bincount(drawn, minlength=6).tolist() == [0, 250, 500, 0, 250, 0]
-    assert draw(found[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 4]
-
-
 @pytest.mark.parametrize("width", [2 * CHUNK + 1, 3 * CHUNK])
 def test_a_wide_row_is_drawn_from_as_by_one_running_sum(width: int) -> None:
     """Most rows of few likely ids, as a model's are, some with none in the first and the last chunks."""

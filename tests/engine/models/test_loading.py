@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers import logging as transformers_logging
 
 from engine.errors import AssetError, FileFormatError, ModelError
-from engine.models import devices, loading, shipped
+from engine.models import loading, shipped
 from engine.models.loading import load_model, load_outline, model_folder, sized, summarise
 from engine.models.registry import USER_VARIABLE, ModelEntry, load_registry
 from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
@@ -118,12 +118,6 @@ def test_what_a_shipped_model_cannot_be(embedded: ModelEntry, monkeypatch: pytes
     assert summarise(embedded)["fits"] == []
     with pytest.raises(ModelError, match=r"small:final takes 0\.0 GiB on cpu, where 0\.0 GiB are free"):
         load_model(embedded, "cpu")
-
-
-def test_free_memory_is_a_number_or_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (devices.free_memory("cpu") or 0) > 2**26
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert devices.free_memory("cuda") is None
 
 
 # --- anyone's folders -------------------------------------------------------------------------------------------------
