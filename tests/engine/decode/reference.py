@@ -1,13 +1,18 @@
-"""Decoding in the plainest way there is: the whole text through the whole model for every token of every sample."""
+"""Decoding in the plainest way there is: the whole text through the whole model for every token of every sample.
+
+On models of random weights: one of 48 rows, under a toy LP, that may be asked thousands of times, and one a tokenizer.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
@@ -17,31 +22,94 @@ from transformers import (
 )
 
 from engine.chem.smiles import parse_smiles
-from engine.decode.plan import Request, Sampling, requests_for
+from engine.decode.body import Body
+from engine.decode.fast import FastBackend
+from engine.decode.hf import HfBackend
+from engine.decode.plan import DecodeOptions, Request, Sampling, requests_for
 from engine.decode.sampling import draw, uniform
-from engine.decode.scoring import Stored, walk
-from engine.decode.steps import Back, Event, Stop
+from engine.decode.steps import Back, Counters, Event, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
-from engine.lp.driver import LOST, State, Tables
-from engine.lp.table import NO_ID
+from engine.lp.driver import State, Tables
+from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
+from engine.lp.unconstrained import Unconstrained
 from engine.models.shipped import VOCAB_ROWS
 from engine.records import NumberFormat
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.small_models import SMALL
+from tools.training.shapes import ModelShape
+
+GREEDY, PLAIN = Sampling(0.0), Sampling()
+BACKENDS = ("fast", "static", "hf")
+
+# --- a toy of 48 rows -------------------------------------------------------------------------------------------------
+
+END, OPEN, CLOSE = 0, (5, 6), 7
+LETTERS = range(10, 30)
+TOKENS, ROWS = 40, 48
+
+
+class Letters:
+    """OPEN, any number of letters, CLOSE, the end. Half of the letters are legal at the first place only."""
+
+    name = "letters"
+
+    def __init__(self) -> None:
+        classes = np.zeros(ROWS, dtype=np.int16)
+        classes[list(LETTERS)] = 1
+        classes[list(LETTERS)[::2]] = 2
+        goto = np.full((3, 3 + SYMBOLS), ILLEGAL, dtype=np.int16)
+        move = np.full(goto.shape, STAY, dtype=np.int8)
+        goto[0, [1, 2]] = 1
+        goto[1, [1, 3]] = 1
+        goto[2, 3] = 1
+        move[:, 3] = NEXT
+        self.automaton = Automaton(classes, goto, move, ("any letter", "a letter, or the close", "the close"))
+
+    def program(self, close: int = CLOSE, entry: int = 0) -> Program:
+        """``entry`` 2 begins where nothing but the close may come; NO_ID as the close is none."""
+        cells = Cells()
+        cells.force(OPEN)
+        cells.choose(entry, 0, (close, NO_ID))
+        cells.force([END])
+        return cells.program()
+
+
+LETTERS_ONLY = Letters()
+NO_LP = Unconstrained(TOKENS, ROWS)
+
+
+def tiny_model(seed: int = 0) -> Any:
+    """Weights wide enough that what came before matters."""
+    torch.manual_seed(seed)
+    shape = ModelShape("qwen3", 16, 1, 2, 1, 24)
+    model: Any = shape.model(shape.config(ROWS, end=END)).eval()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight, 1.0 if weight.ndim == 1 else 0.0, 0.3)
+    return model
+
+
+def tiny_requests(
+    count: int, constraint: HasAutomaton = LETTERS_ONLY, limit: int = 24, **changes: Any
+) -> list[Request]:
+    """Prompts of different length, and keys that are no order."""
+    if isinstance(constraint, Letters):
+        program = constraint.program()
+    else:
+        cells = Cells()
+        cells.choose(0, -1)
+        program = cells.program()
+    given = {"program": program, "limit": limit, **changes}
+    return [
+        Request(sample=100 + number, key=7 * number + 3, prompt=tuple(range(31, 33 + number % 5)), **given)
+        for number in range(count)
+    ]
+
+
+# --- real tokenizers --------------------------------------------------------------------------------------------------
 
 SMILES = ("CC=O", "C", "c1ccccc1[N+](=O)[O-]", "C[C@H](N)C(=O)O", "[NH4+]")
 FORM = NumberFormat(1, 3, 2)
 """Shorter numbers than usual, so that whole answers stay short."""
-
-
-@dataclass(slots=True)
-class Written:
-    """One sample as a stream tells it."""
-
-    ids: list[int] = field(default_factory=list)
-    forced: list[bool] = field(default_factory=list)
-    reason: str = ""
-    backs: list[Back] = field(default_factory=list)
 
 
 def fresh_model(tokenizer: str = "qwen3") -> Any:
@@ -76,6 +144,43 @@ def asked(
     return requests_for(molecules, constraint, tokenizer, positions=4096, generations=generations, limits=limits)
 
 
+# --- backends ---------------------------------------------------------------------------------------------------------
+
+
+def backend_of(
+    kind: str, model: Any, constraint: HasAutomaton, tokenizer: TextTokenizer | None = None
+) -> FastBackend | HfBackend:
+    """One of BACKENDS, over the toy's rows where no tokenizer is given."""
+    end, size = (END, TOKENS) if tokenizer is None else (tokenizer.end_id or 0, tokenizer.vocab_size)
+    if kind == "hf":
+        return HfBackend(model, constraint, end, size)
+    return FastBackend(model, constraint, end, size, is_static=kind == "static")
+
+
+def events_of(
+    backend: FastBackend | HfBackend,
+    requests: Sequence[Request],
+    sampling: Sampling = PLAIN,
+    *,
+    counters: Counters | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+    **options: Any,
+) -> list[Event]:
+    given = DecodeOptions(sampling, **{"seed": 5, "batch_size": 3, **options})
+    return list(backend.run(requests, given, Counters() if counters is None else counters, cancelled))
+
+
+@dataclass(slots=True)
+class Written:
+    """One sample as a stream tells it, or as the plainest loop writes it."""
+
+    ids: list[int] = field(default_factory=list)
+    forced: list[bool] = field(default_factory=list)
+    reason: str = ""
+    backs: list[Back] = field(default_factory=list)
+    seen: list[tuple[Tensor, Tensor]] = field(default_factory=list, compare=False)  # scores and mask of a step
+
+
 def collected(events: Iterable[Event]) -> dict[int, Written]:
     found: dict[int, Written] = {}
     for event in events:
@@ -94,7 +199,7 @@ def collected(events: Iterable[Event]) -> dict[int, Written]:
     return found
 
 
-def probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
     """What ``generate`` would sample from, by its own warpers."""
     if sampling.is_greedy:
         return torch.nn.functional.one_hot(logits.argmax(dim=-1), logits.shape[-1]).float()
@@ -111,11 +216,13 @@ def probabilities(logits: torch.Tensor, sampling: Sampling) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def written(model: Any, constraint: Constraint, request: Request, sampling: Sampling, seed: int, end: int) -> Written:
+def written(
+    model: Any, constraint: HasAutomaton, request: Request, sampling: Sampling, seed: int = 5, end: int = END
+) -> Written:
     tables = Tables.of(constraint.automaton, [request.program])
     state = tables.start() if request.start is None else State(*torch.tensor(request.start)[:, None])
-    found = Written()
-    while len(found.ids) < request.limit:
+    found = Written(reason="length")
+    while len(found.ids) < request.limit and found.reason != "end":
         ids = torch.tensor([[*request.prompt, *found.ids]])
         logits = model(ids, use_cache=False, logits_to_keep=1).logits[:, -1].float()
         mask = tables.mask(state)
@@ -125,19 +232,30 @@ def written(model: Any, constraint: Constraint, request: Request, sampling: Samp
         id_ = forced if forced != NO_ID else int(draw(chances, number)[0])
         found.ids.append(id_)
         found.forced.append(forced != NO_ID)
+        found.seen.append((logits[0], mask[0]))
         state = tables.step(state, torch.tensor([id_]))
         if id_ == end:
             found.reason = "end"
-            return found
-    found.reason = "length"
     return found
 
 
-def admitted(constraint: HasAutomaton, stored: Sequence[Stored], end_id: int) -> list[bool]:
-    """Whether each answer is one that its program admits, to the end token. Ids are judged, never text."""
-    found = []
-    for sample in stored:
-        ids = torch.tensor([sample.answer])
-        *_, last = walk(Tables.of(constraint.automaton, [sample.program]), ids)
-        found.append(sample.answer[-1:] == (end_id,) and int(last.cell) != LOST)
-    return found
+def each_pass(patch: Any, backend: FastBackend | HfBackend | Body, do: Callable[[int, int], None]) -> None:
+    """Before each pass of the model, with its number from 0 and its rows."""
+    passes = iter(range(10**6))
+    if isinstance(backend, HfBackend):
+        forward = backend._model.forward
+
+        @functools.wraps(forward)
+        def passed(*args: Any, **kwargs: Any) -> Any:
+            do(next(passes), len(kwargs["input_ids"]))
+            return forward(*args, **kwargs)
+
+        patch.setattr(backend._model, "forward", passed)
+        return
+    whole = Body.__call__
+
+    def called(body: Body, ids: Tensor, places: Any, cache: Any) -> Tensor:
+        do(next(passes), places.grid[0])
+        return whole(body, ids, places, cache)
+
+    patch.setattr(Body, "__call__", called)

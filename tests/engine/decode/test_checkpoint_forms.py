@@ -26,14 +26,13 @@ TOKENIZERS = {"qwen3": "qwen3", "llama": "llama3"}
 KINDS: dict[str, Any] = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "C[NH3+]")]
 BASE = {"rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64}
-LINEAR = {"rope_theta": 100.0, "factor": 4.0, "rope_type": "linear"}
+DYNAMIC = {"rope_theta": 100.0, "factor": 4.0, "rope_type": "dynamic"}
 LLAMA3 = {**BASE, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "sharded, bf16": ("qwen3", {"num_hidden_layers": 2, "dtype": "bfloat16"}),
     "untied, llama3 rope": ("llama", {"tie_word_embeddings": False, "rope_parameters": LLAMA3}),
     "biased, yarn rope": ("qwen3", {"attention_bias": True, "rope_parameters": {**BASE, "rope_type": "yarn"}}),
-    "biased, linear rope": ("llama", {"attention_bias": True, "mlp_bias": True, "rope_parameters": LINEAR}),
-    "dynamic rope": ("llama", {"rope_parameters": {**LINEAR, "rope_type": "dynamic"}}),
+    "biased, dynamic rope": ("llama", {"attention_bias": True, "mlp_bias": True, "rope_parameters": DYNAMIC}),
     "own head beside a tied flag": ("qwen3", {"tie_word_embeddings": False}),
     "tied, saved as the head": ("llama", {}),
 }
@@ -42,21 +41,11 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 def made(family: str, **changes: Any) -> Any:
     """Norms away from one, biases away from nothing, heads wider than their share of the width."""
     end = load_tokenizer(TOKENIZERS[family]).end_id
-    given = {
-        "vocab_size": VOCAB_ROWS[TOKENIZERS[family]],
-        "hidden_size": 24,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "intermediate_size": 32,
-        "max_position_embeddings": 256,
-        "tie_word_embeddings": True,
-        "bos_token_id": None,
-        "eos_token_id": end,
-        "pad_token_id": end,
-        **changes,
-    }
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    widths = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 256}
+    ids = {"bos_token_id": None, "eos_token_id": end, "pad_token_id": end}
+    vocabulary = {"vocab_size": VOCAB_ROWS[TOKENIZERS[family]], "tie_word_embeddings": True}
+    given = {**heads, **widths, **ids, **vocabulary, **changes}
     config, model = KINDS[family]
     torch.manual_seed(0)
     built = model(config(**given)).eval()
@@ -92,16 +81,19 @@ def test_fast_writes_what_hf_writes(tmp_path: Path, form: str, caplog: pytest.Lo
     assert len({sample.token_ids for sample in fast}) == len(MOLECULES)
 
 
+LONGROPE = {**BASE, "rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+
+
 @pytest.mark.parametrize(
-    ("changes", "complaint"),
+    ("family", "changes", "complaint"),
     [
-        (
-            {"rope_parameters": {**BASE, "rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}},
-            "longrope",
-        ),
-        ({"hidden_act": "gelu"}, "activation is 'gelu'"),
+        ("llama", {"rope_parameters": LONGROPE}, "longrope"),
+        ("llama", {"hidden_act": "gelu"}, "activation is 'gelu'"),
+        ("qwen3", {"layer_types": ["sliding_attention"]}, "sliding window"),
     ],
 )
-def test_what_the_fast_backend_would_compute_wrongly_is_refused(changes: dict[str, Any], complaint: str) -> None:
+def test_what_the_fast_backend_would_compute_wrongly_is_refused(
+    family: str, changes: dict[str, Any], complaint: str
+) -> None:
     with pytest.raises(ModelError, match=f"{complaint}.*Use the backend hf"):
-        Body(made("llama", vocab_size=50, eos_token_id=0, pad_token_id=0, **changes), 64)
+        Body(made(family, vocab_size=50, eos_token_id=0, pad_token_id=0, **changes), 64)

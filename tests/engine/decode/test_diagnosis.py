@@ -1,4 +1,4 @@
-"""The numbers of a step against the plainest way to have them, and at their edges."""
+"""The numbers of a step, and the chance of its token, against the plainest way to have them, and at their edges."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from engine.decode.diagnosis import END_RULE, FORCED_RULE, LOST_RULE, blocks_and_rules, diagnose
+from engine.decode.diagnosis import END_RULE, FORCED_RULE, LOST_RULE, blocks_and_rules, diagnose, log_chances
 from engine.decode.plan import Sampling
-from engine.decode.steps import Candidate, Diagnosis
-from engine.lp.driver import LOST, State, Tables
-from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, OPEN
+from engine.decode.steps import Diagnosis
+from engine.lp.driver import Tables
+from tests.engine.decode.reference import (
+    END,
+    LETTERS_ONLY,
+    OPEN,
+    probabilities,
+)
 
 INF = math.inf
 
@@ -57,35 +63,26 @@ def test_candidates_are_those_that_can_come_likeliest_first() -> None:
     found = one([1.0, 2.0, -INF, 2.0], [1], 1)
     assert [(candidate.token_id, candidate.allowed) for candidate in found.top_k] == [(1, True), (3, False), (0, False)]
     assert one([1.0, 2.0], [0], 0, candidates=0).top_k == ()
-    assert isinstance(one([1.0, 2.0], [0], 0, candidates=1).top_k[0], Candidate)
+    assert one([0.0, -INF, -INF], [0, 1], 0).entropy_nat == 0
 
 
-def test_a_lone_token_has_all_of_the_lps_mass_however_unlikely_it_was() -> None:
-    for raw in (-200.0, -INF):
-        found = one([0.0, raw, 1.0], [1], 1)
-        assert (found.p_raw, found.p_lp, found.allowed_mass, found.rank_raw) == (0.0, 1.0, 0.0, 3)
-
-
-def test_tokens_too_unlikely_for_a_sum_share_it_all_the_same() -> None:
-    found = one([0.0, -300.0, -300.0], [1, 2], 1)
-    assert found.p_raw == 0.0
-    assert found.p_lp == pytest.approx(0.5, rel=1e-5)
-
-
-def test_where_nothing_that_is_allowed_can_come() -> None:
-    assert one([0.0, -INF, -INF], [1, 2], 1).p_lp == 0.0
-    assert one([0.0, 1.0, 2.0], [], 1).p_lp == 0.0
-
-
-def test_a_token_that_was_not_allowed_has_no_part() -> None:
-    found = one([0.0, 1.0, 2.0], [0], 2)
-    assert found.p_lp == 0.0
-    assert found.p_raw > 0.6
-
-
-def test_no_entropy_where_one_token_is_certain() -> None:
-    found = one([0.0, -INF, -INF], [0, 1], 0)
-    assert (found.entropy_nat, found.p_raw, found.p_lp, found.allowed_mass) == (0.0, 1.0, 1.0, 1.0)
+@pytest.mark.parametrize(
+    ("raw", "allowed", "token", "p_raw", "p_lp", "allowed_mass"),
+    [
+        ([0.0, -200.0, 1.0], [1], 1, 0.0, 1.0, 0.0),  # a lone token has all of the LP's mass, however unlikely it was
+        ([0.0, -INF, 1.0], [1], 1, 0.0, 1.0, 0.0),
+        ([0.0, -300.0, -300.0], [1, 2], 1, 0.0, 0.5, 0.0),  # too unlikely for a sum, they share it all the same
+        ([0.0, -INF, -INF], [1, 2], 1, 0.0, 0.0, 0.0),  # nothing that is allowed can come
+        ([0.0, 1.0, 2.0], [], 1, 0.2447, 0.0, 0.0),
+        ([0.0, 1.0, 2.0], [0], 2, 0.6652, 0.0, 0.0900),  # it was not allowed
+        ([0.0, -INF, -INF], [0, 1], 0, 1.0, 1.0, 1.0),
+    ],
+)
+def test_at_the_edges(
+    raw: list[float], allowed: list[int], token: int, p_raw: float, p_lp: float, allowed_mass: float
+) -> None:
+    found = one(raw, allowed, token)
+    assert (found.p_raw, found.p_lp, found.allowed_mass) == pytest.approx((p_raw, p_lp, allowed_mass), abs=1e-4)
 
 
 def test_chances_are_numbers_that_json_has_or_none() -> None:
@@ -130,7 +127,63 @@ def test_blocks_and_rules_along_an_answer() -> None:
     assert [row[1] for row in told[3:]] == [(-1, LOST_RULE)] * 3
 
 
-def test_a_row_that_has_ended_may_stand_in_the_padding_of_its_batch() -> None:
-    state = State(torch.tensor([99, LOST]), torch.tensor([0, 0]))
-    programs = [LETTERS_ONLY.program()] * 2
-    assert blocks_and_rules(LETTERS_ONLY.automaton, programs, state) == ([-1, -1], [END_RULE, LOST_RULE])
+# --- the chance of a token that was drawn ---------------------------------------------------------------------------
+
+FILTERS = [
+    Sampling(),
+    Sampling(0.7),
+    Sampling(top_p=0.8),
+    Sampling(1.4, top_k=7),
+    Sampling(0.7, top_k=20, top_p=0.8),
+    Sampling(1.2, min_p=0.1),
+    Sampling(0.8, top_p=0.9, min_p=0.05),
+]
+
+
+def chances(raw: Tensor, allowed: Tensor, token: int, sampling: Sampling) -> list[float]:
+    rows = log_chances(raw.log_softmax(dim=-1), allowed, torch.full((len(raw),), token), sampling)
+    return [float(value) for value in rows[0]]
+
+
+@given(st.sampled_from(FILTERS), st.integers(0, 2**32), st.sampled_from([0.2, 3.0, 12.0]), st.booleans())
+def test_each_chance_by_its_definition(sampling: Sampling, seed: int, scale: float, is_wide: bool) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    width = 1_500 if is_wide else 30
+    raw = torch.randn((1, width), generator=generator) * scale
+    allowed = torch.rand((1, width), generator=generator) < 0.7
+    q = probabilities(raw.masked_fill(~allowed, -torch.inf), sampling).double()[0]
+    token = int(torch.multinomial(q, 1, generator=generator))
+    scores = raw.double()
+    tempered = (scores / sampling.temperature).log_softmax(dim=-1)[0]
+    expected = [
+        float(scores.log_softmax(dim=-1)[0, token]),
+        float(tempered[token]),
+        float(tempered[allowed[0]].logsumexp(dim=0)),
+        math.log(float(q[token])),
+    ]
+    assert chances(raw, allowed, token, sampling) == pytest.approx(expected, abs=2e-5)
+
+
+def test_of_a_nucleus_that_is_wider_than_what_is_sorted_first() -> None:
+    raw, allowed = torch.zeros((1, 2_000)), torch.ones((1, 2_000), dtype=torch.bool)
+    raw[0, 7] = 1e-3
+    assert chances(raw, allowed, 7, Sampling(top_p=0.5))[3] == pytest.approx(-math.log(1_000), abs=3e-3)
+
+
+@pytest.mark.parametrize("sampling", [*FILTERS, Sampling(0.0)])
+def test_what_is_forced_comes_for_certain_and_what_is_not_allowed_has_no_chance(sampling: Sampling) -> None:
+    raw, allowed = torch.tensor([[0.0, -90.0, 1.0]]), torch.tensor([[False, True, False]])
+    ln_p, _, ln_mass, ln_q = chances(raw, allowed, 1, sampling)
+    assert ln_p == pytest.approx(-91.3133, abs=1e-3)
+    assert ln_mass == pytest.approx(chances(raw, allowed, 1, sampling)[1], abs=1e-6)
+    assert ln_q == 0
+    assert math.isnan(chances(raw, allowed, 0, sampling)[3])
+
+
+def test_a_token_at_the_edge_counts_as_kept_since_it_came() -> None:
+    """Another pass of the model gives scores that differ in the last digit."""
+    raw = torch.tensor([[0.5, 0.3, 0.2]]).log()
+    allowed = torch.ones((1, 3), dtype=torch.bool)
+    assert chances(raw, allowed, 2, Sampling(top_p=0.79))[3] == pytest.approx(math.log(0.2), abs=1e-5)
+    assert chances(raw, allowed, 1, Sampling(top_p=0.79))[3] == pytest.approx(math.log(0.375), abs=1e-5)
+    assert math.isfinite(chances(raw, allowed, 2, Sampling(top_k=2))[3])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +13,6 @@ from engine.decode.plan import PRESETS, Sampling, preset
 from engine.decode.sampling import CHUNK, _likeliest, draw, sample, uniform
 from engine.errors import ConstraintError
 from tests.engine.decode.reference import probabilities
-from tests.support import sized
 
 samplings = st.builds(
     Sampling,
@@ -20,17 +21,6 @@ samplings = st.builds(
     top_p=st.sampled_from([1.0, 0.95, 0.8, 0.4, 0.01]),
     min_p=st.sampled_from([0.0, 0.05, 0.1, 1.0]),
 )
-
-
-@given(samplings, st.integers(0, 2**32))
-def test_legal_rows_alone_give_what_the_full_vocabulary_gives(sampling: Sampling, seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    logits = torch.randn((4, 300), generator=generator) * 3
-    legal = torch.rand(300, generator=generator) < 0.05
-    legal[7] = True
-    numbers = torch.rand(4, generator=generator, dtype=torch.float64)
-    full = draw(probabilities(logits.masked_fill(~legal, -torch.inf), sampling), numbers)
-    assert legal.nonzero()[sample(logits[:, legal], sampling, numbers), 0].tolist() == full.tolist()
 
 
 @given(samplings, st.integers(0, 2**32), st.sampled_from([30, 2000]))
@@ -52,20 +42,7 @@ def test_a_flat_nucleus_is_wider_than_the_first_look() -> None:
     assert drawn.tolist() == draw(probabilities(logits, Sampling(1.0, top_p=0.9)), numbers).tolist()
 
 
-def test_greedy_takes_the_likeliest() -> None:
-    logits = torch.tensor([[0.0, 2.0, 1.0], [-torch.inf, -3.0, -torch.inf]])
-    assert sample(logits, preset("greedy"), torch.tensor([0.0, 0.999])).tolist() == [1, 1]
-
-
-def test_drawing_follows_the_probabilities() -> None:
-    found = torch.tensor([[0.0, 0.25, 0.5, 0.0, 0.25, 0.0]]).expand(1000, -1)
-    drawn = draw(found, torch.linspace(0, 1, 1001)[:-1])
-    assert torch.bincount(drawn, minlength=6).tolist() == [0, 250, 500, 0, 250, 0]
-    assert draw(found[:2], torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 4]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("width", [2 * CHUNK + 1, 5_000, 3 * CHUNK])
+@pytest.mark.parametrize("width", [2 * CHUNK + 1, 3 * CHUNK])
 def test_a_wide_row_is_drawn_from_as_by_one_running_sum(width: int) -> None:
     """Most rows of few likely ids, as a model's are, some with none in the first and the last chunks."""
     random = torch.Generator().manual_seed(width)
@@ -84,7 +61,7 @@ def test_a_wide_row_is_drawn_from_as_by_one_running_sum(width: int) -> None:
 
 
 def test_numbers_are_even_and_of_no_order() -> None:
-    count = sized(20_000, 2_000_000)
+    count = 20_000
     samples, steps = torch.arange(count) // 200, torch.arange(count) % 200
     drawn = uniform(7, samples, steps)
     assert drawn.dtype == torch.float64
@@ -115,26 +92,20 @@ def test_all_presets_of_the_reports_are_there() -> None:
     assert len(PRESETS) == 1 + 12 + 1 + 12 + 1
 
 
-def test_an_unknown_preset_is_told_the_nearest() -> None:
-    with pytest.raises(ConstraintError, match=r"no sampling preset 'qwen2'. Did you mean qwen3"):
-        preset("qwen2")
-
-
-WRONG = [
-    {"temperature": -1.0},
-    {"temperature": float("inf")},
-    {"top_k": -1},
-    {"top_p": 0.0},
-    {"top_p": 1.1},
-    {"min_p": 2.0},
-    {"top_p": float("nan")},
-]
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_parameters_that_do_not_fit(wrong: dict[str, float]) -> None:
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", -1.0),
+        ("temperature", math.inf),
+        ("top_k", -1),
+        ("top_p", 0.0),
+        ("top_p", math.nan),
+        ("min_p", 2),
+    ],
+)
+def test_parameters_that_do_not_fit(name: str, value: float) -> None:
     with pytest.raises(ConstraintError, match="do not fit"):
-        Sampling(**wrong)  # type: ignore[arg-type]
+        Sampling(**{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("width", [CHUNK * 4 * 20, CHUNK * 4 * 20 + 7, CHUNK - 1])

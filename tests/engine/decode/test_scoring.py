@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,8 @@ from engine.chem.enriched import fill_blocks, skeleton_of
 from engine.chem.smiles import parse_smiles
 from engine.decode import scoring
 from engine.decode.body import Body
-from engine.decode.diagnosis import LOST_RULE, blocks_and_rules, close_ids, close_mass, closing_cells, diagnose
-from engine.decode.fast import FastBackend
-from engine.decode.plan import DecodeOptions, preset
+from engine.decode.diagnosis import LOST_RULE, close_ids, closing_cells
+from engine.decode.plan import preset
 from engine.decode.scoring import Scored, Stored, forced_closes, score, walk
 from engine.decode.steps import CloseIds, Counters, Diagnosis, Step
 from engine.errors import ConstraintError, ModelError
@@ -26,8 +25,19 @@ from engine.lp_records import LPS
 from engine.text.align import align
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer, load_tokenizer, number_ids
-from tests.engine.decode.hf_tiny import END, LETTERS_ONLY, TOKENS, tiny_model
-from tests.engine.decode.reference import SMILES, asked, collected, fresh_model, made
+from tests.engine.decode.reference import (
+    END,
+    LETTERS_ONLY,
+    SMILES,
+    TOKENS,
+    asked,
+    backend_of,
+    each_pass,
+    events_of,
+    fresh_model,
+    made,
+    tiny_model,
+)
 from tests.engine.decode.reference import small_model as model
 from tools.training.packed import all_ids
 
@@ -35,6 +45,7 @@ NAMES = ("qwen3", "llama3")
 MIXED = SMILES[1:3]
 LIMIT = 20
 SHORT = "0.0,0.0,0.00"
+SAMPLING = preset("qwen3")
 each = pytest.mark.parametrize("name", NAMES)
 
 
@@ -48,15 +59,21 @@ def sampled(lp: str, name: str) -> tuple[TextTokenizer, Constraint, list[Stored]
     """Samples of the fast backend, as they would be stored, and their steps with its own diagnostics."""
     tokenizer, constraint = made(lp, name, **({"placeholder": SHORT} if "position" in lp else {}))
     requests = asked(constraint, tokenizer, MIXED, limit=LIMIT)
-    backend = FastBackend(model(name), constraint, tokenizer.end_id or 0, tokenizer.vocab_size)
-    options = DecodeOptions(preset("qwen3"), seed=5, batch_size=3, diagnostics=True, candidates=3)
-    events = list(backend.run(requests, options, Counters()))
-    found = collected(events)
-    stored = [Stored(request.prompt, tuple(found[request.sample].ids), request.program) for request in requests]
-    steps = [
-        [step for step in events if isinstance(step, Step) and step.sample == request.sample] for request in requests
+    steps = steps_by("fast", lp, name)
+    answers = [tuple(step.token_id for step in own) for own in steps]
+    stored = [
+        Stored(request.prompt, answer, request.program) for request, answer in zip(requests, answers, strict=True)
     ]
     return tokenizer, constraint, stored, steps
+
+
+def steps_by(kind: str, lp: str, name: str) -> list[list[Step]]:
+    tokenizer, constraint = made(lp, name, **({"placeholder": SHORT} if "position" in lp else {}))
+    requests = asked(constraint, tokenizer, MIXED, limit=LIMIT)
+    backend = backend_of(kind, model(name), constraint, tokenizer)
+    events = events_of(backend, requests, SAMPLING, diagnostics=True, candidates=3)
+    steps = [event for event in events if isinstance(event, Step)]
+    return [[step for step in steps if step.sample == request.sample] for request in requests]
 
 
 def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> None:
@@ -67,6 +84,8 @@ def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> No
         assert (got.block, got.rule) == (wanted.block, wanted.rule)
         for name in ("p_raw", "p_lp", "allowed_mass", "entropy_nat"):
             assert getattr(got, name) == close(getattr(wanted, name)), name
+        for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q"):
+            assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=3e-4), name
         assert abs(got.rank_raw - wanted.rank_raw) <= 2, "two of 150,000 may be as good as equal"
         assert [one.p_raw for one in got.top_k] == close([one.p_raw for one in wanted.top_k])
         assert [(one.token_id, one.allowed) for one in got.top_k] == [
@@ -77,13 +96,15 @@ def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> No
 # --- the numbers --------------------------------------------------------------------------------------------------
 
 
-@each
-@pytest.mark.parametrize("lp", list(LPS))
-def test_as_the_fast_backend_said_while_it_sampled(name: str, lp: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "lp"), [*(("qwen3", lp) for lp in LPS), *(("llama3", lp) for lp in ("none", "group-v2.1", "exact"))]
+)
+def test_as_both_backends_said_while_they_sampled(name: str, lp: str) -> None:
     tokenizer, constraint, stored, steps = sampled(lp, name)
-    found = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3))
-    for scored, one, expected in zip(found, stored, steps, strict=True):
+    found = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3, sampling=SAMPLING))
+    for scored, one, expected, hf in zip(found, stored, steps, steps_by("hf", lp, name), strict=True):
         same(scored.diagnoses, [step.diagnosis for step in expected])
+        same(scored.diagnoses, [step.diagnosis for step in hf])
         tables = Tables.of(constraint.automaton, [one.program])
         states = list(walk(tables, torch.tensor([one.answer])))[:-1]
         only = [int(tables.forced_id(state)) for state in states]
@@ -91,45 +112,14 @@ def test_as_the_fast_backend_said_while_it_sampled(name: str, lp: str) -> None:
         assert forced == [step.forced for step in expected]
 
 
-@each
-def test_as_a_plain_pass_of_the_whole_text_says(name: str) -> None:
-    tokenizer, constraint, stored, _ = sampled("exact", name)
-    one = stored[1]
-    with torch.inference_mode():
-        logits = model(name)(torch.tensor([[*one.prompt, *one.answer]]), use_cache=False).logits[0].float()
-        raw = logits[len(one.prompt) - 1 : -1]  # [T, V] before each token of the answer
-        raw[:, tokenizer.vocab_size :] = -torch.inf
-    tables = Tables.of(constraint.automaton, [one.program])
-    state, expected = tables.start(), []
-    for place, id_ in enumerate(one.answer):
-        token = torch.tensor([id_])
-        standing = blocks_and_rules(constraint.automaton, [one.program], state)
-        expected += diagnose(raw[place : place + 1], tables.mask(state), token, 10, *standing)
-        state = tables.step(state, token)
-    (found,) = score(body(name), constraint, [one], tokenizer.vocab_size)
-    same(found.diagnoses, expected)
-
-
-def test_a_row_without_a_token_has_no_mass() -> None:
-    tokenizer, constraint, stored, _ = sampled("none", "qwen3")
-    wide = fresh_model()
-    with torch.no_grad():
-        wide.lm_head.weight[tokenizer.vocab_size :] *= 30
-    (scored,) = score(Body(wide, 512), constraint, stored[:1], tokenizer.vocab_size)
-    found = scored.diagnoses
-    assert all(one.allowed_mass == pytest.approx(1, abs=1e-4) for one in found)
-    assert max(candidate.token_id for one in found for candidate in one.top_k) < tokenizer.vocab_size
-
-
-@each
-def test_another_lp_is_asked_what_it_would_have_allowed(name: str) -> None:
+def test_another_lp_is_asked_what_it_would_have_allowed() -> None:
     """The first token that it had not allowed is the last one of which it says anything."""
-    tokenizer, _, stored, steps = sampled("group-v2.1", name)
-    _, exact = made("exact", name)
+    tokenizer, _, stored, steps = sampled("group-v2.1", "qwen3")
+    _, exact = made("exact")
     others = [
         replace(one, program=exact.compile(parse_smiles(smiles))) for one, smiles in zip(stored, MIXED, strict=True)
     ]
-    for scored, own in zip(score(body(name), exact, others, tokenizer.vocab_size), steps, strict=True):
+    for scored, own in zip(score(body("qwen3"), exact, others, tokenizer.vocab_size), steps, strict=True):
         found = scored.diagnoses
         places = [place for place, one in enumerate(found) if one.rule == LOST_RULE]
         first = places[0]
@@ -162,7 +152,7 @@ def tiny() -> Body:
     return Body(tiny_model(), 64)
 
 
-@pytest.mark.parametrize(("read_width", "most_scores"), [(256, 2**22), (1, TOKENS), (3, 7 * TOKENS), (5, 1)])
+@pytest.mark.parametrize(("read_width", "most_scores"), [(256, 2**22), (1, TOKENS), (3, 7 * TOKENS)])
 def test_a_sample_does_not_depend_on_its_batch(
     monkeypatch: pytest.MonkeyPatch, tiny: Body, read_width: int, most_scores: int
 ) -> None:
@@ -180,57 +170,24 @@ def test_nothing_asked_is_nothing_read(tiny: Body) -> None:
     empty = [replace(one, answer=()) for one in tiny_stored()]
     ids = CloseIds(torch.tensor([7]), torch.tensor([10]))
     assert list(score(tiny, LETTERS_ONLY, [], TOKENS, counters=counters)) == []
-    assert list(score(tiny, LETTERS_ONLY, empty, TOKENS)) == [Scored([], {})] * len(empty)
-    assert list(score(tiny, LETTERS_ONLY, empty[:1], TOKENS, close_ids=ids)) == [Scored([], {})]
-    assert list(score(tiny, LETTERS_ONLY, empty[:1], TOKENS, candidates=None, close_ids=ids)) == [Scored([], {})]
-    assert forced_closes(LETTERS_ONLY, []) == []
+    for candidates, close in ((10, None), (10, ids), (None, ids)):
+        assert list(score(tiny, LETTERS_ONLY, empty, TOKENS, candidates=candidates, close_ids=close)) == [
+            Scored([], {})
+        ] * len(empty)
     assert counters.forward_passes == 0
 
 
-def test_the_layers_read_a_batch_once(tiny: Body) -> None:
-    counters = Counters()
-    ids = CloseIds(torch.tensor([7]), torch.tensor([10]))
-    list(score(tiny, LETTERS_ONLY, tiny_stored(), TOKENS, close_ids=ids, batch_size=4, counters=counters))
-    assert (counters.forward_passes, counters.notes) == (2, [])
+def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, tiny: Body) -> None:
+    counters, expected = Counters(), tiny_scores(tiny)
 
+    def check(number: int, rows: int) -> None:
+        if rows > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
-class _Wrapped:
-    """A body with another way to run."""
-
-    def __init__(self, of: Body, call: Callable[..., Any]) -> None:
-        self._of, self._call = of, call
-
-    def __call__(self, *given: Any) -> Any:
-        return self._call(*given)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._of, name)
-
-
-def failing(of: Body, error: RuntimeError, most: int) -> Any:
-    """Fails where it reads more than so many rows together."""
-
-    def call(ids: torch.Tensor, places: Any, cache: Any) -> torch.Tensor:
-        if places.grid[0] > most:
-            raise error
-        return of(ids, places, cache)
-
-    return _Wrapped(of, call)
-
-
-def test_short_memory_halves_the_batch_and_loses_nothing(tiny: Body) -> None:
-    counters = Counters()
-    short = failing(tiny, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB"), 2)
-    for found, expected in zip(tiny_scores(short, counters=counters), tiny_scores(tiny), strict=True):
-        same(found, expected)
+    each_pass(monkeypatch, tiny, check)
+    for found, wanted in zip(tiny_scores(tiny, counters=counters), expected, strict=True):
+        same(found, wanted)
     assert counters.notes == [f"memory was short: batches of {size} from here on" for size in (3, 1)]
-
-
-def test_other_errors_and_memory_too_short_for_one_row_are_not_swallowed(tiny: Body) -> None:
-    with pytest.raises(ModelError, match="too short for a single row"):
-        tiny_scores(failing(tiny, RuntimeError("DefaultCPUAllocator: can't allocate memory"), 0))
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
-        tiny_scores(failing(tiny, RuntimeError("shapes do not fit"), 0))
 
 
 # --- what does not fit --------------------------------------------------------------------------------------------
@@ -238,15 +195,15 @@ def test_other_errors_and_memory_too_short_for_one_row_are_not_swallowed(tiny: B
 
 def test_what_the_model_cannot_read_is_named_before_anything_is_read(tiny: Body) -> None:
     one = tiny_stored()[2]
-    with pytest.raises(ModelError, match="sample of 64 tokens is longer than the model's context of 63"):
-        score(Body(tiny_model(), 63), LETTERS_ONLY, [one, replace(one, answer=(5,) * 58)], TOKENS)
     list(score(tiny, LETTERS_ONLY, [replace(one, answer=(5,) * 58)], TOKENS))
-    with pytest.raises(ModelError, match="the token 40, and the model's tokenizer has 40"):
-        score(tiny, LETTERS_ONLY, [replace(one, answer=(5, 40))], TOKENS)
-    with pytest.raises(ModelError, match="the token 41"):
-        score(tiny, LETTERS_ONLY, [replace(one, prompt=(41,))], TOKENS)
-    with pytest.raises(ModelError, match="the token -1"):
-        score(tiny, LETTERS_ONLY, [replace(one, answer=(-1,))], TOKENS)
+    for wrong, told in (
+        ({"answer": (5,) * 59}, "sample of 65 tokens is longer than the model's context of 64"),
+        ({"answer": (5, 40)}, "the token 40, and the model's tokenizer has 40"),
+        ({"prompt": (41,)}, "the token 41"),
+        ({"answer": (-1,)}, "the token -1"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            score(tiny, LETTERS_ONLY, [one, replace(one, **wrong)], TOKENS)
     with pytest.raises(ConstraintError, match="the model has 48 rows, the constraint was built for 151,936"):
         score(tiny, made("exact")[1], [one], TOKENS)
 
@@ -263,33 +220,6 @@ def test_which_tokens_close_and_which_go_on(name: str) -> None:
     assert all(tokenizer.piece(id_).startswith(">") for id_ in closing)
     exact = made("exact", name)[1].compile(parse_smiles("CC(C)(C)c1cc(C#N)ccc1F"))
     assert set(exact.symbols[:, 0].tolist()) - {-1} <= set(closing), "what the exact LP closes with"
-
-
-def test_masses_are_sums_over_the_vocabulary() -> None:
-    log_p = torch.tensor([[0.1, 0.2, 0.3, 0.4], [1.0, 0.0, 0.0, 0.0]]).log()
-    found = close_mass(log_p, CloseIds(torch.tensor([1, 2]), torch.tensor([0])))
-    torch.testing.assert_close(found, torch.tensor([[0.5, 0.1], [0.0, 1.0]], dtype=torch.float64))
-    assert close_mass(log_p, CloseIds(torch.tensor([], dtype=torch.int64), torch.tensor([0, 1, 2, 3]))).tolist() == [
-        [0, pytest.approx(1)],
-        [0, 1],
-    ]
-
-
-@each
-@pytest.mark.parametrize("lp", list(LPS))
-def test_an_lp_closes_a_block_by_force_behind_its_last_free_position(name: str, lp: str) -> None:
-    tokenizer, constraint = made(lp, name)
-    molecule = parse_smiles("CC(N)=O")
-    program = constraint.compile(molecule)
-    found = closing_cells(program)
-    if lp in ("none", "exact", "guarded"):
-        assert found == {}
-        return
-    assert list(found.values()) == list(range(molecule.atoms))
-    for cell, block in found.items():
-        assert tokenizer.piece(program.forced[cell]).startswith(">")
-        assert program.block[cell - 1] == program.block[cell] == block
-        assert program.forced[cell - 1] < 0
 
 
 def test_only_a_close_that_was_forced_counts() -> None:
@@ -318,8 +248,9 @@ def position_sample(name: str, lp: str) -> tuple[TextTokenizer, Constraint, Stor
     return tokenizer, constraint, Stored(prompt, answer, constraint.compile(molecule)), template
 
 
-@each
-@pytest.mark.parametrize("lp", [name for name, record in LPS.items() if record.closed_by == "lp"])
+@pytest.mark.parametrize(
+    ("name", "lp"), [("qwen3", "group-v2.1"), ("llama3", "group-v4.3"), ("qwen3", "adaptive-placeholder")]
+)
 def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
     """The sums of a plain pass over the whole text; then ``align`` makes of them what the vocabulary of kinds says."""
     tokenizer, constraint, stored, template = position_sample(name, lp)

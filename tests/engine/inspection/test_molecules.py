@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.inspection.molecules import JUDGED, SHOWS, DriftBin, sample_table
+from engine.inspection.molecules import JUDGED, SHOWS, sample_table
 from engine.inspection.runs import runs_with_samples
+from engine.questions import ask
 from engine.store.store import Store
-from engine.text.blocks import CUT_KINDS, JUNK_KINDS, KINDS, SOUND, read_block
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
 from tests.engine.store.reports.documents import document, imported, store_in
-from tests.engine.store.stored_runs import folder_of
 
 
 def ids(store: Store, *runs: str, **wanted: Any) -> list[tuple[str, int]]:
@@ -21,7 +20,12 @@ def ids(store: Store, *runs: str, **wanted: Any) -> list[tuple[str, int]]:
     return list(zip(table["run_id"].to_pylist(), table["sample_id"].to_pylist(), strict=True))
 
 
-STEREO = {"stereo_right": False, "failed": [{"check": "stereo", "atoms": [2], "detail": "mirrored"}] * 2}
+USABLE = {"usable": True, "geometry_right": True, "failed": []}
+STEREO = {
+    "usable": False,
+    "stereo_right": False,
+    "failed": [{"check": "stereo", "atoms": [2], "detail": "mirrored"}] * 2,
+}
 UNREAD = {"usable": False, "failed": [{"check": "loaded", "atoms": [0], "detail": "no number"}]}
 CLASH = {
     "geometry_right": False,
@@ -36,21 +40,8 @@ def mixed(store: Store) -> Store:
         store,
         "one",
         [
-            sample_row(
-                0,
-                smiles="CO",
-                usable=True,
-                geometry_right=True,
-                failed=[],
-                drift=0,
-                rmsd_ang=0.5,
-                tokens=9,
-                forced_tokens=3,
-                blocks=2,
-            ),
-            sample_row(
-                1, smiles="c1ccccc1", clean=False, usable=False, **STEREO, bad_blocks=1, drift=2, blocks=2, tokens=9
-            ),
+            sample_row(0, **USABLE, drift=0, rmsd_ang=0.5, tokens=9, forced_tokens=3, blocks=2),
+            sample_row(1, smiles="c1ccccc1", clean=False, **STEREO, bad_blocks=1, drift=2, blocks=2, tokens=9),
             sample_row(2, smiles="CN", decodes=False, clean=False, bad_blocks=1, cut_blocks=1, blocks=2, **UNREAD),
             sample_row(3, smiles="CC", decodes=False, clean=False, passed=False, issues=["SMILES mismatch"]),
             sample_row(4, smiles="CF", usable=False, **CLASH, blocks=1, drift=-3),
@@ -73,19 +64,6 @@ def mixed(store: Store) -> Store:
     return store
 
 
-def test_every_kind_is_of_one_heap() -> None:
-    assert set(KINDS) == SOUND | JUNK_KINDS | CUT_KINDS | {"missing_z", "integer"}
-    assert len(KINDS) == len(SOUND) + len(JUNK_KINDS) + len(CUT_KINDS) + 2
-
-
-def test_junk_stands_before_all_other_kinds() -> None:
-    """The table looks at a block's first kind only."""
-    assert {kind for kind in KINDS if KINDS.index(kind) < KINDS.index("missing_z")} == JUNK_KINDS | {"exact"}
-    for content in ("1.0,2.0x", "1.0,2.0,3.0,4.0", "1.0,2.", "12345.0,1.0", "1.0,2.0,>"):
-        kinds = read_block(content, lp="group-v2.1").kinds
-        assert (kinds[0] in JUNK_KINDS) == bool(JUNK_KINDS & set(kinds))
-
-
 def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
     rows = sample_table(mixed, ["one"]).to_pylist()
     assert [row["sample_id"] for row in rows] == [0, 1, 2, 3, 4, 5]
@@ -102,30 +80,22 @@ def test_a_row_says_what_its_sample_run_and_blocks_say(mixed: Store) -> None:
     assert (bare["drifts"], bare["blocks"], bare["junk_blocks"]) == ([], 0, 0)
 
 
-@pytest.mark.parametrize(
-    ("show", "expected"),
-    [
-        ("", [0, 1, 2, 3, 4, 5]),
-        ("With junk", [1]),
-        ("Cut", [2]),
-        ("Failed", [3]),
-        ("Does not decode", [2, 3]),
-        ("Unverified", [4]),
-        ("Clean", [0, 4, 5]),
-        ("Usable", [0]),
-        ("Molecule wrong", [1, 4]),
-        ("Stereo wrong", [1]),
-        ("Geometry wrong", [4]),
-        ("Clash", [4]),
-    ],
-)
-def test_what_is_shown(mixed: Store, show: str, expected: list[int]) -> None:
-    assert [sample for _, sample in ids(mixed, show=show)] == expected
-
-
-def test_every_show_is_tried() -> None:
-    (tried,) = [mark.args[1] for mark in test_what_is_shown.pytestmark]  # type: ignore[attr-defined]
-    assert {show for show, _ in tried} == {"", *SHOWS, *JUDGED}
+def test_what_is_shown(mixed: Store) -> None:
+    shown = {show: [sample for _, sample in ids(mixed, show=show)] for show in ("", *SHOWS, *JUDGED)}
+    assert shown == {
+        "": [0, 1, 2, 3, 4, 5],
+        "With junk": [1],
+        "Cut": [2],
+        "Failed": [3],
+        "Does not decode": [2, 3],
+        "Unverified": [4],
+        "Clean": [0, 4, 5],
+        "Usable": [0],
+        "Molecule wrong": [1, 4],
+        "Stereo wrong": [1],
+        "Geometry wrong": [4],
+        "Clash": [4],
+    }
 
 
 def test_the_smiles_is_plain_text(mixed: Store) -> None:
@@ -162,42 +132,13 @@ def test_the_worst_is_what_lost_most_and_not_what_has_most_blocks_that_lost_noth
     assert table["lost_ang"].to_pylist() == [pytest.approx(6.26), 0.0, None, None, 0.5, None]
 
 
-def test_a_bar_of_a_histogram_chooses_its_samples(mixed: Store) -> None:
-    assert ids(mixed, bin=DriftBin("element", "C", 0)) == [("one", 0)]
-    assert ids(mixed, bin=DriftBin("lp", "exact", -3)) == [("one", 4)]
-    assert ids(mixed, bin=DriftBin("element", "Xe", 0)) == []
-    assert ids(mixed, bin=DriftBin("run", "one", 2), show="With junk") == [("one", 1)]
-    assert ids(mixed, bin=DriftBin("run", "one", 2), show="Clean") == []
-
-
 def test_runs_stand_in_the_order_given(mixed: Store) -> None:
     write_run(mixed, "another", [sample_row(1), sample_row(0)])
     expected = [("one", n) for n in range(6)] + [("another", 0), ("another", 1)]
     assert ids(mixed, "one", "another") == expected
     assert ids(mixed, "another", "one") == expected[6:] + expected[:6]
     assert ids(mixed, "another", "another", "gone") == expected[6:]
-
-
-def test_no_run_no_rows_but_all_columns(mixed: Store) -> None:
-    assert sample_table(mixed, []).num_rows == 0
     assert sample_table(mixed, ["gone"]).schema == sample_table(mixed, ["one"]).schema
-    assert sample_table(mixed, [], "With junk", "C", DriftBin("axis", "x", 0), is_worst_first=True).num_rows == 0
-
-
-def test_a_run_made_anew_under_its_old_name_is_read_anew(store: Store) -> None:
-    write_run(store, "one", [sample_row(0, smiles="CO")])
-    assert sample_table(store, ["one"])["smiles"].to_pylist() == ["CO"]
-    store.remove("one")
-    write_run(store, "one", [sample_row(0, smiles="CN")])
-    assert sample_table(store, ["one"])["smiles"].to_pylist() == ["CN"]
-
-
-def test_a_run_without_blocks_left(mixed: Store) -> None:
-    """Its other files are whole: its samples are served, and nothing is told of blocks."""
-    (folder_of(mixed) / "blocks.parquet").unlink()
-    rows = sample_table(mixed, ["one"]).to_pylist()
-    assert [row["drifts"] for row in rows] == [[]] * 6
-    assert ids(mixed, show="With junk") == []
 
 
 def test_an_imported_run_has_no_tokens(tmp_path: Path) -> None:
@@ -227,3 +168,41 @@ def test_the_demo_adds_up() -> None:
         assert len(row["drifts"]) == row["blocks"]
         assert row["drift"] == (sum(known) if known else None)
         assert row["drift_max"] == max(known, default=None)
+
+
+# --- judged samples by the worst that their text has ----------------------------------------------------------------
+
+
+def judged(number: int, right: bool, stereo: bool | None = None, **more: object) -> dict[str, object]:
+    return sample_row(number, usable=right, geometry_right=right, stereo_right=stereo, **more)
+
+
+def test_a_sample_counts_once_under_the_worst_of_its_text(store: Store) -> None:
+    samples = [
+        judged(0, True, True),
+        judged(1, False, False),
+        judged(2, True, clean=False),
+        judged(3, False, clean=False),
+        judged(4, True),
+        judged(5, True, clean=False),
+        sample_row(6),
+    ]
+    blocks = [
+        block_row(2, 0, kinds=["letters", "cut"], junk_text="x"),
+        block_row(3, 0, kinds=["cut"]),
+        block_row(3, 1, kinds=["unverified"]),
+        block_row(4, 0, kinds=["unverified"]),
+    ]
+    write_run(store, "one", samples, blocks)
+    answered = ask(store, "drift_damage", ["one"])
+    rows = {(row["text"], row["what"].split()[0]): row for row in answered.tables["main"].to_pylist()}
+    assert [(text, rows[text, "geometry"]["samples"]) for text, what in rows if what == "geometry"] == [
+        ("junk", 1), ("cut", 1), ("unverified", 1), ("clean", 2), ("other", 1),
+    ]  # fmt: skip
+    clean = rows["clean", "geometry"]
+    assert clean["share"] == rows["clean", "stereo"]["share"] == 0.5
+    assert (clean["low"], clean["high"]) == pytest.approx((0.0945, 0.9055), abs=1e-3)
+    assert {text: row["judged"] for (text, what), row in rows.items() if what == "stereo"} == {
+        "junk": 0, "cut": 0, "unverified": 0, "clean": 2, "other": 0,
+    }  # fmt: skip
+    assert "Text clean: geometry right in 50.0 %" in answered.answer

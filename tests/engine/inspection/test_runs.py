@@ -9,11 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from engine.errors import StoreError
-from engine.inspection.memo import Memo, computed_once
-from engine.inspection.molecules import sample_table
+from engine.inspection.memo import computed_once
 from engine.inspection.runs import number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
@@ -21,16 +17,8 @@ from engine.store.entries import Entry, number_format_of
 from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
-from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, step_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.support import ROOT
-
-
-def test_the_demo_has_eleven_newest_first_and_no_reported_ones() -> None:
-    runs = runs_with_samples(DEMO_STORE)
-    assert len(runs) == 11
-    assert [run.run_id for run in runs] == sorted((run.run_id for run in runs), reverse=True)
-    assert {run.origin for run in runs} == {"measured"}
-    assert {(run.samples, run.has_steps, run.has_blocks) for run in runs} == {(64, True, True)}
 
 
 def test_the_facts_are_the_sheets(store: Store) -> None:
@@ -41,34 +29,6 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
     )  # fmt: skip
     assert (run.has_steps, run.has_blocks, run.samples) == (False, False, 1)
     assert run.name == "toy:early · exact+cleanup · mine"
-
-
-def test_what_nobody_said_is_empty(store: Store) -> None:
-    write_run(store, "one", [sample_row(0)], model_alias=None, lp=None, created_at=None)
-    (run,) = runs_with_samples(store)
-    assert (run.model, run.lp, run.constraint, run.tokenizer, run.placeholder) == ("", "", "", "", "")
-    assert run.passes is None and run.created_at is None
-    assert run.name == "one"
-
-
-def test_ids_and_steps_are_told_by_run(store: Store) -> None:
-    write_run(store, "one", [sample_row(0, tokens=3)], steps=[step_row(0, 0)])
-    write_run(store, "other", [sample_row(0)])
-    assert {run.run_id: run.has_steps for run in runs_with_samples(store)} == {"one": True, "other": False}
-    assert sample_table(store, ["one", "other"])["has_ids"].to_pylist() == [True, False]
-
-
-def test_a_store_without_runs_has_none(store: Store) -> None:
-    assert runs_with_samples(store) == []
-    with pytest.raises(StoreError, match="no run 'one'"):
-        run_facts(store, "one")
-
-
-def test_a_whole_id_wins_over_parts(store: Store) -> None:
-    for name in ("one", "one-more"):
-        write_run(store, name, [sample_row(0)])
-    assert run_facts(store, "one").run_id == "one"
-    assert run_facts(store, "more").run_id == "one-more"
 
 
 def test_the_key_changes_with_the_files_alone(store: Store) -> None:
@@ -96,6 +56,7 @@ def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
     assert run_tokenizer(missing)[0] is None and "not available here" in run_tokenizer(missing)[1]
     assert number_format(known) == TRIMMED4
     assert number_format(missing) == READ_FORMAT
+    assert placeholder_of(run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))) == "0.000,0.000,0.000"
     assert placeholder_of(known) == DEFAULT_PLACEHOLDER
 
 
@@ -109,17 +70,6 @@ def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: 
     damages: list[dict[str, Any]] = [{}, {"form": 4}, {"form": {"decimals": 4}}, {"form": {"least_decimals": 9}}]
     for damage in [*damages, {"plan": {"plan": []}}]:
         assert number_format_of(replace(entry, sheet=damage)) is None
-
-
-def test_a_runs_own_placeholder_is_its_own() -> None:
-    run = run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))
-    assert placeholder_of(run) == "0.000,0.000,0.000"
-
-
-def test_what_was_computed_is_kept_and_the_oldest_let_go() -> None:
-    memo: Memo[int] = Memo(2)
-    made = itertools.count()
-    assert [memo.of(key, lambda: next(made)) for key in "abacab"] == [0, 1, 0, 2, 0, 3]
 
 
 def test_entries_count_by_their_files() -> None:
@@ -139,8 +89,8 @@ def test_entries_count_by_their_files() -> None:
     assert number(DEMO_STORE, replace(entry, files=Files(Path("elsewhere")))) == 4
 
 
-@pytest.mark.parametrize("module", ["runs", "molecules", "axes", "sample", "realign", "conformers"])
-def test_it_needs_neither_torch_nor_streamlit(module: str) -> None:
+def test_it_needs_neither_torch_nor_streamlit() -> None:
     """A page loads it: torch alone takes seconds."""
-    code = f"import engine.inspection.{module}, sys; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"
+    modules = ", ".join(f"engine.inspection.{name}" for name in ("molecules", "axes", "sample", "realign"))
+    code = f"import sys, {modules}; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rdkit import Chem
 
-from engine.chem.enriched import decode
+from engine.chem.enriched import skeleton_of
+from engine.chem.rmsd import least_rmsd
+from engine.chem.smiles import parse_smiles
+from engine.chem.verdict import judge_answer
 from engine.errors import StoreError
-from engine.inspection.conformers import GroupShape
+from engine.inspection.conformers import GroupShape, conformer_of
+from engine.inspection.realign import with_kinds
 from engine.inspection.runs import runs_with_samples
-from engine.inspection.sample import inspect_sample, molecule_asked
+from engine.inspection.sample import estimates_of, inspect_sample
 from engine.inspection.tries import ThrownText, checks_by_block
+from engine.records import Kind
 from engine.store.store import Store
+from engine.text.align import Alignment, align
+from engine.text.check import answer_of
+from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
 from tests.engine.store.reports.documents import CLEAN, PROMPT, document, imported, one_text, store_in
@@ -29,7 +40,7 @@ def said(store: Store, run_id: str, number: int = 0) -> str:
 
 
 @pytest.mark.parametrize("run_id", RUNS)
-@pytest.mark.parametrize("number", [0, 5, 63])
+@pytest.mark.parametrize("number", [5])
 def test_the_alignment_says_what_is_stored(run_id: str, number: int) -> None:
     found = inspect_sample(DEMO_STORE, run_id, number)
     assert found.alignment is not None
@@ -56,24 +67,7 @@ def test_steps_stand_by_position_with_the_pieces_of_what_was_likely() -> None:
     assert found.missing == ()
 
 
-def test_a_sample_whose_steps_were_not_kept_says_so() -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("qwen", "exact"), 40)
-    assert found.steps == {}
-    assert "stored the steps of other samples" in " ".join(found.missing)
-    assert found.can_score
-
-
-def test_a_whole_answer_is_its_conformer() -> None:
-    found = inspect_sample(DEMO_STORE, demo_run("qwen", "exact"), 2)
-    assert found.conformer is not None and found.why_no_conformer == ""
-    assert found.conformer_atoms == tuple(range(found.molecule.atoms))
-    expected = decode(found.sample["text"]).mol.GetConformer().GetPositions()
-    assert (found.conformer.GetConformer().GetPositions() == expected).all()
-    symbols = [atom.GetSymbol() for atom in found.conformer.GetAtoms()]
-    assert symbols == [found.molecule.elements[atom] for atom in found.conformer_atoms]
-
-
-@pytest.mark.parametrize("number", range(0, 64, 9))
+@pytest.mark.parametrize("number", range(0, 64, 21))
 def test_a_broken_answer_shows_the_atoms_that_it_has(number: int) -> None:
     found = inspect_sample(DEMO_STORE, demo_run("qwen", "group-v4.3"), number)
     whole = [row["atom"] for row in found.blocks if row["x"] is not None and row["z"] is not None]
@@ -125,17 +119,9 @@ def test_imported_text_is_cut_anew_and_says_so(tmp_path: Path) -> None:
     assert found.missing[0].startswith("Only the text is stored")
     assert "cannot be computed" in found.missing[1]
     assert found.conformer is not None and found.conformer_atoms == (0, 1)
-
-
-def test_a_cut_that_only_the_file_tells_is_marked_at_its_last_token(tmp_path: Path) -> None:
-    run_id = imported(tmp_path, document()).id
-    found = inspect_sample(store_in(tmp_path), run_id, 1)
-    assert found.alignment is not None
-    assert found.blocks[2]["kinds"] == ["trailing_mark", "missing_z", "cut"]
-    cut = [row for row in found.alignment.rows if row.mark == "cut"]
-    assert [row.text_block for row in cut] == [2]
-    inside = [row.pos for row in found.alignment.rows if row.text_block == 2 and row.text_role == "FREE"]
-    assert cut[0].pos == inside[-1]
+    assert found.blocks[2]["kinds"] == ["trailing_mark", "missing_z", "cut"]  # which only the file tells
+    inside = [row for row in found.alignment.rows if row.text_block == 2 and row.text_role == "FREE"]
+    assert [row for row in found.alignment.rows if row.mark == "cut"] == inside[-1:]
 
 
 def test_a_prompt_that_is_not_canonical_keeps_its_order(tmp_path: Path) -> None:
@@ -171,15 +157,6 @@ def test_an_unknown_tokenizer_leaves_no_tokens(tmp_path: Path) -> None:
 # --- damaged and odd ----------------------------------------------------------------------------------------------
 
 
-def test_hostile_text_and_prompts_are_shown_as_they_are(store: Store) -> None:
-    text = "[CONFORMER][C]<1.0,2.0,3.0<img src=x onerror=alert(1)>\u202e[O]<\ufffd>[/CONFORMER]"
-    write_run(store, "one", [sample_row(0, text=text)], tokenizer="qwen3", lp="none")
-    found = inspect_sample(store, "one", 0)
-    assert found.alignment is not None and found.alignment.text == text
-    assert found.conformer is None and "strict reader refuses" in found.why_no_conformer
-    assert "no blocks for this sample" in " ".join(found.missing)
-
-
 def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     ids = load_tokenizer("qwen3").encode(TEXT)
     samples = [sample_row(0, text=TEXT, token_ids=ids, forced=[False] * len(ids), tokens=len(ids))]
@@ -190,45 +167,6 @@ def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     found = inspect_sample(store, "one", 0)
     assert found.steps == {} and len(found.blocks) == 2 and found.alignment is not None
     assert "not stored" in " ".join(found.missing)
-
-
-@pytest.mark.parametrize(
-    ("reason", "word"), [("length", "token limit"), ("empty_mask", "allowed no token"), ("cancelled", "cancelled")]
-)
-def test_an_answer_that_ended_early_says_so(store: Store, reason: str, word: str) -> None:
-    write_run(store, "one", [sample_row(0, text=TEXT[:30], stop_reason=reason)], tokenizer="qwen3", lp="exact")
-    assert word in said(store, "one")
-    assert inspect_sample(store, "one", 0).alignment is not None
-
-
-def test_an_answer_without_a_word(store: Store) -> None:
-    write_run(store, "one", [sample_row(0, token_ids=[], forced=[], tokens=0)], tokenizer="qwen3", lp="none")
-    found = inspect_sample(store, "one", 0)
-    assert found.conformer is None and found.why_no_conformer == "There is no text to read a conformer from."
-    assert "It has no text and no tokens." in found.missing
-    assert not found.can_score
-
-
-def test_ids_that_no_tokenizer_has_do_not_stop_it(store: Store) -> None:
-    samples = [sample_row(0, text="x", token_ids=[10**9, 5, 7], forced=None, tokens=3)]
-    write_run(store, "one", samples, tokenizer="llama3", lp="group-v2.1")
-    found = inspect_sample(store, "one", 0)
-    assert found.alignment is not None
-    assert [row.forced for row in found.alignment.rows[:3]] == [None] * 3
-
-
-def test_ids_with_a_gap_leave_the_text_and_no_model_is_asked(store: Store) -> None:
-    samples = [sample_row(0, text=TEXT, token_ids=[5, None, 7], forced=None, tokens=3)]
-    write_run(store, "one", samples, tokenizer="qwen3", lp="none")
-    found = inspect_sample(store, "one", 0)
-    assert found.alignment is None and found.conformer is not None and not found.can_score
-    assert "one of them has no id" in " ".join(found.missing)
-
-
-def test_extra_of_any_kind_is_no_prompt() -> None:
-    for extra in (None, "", "[]", "{", '{"text_before": 7}', json.dumps({"text_before": "[SMILES]"})):
-        molecule, why = molecule_asked({"smiles": "CO", "extra": extra})
-        assert (molecule.smiles, why) == ("CO", "")
 
 
 def test_what_the_group_reader_makes_of_a_damaged_text(tmp_path: Path) -> None:
@@ -247,3 +185,132 @@ def test_what_the_group_reader_makes_of_a_damaged_text(tmp_path: Path) -> None:
     infinite = read(CLEAN.replace(">[/", " 1e999>[/"))
     assert infinite is not None and infinite.mol is None and "not finite" in infinite.why_not
     assert infinite.farthest is None and list(infinite.misread) == [2]
+
+
+# --- what a cut cost, and shapes ------------------------------------------------------------------------------------
+
+MOLECULE = parse_smiles("CO")
+QWEN = load_tokenizer("qwen3")
+BROKEN = "[CONFORMER][C]<1.0,2.0,3.0>[O]<1.0>[/CONFORMER]"
+
+
+def block_of(number: int, text: str, continued: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"block": number, "atom": number, "text": text, "continued_text": continued, **more}
+
+
+@pytest.mark.parametrize(
+    ("written", "continued", "digits_lost", "displacement_ang", "needed"),
+    [
+        ("1.2345,-0.5,3.1", "1.2345,-0.5,3.1415", 3, 0.0415, 17),  # 6 for x, 4 for ",-" and 0.5, a comma and 6
+        ("1.2345,-0.5,", "1.2345,-0.5,3.1", 2, None, 14),  # a number that was cut off has no place
+        ("1.0,2.0,3.0", "9.0,2.0,3.0", None, 8.0, 11),  # of another text
+        ("0.0,0.0,0.0", "0.01,0.02,0.03", None, math.sqrt(0.0014), 14),
+        ("1.0,2.0,3.0", "的", None, None, None),  # junk is no continuation
+    ],
+)
+def test_what_a_cut_lost(
+    written: str, continued: str, digits_lost: int | None, displacement_ang: float | None, needed: int | None
+) -> None:
+    found = estimates_of([block_of(0, written, continued)], MOLECULE, QWEN)[0]
+    assert (found.digits_lost, found.needed if needed else None) == (digits_lost, needed)
+    assert found.displacement_ang == (displacement_ang and pytest.approx(displacement_ang))
+
+
+def spot(atom: int | None, x: float | None, y: float | None = 0.0, z: float | None = 0.0) -> dict[str, Any]:
+    return {"atom": atom, "x": x, "y": y, "z": z}
+
+
+def test_estimates_are_of_blocks_that_were_continued() -> None:
+    rows = [block_of(0, "1.0,2.0,3.0"), block_of(1, "1.0,2.0,3.", "1.0,2.0,3.5"), block_of(2, "1.0", "", atom=None)]
+    found = estimates_of(rows, MOLECULE, QWEN)
+    assert list(found) == [1]
+    assert found[1].digits_lost == 1
+
+
+# --- shapes -------------------------------------------------------------------------------------------------------
+
+
+def test_whole_text_is_decoded() -> None:
+    text = "[CONFORMER][C]<1.0,2.0,3.0>[O]<4.0,5.0,6.0>[/CONFORMER]"
+    found = conformer_of({"text": text}, [spot(0, 1), spot(1, 4)], MOLECULE)
+    assert found.mol is not None and found.why_not == "" and found.atoms == (0, 1)
+    assert found.mol.GetConformer().GetPositions().tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_atoms_without_coordinates_are_left_out() -> None:
+    found = conformer_of({"text": BROKEN}, [spot(0, 1.0, 2.0, 3.0), spot(1, 1.0, None, None)], MOLECULE)
+    assert found.mol is not None and found.atoms == (0,)
+    assert found.mol.GetConformer().GetPositions().tolist() == [[1, 2, 3]]
+    assert found.why_not.endswith("Shown are 1 of 2 atoms, as far as their blocks can be read.")
+    assert "1 numbers instead of three" in found.why_not
+
+
+def test_the_place_of_an_error_is_that_of_the_verdict() -> None:
+    """One page has the verdict's place, another the shape's: they were 11 characters apart, the opening tag's."""
+    text = "[CONFORMER][C]<1.0,2.0,3.0>[O]<4.0,5.0amen>[/CONFORMER]"
+    (failed,) = judge_answer(answer_of(text), None).failed
+    assert failed.detail in conformer_of({"text": text}, [spot(0, 1)], MOLECULE).why_not
+
+
+@pytest.mark.parametrize("kept", [(0, 1, 2), (3, 4, 5, 6), tuple(range(7))])
+def test_part_of_a_ring_is_a_molecule_that_can_be_written(kept: tuple[int, ...]) -> None:
+    toluene = parse_smiles("Cc1ccccc1")
+    found = conformer_of({"text": "[C]<>"}, [spot(atom, float(atom)) for atom in kept], toluene)
+    assert found.mol is not None and found.atoms == kept
+    assert [point[0] for point in found.mol.GetConformer().GetPositions().tolist()] == list(kept)
+    again = Chem.MolFromMolBlock(Chem.MolToMolBlock(found.mol))
+    assert again is not None and again.GetNumAtoms() == len(kept)
+    if len(kept) == 7:  # the molecule itself, so that it can be laid on a reference conformer of the same graph
+        assert Chem.MolToSmiles(found.mol) == toluene.smiles
+        assert least_rmsd(found.mol, found.mol) == pytest.approx(0)
+
+
+def test_nothing_to_put_together() -> None:
+    found = conformer_of({"text": BROKEN}, [spot(0, None), spot(None, 1.0), spot(9, 1.0), spot(-1, 1.0)], MOLECULE)
+    assert found.mol is None and found.atoms == () and found.why_not.startswith("The strict reader refuses the text")
+    assert conformer_of({"text": ""}, [], MOLECULE).why_not == "There is no text to read a conformer from."
+
+
+# --- stored kinds over the alignment's own --------------------------------------------------------------------------
+
+TOKENIZER = load_tokenizer("qwen3")
+QWEN_TOKENS = TOKENIZER.vocab_size
+STORED: list[tuple[Kind, ...]] = [("cut",), ("exact",), ("unverified",), ()]
+WHOLE = "[CONFORMER][C]<0.1234,0.2345,0.3456>[O]<1.2345,0.5678,1.0987>[/CONFORMER]"
+
+
+def aligned(text: str = WHOLE, smiles: str = "CO", lp: str = "group-v2.1") -> Alignment:
+    template = build_template(skeleton_of(parse_smiles(smiles)), TOKENIZER, tags=True)
+    return align(template, TOKENIZER.encode(text), TOKENIZER, lp=lp)
+
+
+def kinds(alignment: Alignment) -> list[tuple[Kind, ...]]:
+    return [block.kinds for block in alignment.blocks]
+
+
+def test_kinds_that_agree_change_nothing() -> None:
+    found = aligned()
+    assert kinds(found) == [("unverified",), ("unverified",)]
+    assert with_kinds(found, kinds(found)) is found
+    assert with_kinds(found, []) is found
+    assert with_kinds(found, [(), ()]) is found
+
+
+def test_a_stored_cut_marks_the_last_token_of_its_numbers() -> None:
+    found = with_kinds(aligned(), [("cut",), ("exact",)])
+    assert kinds(found) == [("cut",), ("exact",)]
+    assert [row.running_drift for row in found.rows] == [row.running_drift for row in aligned().rows]
+    (column,) = [column for column, row in enumerate(found.rows) if row.mark == "cut"]
+    assert found.rows[column].text_block == 0 and found.rows[column + 1].text_role != "FREE"
+
+
+@given(st.lists(st.integers(0, QWEN_TOKENS - 1), max_size=80), st.sampled_from(["none", "group-v2.1"]), st.data())
+def test_any_tokens_have_columns(ids: list[int], lp: str, data: st.DataObject) -> None:
+    template = build_template(skeleton_of(parse_smiles("CC(=O)N")), TOKENIZER, tags=True)
+    before = align(template, [*template.ids[:20].tolist(), *ids], TOKENIZER, lp=lp)
+    stored = [data.draw(st.sampled_from(STORED)) for _ in before.blocks]
+    found = with_kinds(before, stored)
+    assert kinds(found) == [new or old for new, old in zip(stored, kinds(before), strict=True)]
+    assert [row.pos for row in found.rows] == [row.pos for row in before.rows]
+    is_cut = [block for block, row in enumerate(stored) if row == ("cut",)]
+    assert all(row.text_block in is_cut or not stored[row.text_block] for row in found.rows if row.mark == "cut")

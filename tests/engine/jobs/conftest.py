@@ -13,7 +13,7 @@ from tests.service_harness import PATIENCE_S, ServiceHarness
 from tests.small_models import small_folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_folder(tmp_path_factory.mktemp("model"))
 

@@ -22,6 +22,7 @@ from engine.records import Molecule
 from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.staging import Staging
+from engine.store.store import Store
 
 OF_THE_CLOCK = ("run_id", "decode_s")
 
@@ -62,6 +63,11 @@ def finished(run: Run) -> Entry:
     for _ in run.progress():
         pass
     return run.publish()
+
+
+def entry_in(place: Path) -> Entry:
+    (entry,) = Store(Files(place)).found().entries
+    return entry
 
 
 def stopped(run: Run, groups: int = 1) -> None:

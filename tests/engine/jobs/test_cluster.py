@@ -11,31 +11,34 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from engine.errors import ModelError, RunError
+from engine.errors import RunError
 from engine.jobs import cluster as module
 from engine.jobs.cluster import Cluster, ClusterTask, TaskRun, connected, problem_of, shares
 from engine.jobs.plan import ModelChoice
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.models.loading import load_outline
-from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
-from engine.store.store import Store
-from tests.engine.jobs.small_runs import choice, content, fake_slurm, finished, loaded, molecules, plan_of, started
-from tests.small_models import small_folder
-from tests.support import of_soak, sized
+from tests.engine.jobs.small_runs import (
+    choice,
+    content,
+    entry_in,
+    fake_slurm,
+    finished,
+    loaded,
+    molecules,
+    plan_of,
+    started,
+)
+from tests.support import of_soak
 
 MOLECULES = 6  # in groups of two
 DEBUG = Cluster("debug", tasks=2)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +69,6 @@ def problems(run: TaskRun) -> list[str]:
     return list(filter(None, map(problem_of, run.jobs or ())))
 
 
-def entry_in(place: Path) -> Entry:
-    (entry,) = Store(Files(place)).found().entries
-    return entry
-
-
 # --- tasks that come to their end ---------------------------------------------------------------------------------
 
 
@@ -83,37 +81,7 @@ def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole
     assert entry.row["threads"]
 
 
-def test_who_waits_sees_each_group(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Slow:
-        """A group at each look."""
-
-        left = iter([0, 1, 2])
-
-        def done(self) -> bool:
-            group = next(self.left, None)
-            if group is not None:
-                task(one, 0, group)()
-            return group is None
-
-    monkeypatch.setattr(module, "POLL_S", 0)
-    one = account(tmp_path, folder, DEBUG)
-    one.jobs = [Slow()]
-    assert [now.done for now in one.progress()] == [2, 4]  # with the third it is in the store
-    assert one.publish().row["samples"] == MOLECULES
-
-
 @of_soak
-def test_tasks_in_processes_of_their_own(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, Cluster("local", tasks=sized(1, 2)))
-    assert problems(one) == []
-    assert one.cancel == f"kill {' '.join(one.ids)}"
-    assert content(entry_in(tmp_path)) == whole
-    assert one.logs.parent == tmp_path / "submitted"
-    for job in one.jobs or ():
-        assert "Error" not in job.paths.stderr.read_text()
-
-
-@pytest.mark.soak
 def test_a_task_that_is_killed_is_taken_up_by_resume(
     folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,39 +101,19 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
     assert content(finished(last)) == whole
 
 
-def test_a_share_is_what_other_tasks_do_not_write(folder: Path, whole: Any, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG)
-    task(one, 1, 1)()
-    assert opened(one.staging).left() == [0, 2]
-    task(one, 0, 0, 2)()
-    assert content(entry_in(tmp_path)) == whole
-
-
 def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
-    folder: Path, whole: Any, tmp_path: Path
+    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = account(tmp_path, folder, DEBUG)
-    task(one, 1, 1)()
+    late = task(one, 1, 1)
+    late()
+    assert opened(one.staging).left() == [0, 2]
     assert problems(opened(one.staging)) == []
     entry = entry_in(tmp_path)
     assert content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
-
-
-def test_a_task_that_comes_when_all_is_done_ends_at_once(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = account(tmp_path, folder, DEBUG)
-    task(one, 0, 0, 1, 2)()
     monkeypatch.setattr(module, "load_model", None)
-    task(one, 1, 1)()
-
-
-def test_a_task_whose_run_was_thrown_away_says_so(folder: Path, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG)
-    one.staging.abandon()
-    with pytest.raises(RunError, match="no unfinished run_id"):
-        task(one, 0, 0)()
+    late()  # it comes when all is done
 
 
 def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_path: Path) -> None:
@@ -181,16 +129,15 @@ def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_
     assert entry.row["samples"] == MOLECULES
 
 
-@pytest.mark.parametrize("has_locks", [True, False])
 def test_many_who_show_a_run_at_once_show_it_once(
-    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
+    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where the file system has no locks."""
     one = account(tmp_path, folder, DEBUG)
     run = Run(one.staging, loaded(folder), one.molecules, one.plan)
     list(run.progress())
     one.staging.release()
-    if not has_locks:
-        monkeypatch.setattr("fcntl.flock", no_locks)
+    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(37, "No locks available")))
     accounts, together = [opened(one.staging) for _ in range(8)], Barrier(8)
 
     def show(own: TaskRun) -> str:
@@ -202,53 +149,18 @@ def test_many_who_show_a_run_at_once_show_it_once(
     assert content(entry_in(tmp_path)) == whole
 
 
-def no_locks(number: int, how: int) -> None:
-    raise OSError(37, "No locks available")
-
-
 # --- what is known without the weights ----------------------------------------------------------------------------
 
 
-def test_a_run_is_begun_from_an_outline_like_from_the_model(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with_model = started(tmp_path / "a", folder, MOLECULES).staging.sheet
-    one = account(tmp_path / "b", folder, DEBUG).staging.sheet
-    rows = [dict(sheet["row"]) for sheet in (with_model, one)]
-    assert rows[0].pop("device") == "cpu"
-    assert rows[1].pop("device") is None
-    assert (rows[0].pop("threads"), rows[1].pop("threads")) == (1, None)
-    for row in rows:
-        assert row.pop("run_id")
-        assert row.pop("created_at")
-    assert rows[0] == rows[1]
-    assert with_model["plan"] == one["plan"]
-
-
-def test_an_outline_takes_no_memory_and_refuses_what_cannot_be(folder: Path, tmp_path: Path) -> None:
-    outline = load_outline(choice(folder).entry(), "bfloat16")
-    assert {parameter.device.type for parameter in outline.model.parameters()} == {"meta"}
-    assert str(outline.dtype) == "torch.bfloat16"
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match="cannot be loaded from"):
-        load_outline(choice(tmp_path).entry())
-
-
-@pytest.mark.parametrize(
-    ("asked", "molecule_count", "parts", "on_gpu", "size"),
-    [
-        ({"group": 3}, 1000, 4, True, 3),  # what was asked for
-        ({"group": 0}, 1000, 1, False, 16),  # four batches of four
-        ({"group": 0}, 1000, 1, True, 128),
-        ({"group": 0}, 1000, 4, True, 63),  # four groups a part
-        ({"group": 0}, 1000, 100, False, 4),  # a batch at least
-        ({"group": 0}, 6, 2, False, 3),  # but some for every part
-    ],
-)
-def test_groups_are_small_enough_for_every_part(
-    folder: Path, asked: dict[str, int], molecule_count: int, parts: int, on_gpu: bool, size: int
-) -> None:
-    assert plan_of(folder, **asked).grouped(molecule_count, parts, on_gpu=on_gpu).molecules_a_group == size
+def test_groups_are_small_enough_for_every_part(folder: Path) -> None:
+    for group, molecule_count, parts, on_gpu, size in (
+        (3, 1000, 4, True, 3),  # what was asked for
+        (0, 1000, 1, False, 16),  # four batches of four
+        (0, 1000, 4, True, 63),  # four groups a part
+        (0, 1000, 100, False, 4),  # a batch at least
+        (0, 6, 2, False, 3),  # but some for every part
+    ):
+        assert plan_of(folder, group=group).grouped(molecule_count, parts, on_gpu=on_gpu).molecules_a_group == size
 
 
 def test_shares() -> None:
@@ -269,10 +181,8 @@ def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("cluster", "device", "said"),
     [
-        (Cluster("h100"), "auto", {"gres": "gpu:h100:1", "time": 240}),
         (Cluster("a100", gpus=2, minutes=90), "auto", {"gres": "gpu:a100:2", "time": 90}),
         (Cluster("h100"), "cpu", {"time": 240}),
-        (Cluster("slurm", partition="short"), "auto", {"partition": "short"}),
         (Cluster("slurm", gpus=1, threads=8), "auto", {"gres": "gpu:1", "cpus_per_task": 8}),
         (Cluster("slurm", tasks=9, more={"account": "chem"}), "auto", {"additional_parameters": {"account": "chem"}}),
     ],

@@ -17,7 +17,6 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging, unfinished_ids
 from engine.store.store import Store, damaged_parts
 from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started
-from tests.small_models import small_folder
 from tests.support import of_soak, sized
 
 MOLECULES = sized(4, 8)
@@ -27,11 +26,6 @@ PLANS = {
     "exact": {"limit": 24},
     "guarded": {"lp": "guarded", "limit": 48, "guard": GuardSettings(2, 1, ("bonds", "stereo"), 1.5)},
 }
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
 
 
 def work(place: str, folder: str, run_id: str, lp: str) -> None:

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from engine.chem.guard import WrongPlace
 from engine.chem.smiles import parse_smiles
-from engine.chem.verdict import PLAIN, judge_answer
 from engine.decode.generation import Generation
+from engine.decode.plan import Plan
+from engine.decode.samples import Reader
+from engine.decode.steps import Back, Counters, Step, Stop
 from engine.errors import ConstraintError
-from engine.jobs.lane import (
-    MOST_MOLECULES,
-    LaneWatch,
-    lane_work,
-)
+from engine.jobs.lane import MOST_MOLECULES, LaneWatch, lane_work
+from engine.jobs.plan import ModelChoice, RunPlan
 from engine.jobs.service import Job, Service
+from engine.lp_records import lp_record
+from engine.paths import DATA
+from engine.questions.live_lanes import (
+    atom_being_written,
+    first_divergence,
+    lane_figures,
+    seconds_left,
+    share_written,
+    tally,
+    thrown_texts,
+    tokens_a_second,
+)
+from engine.records import TRIMMED4
 from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
-from engine.text.check import answer_of
+from engine.text.tokenizers import load_tokenizer
 from tests.engine.jobs.small_runs import loaded, molecules, plan_of
 from tests.service_harness import PATIENCE_S, ended
 
@@ -40,7 +53,7 @@ def run(service: Service, watch: LaneWatch, place: Path) -> Job[None]:
     return job
 
 
-@pytest.mark.parametrize("lp", ["none", "group-v2.1", "exact"])
+@pytest.mark.parametrize("lp", ["group-v2.1", "guarded"])
 def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     service: Service, folder: Path, tmp_path: Path, lp: str
 ) -> None:
@@ -57,49 +70,26 @@ def test_the_state_holds_every_token_of_the_run_that_it_leaves(
     assert [sample.cut_blocks for sample in watch.answered] == [row["cut_blocks"] for row in rows]
     assert watch.run_id is not None
     row = store.entry(watch.run_id).row
-    assert (watch.tokens, watch.forward_passes, watch.seconds) == (
-        row["tokens"],
-        row["forward_passes"],
-        row["decode_s"],
-    )
+    assert [watch.tokens, watch.forward_passes, watch.seconds] == [
+        row[name] for name in ("tokens", "forward_passes", "decode_s")
+    ]
     assert {row["sample_id"] for row in store.rows("SELECT sample_id FROM steps")} == {0}
     assert unfinished_ids(store.home, RUN) == []
+    if lp == "guarded":  # each try that its samples threw away is kept
+        assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
+        assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
+        thrown = {one.sample_id: one.guarding.thrown for one in watch.answered if one.guarding}
+        assert {sample: watch.texts[sample].thrown for sample in thrown} == {
+            sample: [(one.back, tuple(step.token_id for step in one.steps)) for one in tries]
+            for sample, tries in thrown.items()
+        }
     plain = Generation(loaded(folder), molecules(2), watch.plan.plan).run()
     assert [row["token_ids"] for row in rows] == [list(sample.token_ids) for sample in plain]
 
 
-def test_a_guarded_lane_keeps_each_try_that_its_samples_threw_away(
-    service: Service, folder: Path, tmp_path: Path
-) -> None:
-    watch = lane_of(folder, plan={"lp": "guarded"})
-    run(service, watch, tmp_path)
-    rows = Store(Files(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
-    assert [watch.texts[row["sample_id"]].ids for row in rows] == [row["token_ids"] for row in rows]
-    assert watch.redrawn.total() == sum(row["redrawn_blocks"] for row in rows) > 0
-    assert watch.thrown_tokens == sum(row["thrown_tokens"] for row in rows)
-    for sample in watch.answered:
-        assert sample.guarding is not None
-        assert watch.texts[sample.sample_id].thrown == [
-            (one.back, tuple(step.token_id for step in one.steps)) for one in sample.guarding.thrown
-        ]
-
-
-def test_a_lanes_samples_are_judged_as_their_texts(service: Service, folder: Path, tmp_path: Path) -> None:
-    run(service, lane_of(folder, rmsd=1, judge=True), tmp_path)
-    rows = Store(Files(tmp_path)).rows("SELECT * FROM samples ORDER BY sample_id")
-    verdicts = [judge_answer(answer_of(row["text"]), parse_smiles(row["smiles"]).mol, PLAIN) for row in rows]
-    assert [[failed["check"] for failed in row["failed"]] for row in rows] == [
-        [failed.check for failed in verdict.failed] for verdict in verdicts
-    ]
-
-
 @pytest.mark.parametrize("is_enough", [lambda watch: watch.tokens, lambda watch: len(watch.answered) == 2])
 def test_a_stopped_lane_leaves_nothing(
-    service: Service,
-    folder: Path,
-    tmp_path: Path,
-    is_enough: Callable[[LaneWatch], bool],
-    monkeypatch: pytest.MonkeyPatch,
+    service: Service, folder: Path, tmp_path: Path, is_enough: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it is written, or while it is read again."""
     watch = lane_of(folder, rmsd=1, keep_steps=1, plan={"lp": "none"})
@@ -124,18 +114,168 @@ def test_a_stopped_lane_leaves_nothing(
     assert store.found().entries == () and store.home.folders("staging") == []
 
 
-def test_what_cannot_be_asked_for_fails_with_its_own_words(service: Service, folder: Path, tmp_path: Path) -> None:
-    job = service.submit("a", lane_work(lane_of(folder, plan={"placeholder": "0.00"}), Files(tmp_path)))
-    assert ended(job) == "failed"
-    assert job.poll().error == "the LP exact has no placeholder. Leave --placeholder out"
-    assert Store(Files(tmp_path)).found().entries == ()
-
-
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:
-    plan = plan_of(folder)
-    with pytest.raises(ConstraintError, match=r"^101 molecules with 1 samples each exceed the live page\. Give 1"):
-        LaneWatch(plan, [METHANE] * (MOST_MOLECULES + 1))
-    with pytest.raises(ConstraintError, match=r"^0 molecules"):
-        LaneWatch(plan, [])
-    with pytest.raises(ConstraintError, match=r"^5 molecules with 81 samples each"):
-        LaneWatch(plan_of(folder, plan={"generations": 81}), [METHANE] * 5)
+    for count, generations in ((MOST_MOLECULES + 1, 1), (0, 1), (5, 81)):
+        with pytest.raises(ConstraintError, match=f"^{count} molecules with {generations} samples each exceed"):
+            LaneWatch(plan_of(folder, plan={"generations": generations}), [METHANE] * count)
+
+
+# --- what is said of a lane at every moment, of answers that were really written ------------------------------------
+
+MODEL = "demo-llama"
+
+
+Rows = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    """By LP one answer each of the demo store, of the same molecule; under group-v2.1 it has junk."""
+    found = Store(Files(DATA / "demo")).rows(
+        "SELECT s.*, r.lp, r.placeholder, r.tokenizer FROM samples s JOIN runs r USING (run_id) "
+        "WHERE r.model_alias = $model AND s.sample_id = (SELECT min(b.sample_id) FROM samples b JOIN runs q "
+        "USING (run_id) WHERE q.model_alias = $model AND q.lp = 'group-v2.1' AND b.bad_blocks > 3)",
+        {"model": MODEL},
+    )
+    return {row["lp"]: row for row in found}
+
+
+class Written(LaneWatch):
+    """A lane that a test writes, as its worker would."""
+
+    def __init__(self, row: dict[str, Any], copies: int = 1) -> None:
+        self.row, molecule = row, parse_smiles(row["smiles"])
+        super().__init__(RunPlan(ModelChoice(MODEL), Plan(lp=row["lp"])), [molecule] * copies)
+        tokenizer = load_tokenizer(row["tokenizer"])
+        self.reader = Reader(tokenizer, lp_record(row["lp"]).name, row["placeholder"] or "", TRIMMED4)
+        self.template_tokens = [len(row["token_ids"])] * copies
+        self.generation: Any = SimpleNamespace(counters=Counters(), samples=[])
+
+    def write(self, start: int, stop: int, sample: int = 0, seconds: float = 0.0) -> None:
+        counters = self.generation.counters
+        for pos, (id_, forced) in enumerate(zip(self.row["token_ids"], self.row["forced"], strict=True)):
+            if start <= pos < stop:
+                self.take(self.generation, counters.count(Step(sample, pos, id_, forced)), seconds)
+
+    def back(self, *event: Any) -> None:
+        counters, back = self.generation.counters, Back(*event)
+        counters.throw_away(back, self.texts[back.sample].forced[back.pos :])
+        self.take(self.generation, back, 0.0)
+
+    def end(self, sample: int = 0, seconds: float = 0.0) -> None:
+        assert self.reader is not None
+        row, molecule = self.row, self.molecule_of(sample)
+        answer = self.reader.read(molecule, row["token_ids"], row["forced"], "end", sample_id=sample)
+        self.generation.samples.append(answer)
+        self.take(self.generation, Stop(sample, "end"), seconds)
+
+    def whole(self, sample: int = 0, seconds: float = 0.0) -> None:
+        self.write(0, len(self.row["token_ids"]), sample, seconds)
+        self.end(sample, seconds)
+
+
+def test_a_text_that_is_in_order_is_never_marked_on_the_way(rows: Rows) -> None:
+    row, watch = rows["exact"], Written(rows["exact"])
+    atoms, shares = [], [share_written(watch)]
+    for place in range(len(row["token_ids"])):
+        watch.write(place, place + 1, seconds=0.1 * place)
+        shares.append(share_written(watch))
+        aligned = watch.alignment(0)
+        assert aligned is not None
+        assert {one.mark for one in aligned.rows if one.pos is not None} <= {"", "beyond"}
+        assert tally(watch, 0)["junk"] == tally(watch, 0)["cut"] == 0
+        atoms.append(atom_being_written(watch, 0))
+    reached = [atom for atom in atoms if atom is not None]
+    assert reached == sorted(reached) and set(reached) == set(range(row["atoms"]))
+    assert shares == sorted(shares) and shares[0] == 0 and tokens_a_second(watch) == pytest.approx(10, rel=0.2)
+
+
+def test_junk_is_marked_when_it_comes_and_stays(rows: Rows) -> None:
+    row, watch = rows["group-v2.1"], Written(rows["group-v2.1"])
+    junk: set[int] = set()
+    for place in range(len(row["token_ids"])):
+        watch.write(place, place + 1)
+        aligned = watch.alignment(0)
+        assert aligned is not None
+        now = {one.pos for one in aligned.rows if one.mark == "junk" and one.pos is not None}
+        block_of = {one.pos: one.text_block for one in aligned.rows if one.pos is not None}
+        closed = {pos for pos in junk if block_of[pos] < max(block_of.values())}
+        assert closed <= now  # a block that is closed is judged for good
+        junk = now
+    assert junk
+    watch.end()
+    found = tally(watch, 0)
+    assert found["junk"] >= 3 and found["blocks"] == row["blocks"]
+    assert atom_being_written(watch, 0) is None
+
+
+def test_what_a_guard_throws_away_is_kept_beside_the_text(rows: Rows) -> None:
+    row = rows["exact"] | {"lp": "guarded"}
+    watch, block_of = Written(row, copies=2), starts_of_blocks(row)
+    watch.write(0, block_of[3])
+    watch.back(0, block_of[2], 2, (WrongPlace("stereo", (2, 0, 1)),))
+    text = watch.texts[0]
+    assert text.ids == row["token_ids"][: block_of[2]] and text.forced == row["forced"][: block_of[2]]
+    watch.write(block_of[2], block_of[3])
+    watch.back(0, block_of[1], 1, (WrongPlace("bonds", (2, 1)),))
+    thrown = [row["token_ids"][block_of[start] : block_of[3]] for start in (2, 1)]
+    decode = load_tokenizer(row["tokenizer"]).decode
+    assert [(one.text, list(one.blocks)) for one in thrown_texts(watch, 0)] == [
+        (decode(thrown[0]), [2]),
+        (decode(thrown[1]), [1, 2]),
+    ]
+    assert thrown_texts(watch, 1) == []
+    watch.write(0, block_of[2], sample=1)
+    watch.back(1, block_of[1], 1, (WrongPlace("bonds", (1, 0)),))
+    assert watch.redrawn == {"stereo": 1, "bonds": 2}
+    assert watch.thrown_tokens == sum(map(len, thrown)) + block_of[2] - block_of[1]
+    assert lane_figures([(watch, None)])[0]["redrawn_blocks"] == 3
+    assert lane_figures([(Written(rows["exact"]), None)])[0]["redrawn_blocks"] is None
+
+
+def starts_of_blocks(row: dict[str, Any]) -> list[int]:
+    """The position of each block's first token."""
+    watch = Written(row)
+    watch.whole()
+    aligned = watch.alignment(0)
+    assert aligned is not None
+    free = [(one.block, one.pos) for one in aligned.rows if one.pos is not None and one.text_role == "FREE"]
+    return [min(pos for of, pos in free if of == block) for block in range(row["atoms"])]
+
+
+def test_where_two_lanes_part(rows: Rows) -> None:
+    lanes = {lp: Written(rows[lp]) for lp in ("none", "group-v2.1", "exact")}
+    for watch in lanes.values():
+        watch.whole()
+    found = first_divergence(lanes["none"], lanes["group-v2.1"], 0)
+    assert found is not None
+    left, right = (rows[lp]["token_ids"] for lp in ("none", "group-v2.1"))
+    assert left[: found.pos] == right[: found.pos] and left[found.pos] != right[found.pos]
+    tokenizer = load_tokenizer("llama3")
+    assert (found.first_piece, found.piece) == (tokenizer.piece(left[found.pos]), tokenizer.piece(right[found.pos]))
+    assert found.atom is not None
+    assert first_divergence(lanes["none"], lanes["none"], 0) is None
+
+
+def test_figures_and_their_ratios_to_the_first(rows: Rows) -> None:
+    one, other = Written(rows["none"]), Written(rows["exact"])
+    for watch, figures in ((one, (100, 0, 4.0)), (other, (100, 40, 0.5))):
+        watch.tokens, watch.forced_tokens, watch.seconds = figures
+    found = lane_figures([(one, None), (other, {"samples": 1, "clean": 1, "rmsd_ang": 0.5, "stereo_judged": 0})])
+    assert (found[0]["time_ratio"], found[0]["speed_ratio"]) == (1.0, 1.0)
+    assert (found[1]["time_ratio"], found[1]["speed_ratio"]) == (0.125, 8.0)
+    assert (found[1]["forced_share"], found[1]["clean"], found[0]["clean"]) == (0.4, 1, None)
+    assert lane_figures([(Written(rows["none"]), None)])[0]["time_ratio"] is None
+
+
+def test_the_time_left_is_of_all_lanes(rows: Rows) -> None:
+    row = rows["exact"]
+    fresh, half, done = (Written(row) for _ in range(3))
+    assert seconds_left([(fresh, 1.0, False)] * 2) is None
+    half.write(0, len(row["token_ids"]) // 2, seconds=4.0)
+    share = share_written(half)
+    assert 0.3 < share < 0.7
+    assert seconds_left([(half, 5.0, False)]) == pytest.approx(5 * (1 - share) / share)
+    assert seconds_left([(half, 5.0, False), (fresh, 0.0, False)]) == pytest.approx(5 * (2 - share) / share)
+    done.whole()
+    assert seconds_left([(done, 5.0, True)] * 2) == 0.0

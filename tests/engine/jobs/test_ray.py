@@ -18,21 +18,12 @@ from engine.jobs.cluster import Cluster, TaskRun, connected
 from engine.jobs.plan import ModelChoice
 from engine.jobs.run import begin, molecules_of, resume
 from engine.models.loading import load_outline
-from engine.store.entries import Entry
 from engine.store.files import Files
-from engine.store.store import Store
-from tests.cli import run_json
-from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started, stopped
-from tests.small_models import small_folder
+from tests.engine.jobs.small_runs import choice, content, finished, molecules, plan_of, started
 from tests.support import of_soak, sized
 
 MOLECULES = sized(6, 16)  # in groups of one: a worker that is killed has some before and some behind it
 ASKED: dict[str, Any] = {"group": 1, "plan": {"limit": 400}}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +55,6 @@ def ray_run(place: Path, folder: Path, pool: Cluster, model: ModelChoice | None 
     staging = begin(Files(place), outline, molecules(MOLECULES), plan, parts=2, on_gpu=False)
     staging, plan = resume(staging.files, staging.id)
     return TaskRun(staging, molecules_of(staging), plan, pool)
-
-
-def entry_in(place: Path) -> Entry:
-    (entry,) = Store(Files(place)).found().entries
-    return entry
 
 
 def at_work() -> int:
@@ -104,42 +90,6 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     entry = run.publish()
     assert content(entry) == whole
     assert (entry.row["device"], entry.row["samples"], entry.row["diverged_samples"]) == ("cpu", MOLECULES, 0)
-
-
-@of_soak
-def test_a_run_is_taken_up_by_the_command_line(
-    cluster: str, folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_ADDRESS", cluster)
-    one = started(tmp_path, folder, MOLECULES, **ASKED)
-    stopped(one, 2)
-    (row,) = run_json("run", "--resume", one.staging.id, "--engine", "ray", "--store", str(tmp_path))
-    assert (row["run_id"], row["resumed"], row["checked_samples"], row["diverged_samples"]) == (one.staging.id, 1, 1, 0)
-    assert content(entry_in(tmp_path)) == whole
-
-
-@of_soak
-def test_a_model_that_no_actor_can_load_is_one_line(cluster: str, folder: Path, tmp_path: Path) -> None:
-    with connected(Cluster("ray", address=cluster)) as pool:
-        run = ray_run(tmp_path, folder, pool, choice(tmp_path / "gone"))
-        list(run.progress())
-        with pytest.raises(RunError, match=r"is unfinished: gone:path should be in .*gone") as raised:
-            run.publish()
-    assert "\n" not in str(raised.value)
-
-
-@of_soak
-def test_actors_that_no_machine_has_room_for(cluster: str) -> None:
-    with (
-        pytest.raises(RunError, match="no machine of the cluster has 2 cores and 0 GPUs"),
-        connected(Cluster("ray", threads=2, address=cluster)),
-    ):
-        pass
-    with (
-        pytest.raises(RunError, match="no machine of the cluster has 1 cores and 1 GPUs"),
-        connected(Cluster("ray", gpus=1, address=cluster)),
-    ):
-        pass
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------

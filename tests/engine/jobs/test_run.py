@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +18,19 @@ from engine.chem.verdict import JudgeSettings
 from engine.decode.generation import Generation
 from engine.errors import ConstraintError, RunError, StoreError
 from engine.inspection.judging import judge_run
-from engine.jobs.plan import RunPlan, new_run_id, sampling_name
+from engine.jobs import plan
+from engine.jobs import run as run_module
+from engine.jobs.plan import RunPlan
+from engine.jobs.progress import PartProgress, ProgressFile
 from engine.jobs.run import Run, begin, molecules_of, resume
 from engine.lp_records import GuardSettings
 from engine.records import MoleculeVerdict
 from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
-from engine.store.staging import Staging, unfinished_ids
+from engine.store.staging import unfinished_ids
 from engine.store.store import Store
 from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started, stopped
 from tests.engine.store.stored_runs import store_at
-from tests.small_models import small_folder
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_folder(tmp_path_factory.mktemp("model"))
 
 
 def test_a_run_holds_the_samples_of_a_plain_generation(folder: Path, tmp_path: Path) -> None:
@@ -61,38 +61,6 @@ def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) ->
     assert entry.row["unverified_blocks"] == 0  # the model was asked what it wanted
     assert set(entry.row) <= set(RUNS.names)
     assert json.loads(entry.row["versions"])["python"].startswith("3.")
-
-
-def test_without_closing_nobody_knows_what_the_model_wanted(folder: Path, tmp_path: Path) -> None:
-    asked = finished(started(tmp_path / "a", folder, 4, plan={"lp": "group-v4.3"}))
-    alone = finished(started(tmp_path / "b", folder, 4, plan={"lp": "group-v4.3"}, closing=False))
-    assert asked.row["unverified_blocks"] == 0
-    texts = [[row["text"] for row in content(entry)["samples"]] for entry in (asked, alone)]
-    assert texts[0] == texts[1]
-    kinds = [[row["kinds"] for row in content(entry)["blocks"]] for entry in (asked, alone)]
-    told = [(with_masses, without) for with_masses, without in zip(*kinds, strict=True) if "unverified" in without]
-    assert all(with_masses in (["exact"], ["cut"]) for with_masses, _ in told)
-
-
-@pytest.mark.parametrize("lp", ["none", "exact", "group-v2.1"])
-def test_kept_steps_are_those_of_the_tokens(lp: str, folder: Path, tmp_path: Path) -> None:
-    found = content(finished(started(tmp_path, folder, 4, keep_steps=2, plan={"lp": lp})))
-    assert {row["sample_id"] for row in found["steps"]} == {0, 1}
-    for sample in found["samples"][:2]:
-        steps = [row for row in found["steps"] if row["sample_id"] == sample["sample_id"]]
-        inside = sample["token_ids"][: len(steps)]
-        assert [row["token_id"] for row in steps] == inside
-        assert len(steps) >= sample["tokens"] - 1  # the end token is no part of the text
-        assert [row["forced"] for row in steps] == sample["forced"][: len(steps)]
-        assert all(0 <= row["p_raw"] <= 1 and row["rank_raw"] >= 1 and row["rule"] for row in steps)
-        assert {row["role"] for row in steps} <= {"COPY", "FREE", "BOUNDARY"}
-
-
-def test_diagnostics_while_sampling_say_the_same_as_steps_scored_later(folder: Path, tmp_path: Path) -> None:
-    scored = content(finished(started(tmp_path / "a", folder, 2, keep_steps=2)))["steps"]
-    told = content(finished(started(tmp_path / "b", folder, 2, keep_steps=2, plan={"diagnostics": True})))["steps"]
-    assert [row["token_id"] for row in scored] == [row["token_id"] for row in told]
-    assert [row["p_raw"] for row in scored] == pytest.approx([row["p_raw"] for row in told], rel=1e-3, abs=1e-9)
 
 
 def test_rmsd_is_there_where_it_was_asked_for_and_the_graph_is_right(folder: Path, tmp_path: Path) -> None:
@@ -132,13 +100,11 @@ def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
     assert RunPlan.read(json.loads(json.dumps(asdict(plan)))) == plan
 
 
-@pytest.mark.parametrize("damage", [{"plan": None}, {"model": {}}, {"plan": {}}, {"more": 1}])
-def test_a_plan_that_does_not_read_is_one_line(damage: dict[str, Any], folder: Path) -> None:
-    sheet = json.loads(json.dumps(asdict(plan_of(folder)))) | damage
-    if damage == {"model": {}}:
-        sheet["model"] = {"unknown": 1}
-    with pytest.raises(RunError, match="cannot be read"):
-        RunPlan.read(sheet)
+def test_a_plan_that_does_not_read_is_one_line(folder: Path) -> None:
+    sheet = json.loads(json.dumps(asdict(plan_of(folder))))
+    for damage in ({"plan": None}, {"model": {"unknown": 1}}, {"plan": {}}, {"more": 1}):
+        with pytest.raises(RunError, match="cannot be read"):
+            RunPlan.read(sheet | damage)
 
 
 # --- stopping and going on ----------------------------------------------------------------------------------------
@@ -164,15 +130,6 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     assert unfinished_ids(Files(tmp_path / "b"), RUN) == []
 
 
-def test_no_number_of_threads_is_told_where_writers_had_several(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = started(tmp_path, folder, 4)
-    stopped(run)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 77)
-    assert finished(opened(run.staging, run.loaded)).row.get("threads") is None
-
-
 def test_samples_that_come_out_otherwise_are_counted_and_told(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4)
     stopped(run)
@@ -196,48 +153,6 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
     again = opened(run.staging, run.loaded)
     assert len(again.left()) == 1
     assert content(finished(again)) == whole
-
-
-def test_a_run_with_groups_to_go_is_not_shown(folder: Path, tmp_path: Path) -> None:
-    run = started(tmp_path, folder, 4)
-    with pytest.raises(RunError, match=r"lacks 2 of 2 groups. Resume it with --resume"):
-        run.publish()
-    assert Store(Files(tmp_path)).found().entries == ()
-
-
-def test_nobody_writes_a_run_that_is_being_written(folder: Path, tmp_path: Path) -> None:
-    run = started(tmp_path, folder, 4)
-    steps = run.progress()
-    next(steps)
-    assert run.staging.is_being_written
-    other = Run(Staging.open(run.staging.files, RUN, run.staging.id), run.loaded, run.molecules, run.plan)
-    with pytest.raises(RunError, match="is being written by another process"):
-        next(other.progress())
-    steps.close()
-    run.staging.release()
-    assert not run.staging.is_being_written
-
-
-def test_two_ranks_write_one_run(folder: Path, tmp_path: Path) -> None:
-    whole = content(finished(started(tmp_path / "a", folder, 6)))
-    run = started(tmp_path / "b", folder, 6)
-    for rank, groups in ((1, [1]), (2, [0, 2])):
-        part = opened(run.staging, run.loaded)
-        part.rank = rank
-        for _ in part.progress(groups=groups):
-            pass
-        part.staging.release()
-    assert content(run.publish()) == whole
-
-
-def test_progress_counts_up_to_the_whole(folder: Path, tmp_path: Path) -> None:
-    run = started(tmp_path, folder, 5)
-    said = list(run.progress())
-    assert [one.done for one in said] == [1, 2, 3, 4, 5]
-    assert all(one.samples == 5 and one.run_id == run.staging.id for one in said)
-    assert [one.work for one in said] == sorted(one.work for one in said)
-    assert said[-1].work == pytest.approx(1)
-    assert said[-1].tokens == run.publish().row["tokens"]
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------
@@ -266,15 +181,33 @@ def test_each_sample_and_each_group_is_counted_once(
     assert (last.tokens, last.blocks) == (sum(row["tokens"] for row in rows["samples"]), len(rows["blocks"]))
 
 
+def test_a_clock_set_back_by_an_hour_at_each_look_changes_no_figure(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hours, first = itertools.count(), datetime(2026, 10, 25, 12, tzinfo=UTC)
+
+    class SetBack(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> SetBack:
+            return cls.fromtimestamp((first - timedelta(hours=next(hours))).timestamp(), tz)
+
+    for module in (plan, run_module):
+        monkeypatch.setattr(module, "datetime", SetBack)
+    monkeypatch.setattr(time, "time", lambda: SetBack.now(UTC).timestamp())
+    run = started(tmp_path, folder, 4)
+    stopped(run)
+    again = opened(run.staging, run.loaded)
+    told = list(again.progress())
+    assert [one.seconds for one in told] == sorted(one.seconds for one in told) and told[0].seconds >= 0
+    assert all((one.seconds_left or 0) >= 0 for one in told) and next(hours) > 4
+    row = again.publish().row
+    assert min(row[name] for name in ("wall_s", "template_s", "decode_s")) >= 0
+
+
 def test_the_time_left_of_a_resumed_run_is_by_what_is_written_since(folder: Path, tmp_path: Path) -> None:
     run = started(tmp_path, folder, 4, group=2)
     texts = [replace(run.now(), work=work, seconds=10.0, began=0.5).words() for work in (0.5, 0.75)]
     assert [" s left" in text for text in texts] == [False, True] and ", 10 s left" in texts[1]
-
-
-def test_a_run_of_no_molecule(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="no molecule"):
-        begin(Files(tmp_path), loaded(folder), [], plan_of(folder))
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
@@ -290,11 +223,6 @@ def test_a_prompt_longer_than_the_context_is_refused_before_anything_is_written(
             plan_of(folder),
         )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_plan_that_cannot_be(folder: Path) -> None:
-    with pytest.raises(RunError, match="no time limit"):
-        plan_of(folder, plan={"time_limit_s": 1.0})
 
 
 def test_a_run_that_is_unknown_or_finished_is_not_taken_up(folder: Path, tmp_path: Path) -> None:
@@ -315,20 +243,46 @@ def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> 
         path.unlink(missing_ok=True)
 
 
-def test_ids_are_readable_and_differ() -> None:
-    names = {new_run_id("demo-qwen:final", "exact+cleanup") for _ in range(20)}
-    assert len(names) == 20
-    assert all("demo-qwen-final-exact-cleanup" in name for name in names)
-    assert len(new_run_id("ü/../\\" * 100, "none")) < 100
-
-
-def test_presets_are_known_by_their_parameters(folder: Path) -> None:
-    plan = plan_of(folder).plan
-    assert sampling_name(plan.sampling) == "qwen3"
-    assert sampling_name(replace(plan.sampling, temperature=0.75)) == "t0.75 k20 p0.8 m0"
-
-
 def test_a_store_that_cannot_be_written_says_so_before_the_model_works(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "staging").write_text("in the way")
     with pytest.raises(StoreError, match="staging"):
         begin(Files(tmp_path), loaded(folder), molecules(2), plan_of(folder))
+
+
+# --- lines of progress ----------------------------------------------------------------------------------------------
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+def line(**said: object) -> str:
+    return json.dumps(said) + "\n"
+
+
+def test_the_last_word_of_each_part_counts(tmp_path: Path) -> None:
+    said = ProgressFile(tmp_path / "progress")
+    assert said.parts() == ()
+    told = {"samples": 4, "done": 1, "work": 0.25, "began": 0.25, "seconds": 2.0, "written": 1}
+    first = line(part=0, parts=2, run_id="a", lp="none", **told)
+    append(tmp_path / "progress", first[:20])
+    assert said.parts() == ()
+    append(tmp_path / "progress", first[20:])
+    (part,) = said.parts()
+    assert (part.run_id, part.done, part.has_ended, part.began) == ("a", 1, False, 0.25)
+    assert part.samples_a_second == 0.5
+    assert part.seconds_left is None, "it began at a quarter, and nothing tells how fast it is"
+    append(tmp_path / "progress", line(part=0, parts=2, done=2, work=0.5, seconds=3.0))
+    (part,) = said.parts()
+    assert (part.samples, part.done) == (4, 2)
+    assert part.seconds_left == pytest.approx(6.0)
+    append(tmp_path / "progress", line(part=1, parts=2, run_id="b") + line(part=0, parts=2, state="done", work=1.0))
+    assert [(one.run_id, one.state) for one in said.parts()] == [("a", "done"), ("b", "running")]
+
+
+def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "progress").write_bytes(
+        b'\xff\xfe\n\n{"part": 0, "par\n{"part": 0, "parts": 1, "file": "x.json", "samples": 10, "else": 1}\n'
+    )
+    assert ProgressFile(tmp_path / "progress").parts() == (PartProgress(0, 1, file="x.json", samples=10),)

@@ -19,14 +19,9 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(torch.cuda, "is_available", lambda known=cuda: known)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda known=mps: known)
         assert pick_device("auto").type == found
-
-
-@pytest.mark.parametrize(("name", "told"), [("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")])
-def test_a_device_that_is_not_there(name: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(ModelError, match=told):
-        pick_device(name)
+    for name, told in (("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")):
+        with pytest.raises(ModelError, match=told):
+            pick_device(name)
 
 
 def ticks(busy: Sequence[int]) -> str:
@@ -49,8 +44,8 @@ def test_cores_that_others_use_now_are_left_to_them(monkeypatch: pytest.MonkeyPa
         assert not list(texts)
 
 
-@pytest.mark.parametrize("stat", ["", "cpu0 0 0 0 0 0 0 0 0 0 0\n", "cpu0 x\n", "cpu 1 2\n"])
-def test_all_cores_are_taken_where_nothing_tells_who_uses_them(stat: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_cores_are_taken_where_nothing_tells_who_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: stat)
-    assert idle_cores() == usable_cores() == 1
+    for stat in ("", "cpu0 0 0 0 0 0 0 0 0 0 0\n", "cpu0 x\n", "cpu 1 2\n"):
+        monkeypatch.setattr(Path, "read_text", lambda *_, stat=stat, **__: stat)
+        assert idle_cores() == usable_cores() == 1

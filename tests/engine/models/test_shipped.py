@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from engine.errors import FileFormatError
+from engine.models.loading import model_folder, summarise
+from engine.models.registry import EMBEDDED, ModelEntry, read_registry
 from engine.models.shipped import ROWS, VOCAB_ROWS, Shipped, expand, tail_rows, unpack
 from engine.text.tokenizer_build import NAMES, RECIPES
-from tests.small_models import small_shipped
+from tests.small_models import registered, small_shipped
+from tests.support import ROOT
 from tools.training.shapes import pack
 
 
@@ -79,28 +88,77 @@ def test_tail_rows_are_what_they_were_when_the_first_model_was_shipped() -> None
     np.testing.assert_array_equal(longer[:100], rows)
 
 
-def test_a_wrong_checksum_names_both(tmp_path: Path) -> None:
+def test_a_wrong_checksum_names_both_and_other_content_is_no_shipped_model(tmp_path: Path) -> None:
     path, sha256 = written(tmp_path, pack(small_shipped()))
     with pytest.raises(FileFormatError, match=rf"SHA-256 {sha256}, the registry says {'0' * 64}\. Restore"):
         unpack(path, "0" * 64)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(FileFormatError, match=rf"the registry says {sha256}"):
-        unpack(path, sha256)
     path.unlink()
     with pytest.raises(FileFormatError, match=r"has 0 bytes with SHA-256"):
         unpack(path, sha256)
+    numbers = {"a": np.zeros(3, dtype=np.float16)}
+    for content in (b"", b"none at all", save(numbers, metadata={"format": "pt"}), pack(small_shipped())[:-100]):
+        with pytest.raises(FileFormatError, match=r"is not a shipped model \("):
+            unpack(*written(tmp_path, content))
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"no safetensors at all",
-        save({"a": np.zeros(3, dtype=np.float16)}),
-        save({"a": np.zeros(3, dtype=np.float16)}, metadata={"format": "pt"}),
-        pack(small_shipped())[:-100],
-    ],
-)
-def test_other_content_with_its_right_checksum_is_no_shipped_model(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(FileFormatError, match=r"is not a shipped model \("):
-        unpack(*written(tmp_path, content))
+def test_listing_needs_neither_torch_nor_transformers(tmp_path: Path) -> None:
+    path = registered(tmp_path, small_shipped())
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from engine.models.registry import load_registry\nfrom engine.models.loading import summarise\n"
+        f"found = [summarise(entry) for entry in load_registry([Path({str(path)!r})]).entries]\n"
+        "assert not found[0]['problem'], found\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- the models that ship -------------------------------------------------------------------------------------------
+
+ENTRIES = read_registry(EMBEDDED)
+MOST_WEIGHTS = 22 * 2**20
+MOST_TREE = 36 * 2**20
+
+each = pytest.mark.parametrize("entry", ENTRIES, ids=[entry.name for entry in ENTRIES])
+
+
+def test_the_aliases_and_steps_that_are_promised() -> None:
+    promised = {"demo-qwen:final", "demo-qwen-l3:final", "demo-llama:early", "demo-llama:final"}
+    assert promised <= {entry.name for entry in ENTRIES}
+
+
+@each
+def test_its_files_belong_together(entry: ModelEntry) -> None:
+    assert entry.shipped is not None
+    assert entry.card is not None
+    found = summarise(entry)
+    assert found["problem"] == ""
+    about = unpack(entry.shipped, entry.sha256).about
+    assert about["alias"] == entry.alias
+    document = json.loads(entry.card.with_suffix(".json").read_text(encoding="utf-8"))
+    assert document["facts"]["tokens"] == about["tokens"]
+    assert document["quality"]["parameters"] == found["parameters"]
+    text = entry.card.read_text(encoding="utf-8")
+    pictures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert pictures and all((entry.card.parent / picture).is_file() for picture in pictures)
+
+
+def test_the_weights_and_the_tree_are_small_enough() -> None:
+    assert sum(entry.shipped.stat().st_size for entry in ENTRIES if entry.shipped) <= MOST_WEIGHTS
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.split(b"\0")
+    files = [ROOT / name.decode() for name in listed if name]
+    assert sum(path.stat().st_size for path in files if path.is_file()) <= MOST_TREE
+
+
+@each
+def test_plain_transformers_loads_and_runs_it(entry: ModelEntry) -> None:
+    folder = str(model_folder(entry))
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer("[SMILES]CC=O[/SMILES]", return_tensors="pt", add_special_tokens=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        written = model.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=8)
+    assert "[CONFORMER]" in tokenizer.decode(written[0])
+    assert int(written.max()) < len(tokenizer)
