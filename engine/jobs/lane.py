@@ -145,10 +145,10 @@ def lane_work(watch: LaneWatch, files: Files) -> Work[None]:
 
 
 def _write(watch: LaneWatch, files: Files, job: Job[None]) -> None:
-    from engine.jobs.run import Run, begin
-
     choice, settings = watch.plan.model, watch.plan.judge_settings
     job.say(f"loading {choice.alias or choice.folder}")
+    from engine.jobs.run import Run, begin  # takes seconds the first time
+
     loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
     molecules = [parse_smiles(molecule.smiles) for molecule in watch.molecules]
     judges = None if settings is None else _judges(settings)

@@ -200,11 +200,10 @@ class RankTokenizer(TextTokenizer):
 
         self.name, self.recipe = name, tokenizer_build.RECIPES[name]
         self.vocab_size = self.recipe.size
-        ranks = tokenizer_build.ranks_of(name)
+        self._ranks = ranks = tokenizer_build.ranks_of(name)
         special = dict(zip((*self.recipe.special, *self.recipe.tags), itertools.count(len(ranks)), strict=False))
-        self._ids = ranks | {text.encode(): id_ for text, id_ in special.items()}
-        self.pieces = {id_: raw for raw, id_ in self._ids.items()}
-        self.added = frozenset(special.values())
+        self._raw = [*ranks, *map(str.encode, special)]  # by id: the ranks come in their order
+        self._special, self.added = special, frozenset(special.values())
         self._ranked = tiktoken.Encoding(
             name, pat_str=self.recipe.pattern, mergeable_ranks=ranks, special_tokens=special
         )
@@ -224,7 +223,14 @@ class RankTokenizer(TextTokenizer):
         return [self.encode(text) for text in texts]
 
     def id_of(self, token: str) -> int | None:
-        return self._ids.get(token.encode())
+        return self._special.get(token, self._ranks.get(token.encode()))
+
+    def raw(self, id_: int) -> bytes:
+        return self._raw[id_] if 0 <= id_ < len(self._raw) else b""
+
+    @property
+    def pieces(self) -> dict[int, bytes]:  # type: ignore[override]
+        return dict(enumerate(self._raw))
 
 
 def check_text(text: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -22,7 +23,8 @@ from engine.records import Molecule
 from engine.store.store import temporary_files
 from pages._shared.visitor import adopt_visitor, presence, visitor
 
-_LANES, _NAME = "live_lanes", "live_lanes_name"
+_LANES, _NAME, _SINCE = "live_lanes", "live_lanes_name", "live_since"
+STAYS_S = 10.0
 ADDRESS = "lanes"
 """The query parameter that names a start."""
 MOST_STARTS = 32
@@ -64,9 +66,17 @@ class Running:
 
 
 def warm(entry: ModelEntry, device: str) -> None:
-    """Has the worker import what it needs and load the first model, before the first click."""
+    """Has the worker import what it needs and load the first model, before the first click: 3.5 s, and 450 MB that a
+    reader who soon goes on to another page may never need."""
+    since = st.session_state.setdefault(_SINCE, time.monotonic())
+
+    @st.fragment(run_every=STAYS_S)
+    def look() -> None:
+        if time.monotonic() - since >= STAYS_S and service().is_unused:
+            service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)))
+
     if service().is_unused:
-        service().submit(visitor(), warm_work(ModelChoice(entry.alias, entry.step, device=device)))
+        look()
 
 
 def start(plans: Sequence[RunPlan], molecules: Sequence[Molecule]) -> None:

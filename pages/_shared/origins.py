@@ -7,6 +7,7 @@ origins that may connect to the app and frame it.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -31,6 +32,7 @@ class OwnOrigin:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
+        _answer_at_once(receive)
         others = [origin.strip() for origin in st.get_option("server.corsAllowedOrigins")]
 
         async def send_unframed(message: Message) -> None:
@@ -54,6 +56,13 @@ class OwnOrigin:
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
         else:
             await PlainTextResponse(f"{why}\n", 403)(scope, receive, send_unframed)
+
+
+def _answer_at_once(receive: Receive) -> None:
+    """Streamlit opens its socket with Nagle's algorithm on: a body would wait 40 ms for the receipt of its head."""
+    transport = getattr(getattr(receive, "__self__", None), "transport", None)  # uvicorn's
+    if connection := transport and transport.get_extra_info("socket"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _only_bytes(receive: Receive, send: Send) -> Receive:

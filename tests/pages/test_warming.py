@@ -10,8 +10,12 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from streamlit.testing.v1 import AppTest
+
+from pages._live import session
 
 ROOT = Path(__file__).resolve().parents[2]
 ASKED = """
@@ -48,6 +52,30 @@ for name in ("engine.questions.compare_time", "plotly.graph_objs._heatmap", "tor
 def test_tokenizers_tables_logs_parts_of_pages_and_plotly_are_ready_and_torch_is_left_to_its_worker() -> None:
     answer = subprocess.run([sys.executable, "-c", ASKED], cwd=ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["0", "0", "2", "False", "True", "True", "False"]
+
+
+def test_torch_is_left_alone_until_a_reader_of_the_live_page_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # as pages in a browser have it
+    submitted: list[object] = []
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+
+    class Idle:
+        @property
+        def is_unused(self) -> bool:
+            return not submitted
+
+        def submit(self, owner: str, work: object) -> None:
+            submitted.append(work)
+
+        def owners(self) -> int:
+            return 0
+
+    monkeypatch.setattr(session, "service", Idle)
+    monkeypatch.setattr(session, "time", clock)
+    app = AppTest.from_file(str(ROOT / "pages" / "live.py"), default_timeout=60)
+    for clock.now, count in ((0.0, 0), (session.STAYS_S - 1, 0), (session.STAYS_S, 1), (99.0, 1)):
+        assert not app.run().exception
+        assert len(submitted) == count
 
 
 def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""What draws charts, fetched while the reader looks at a section that has none: it takes the browser half a second.
+"""What draws charts, fetched as the reader of a section that has none moves the pointer: it takes the browser half a
+second, and while the page comes up it would stand in the way.
 
 The file is Streamlit's own; where a version names it differently, charts come as they did without this.
 """
@@ -12,13 +13,14 @@ import streamlit as st
 _FILES = Path(st.__file__).parent / "static"
 _JS = """
 export default function ({ data }) {
-  if (data) (window.requestIdleCallback ?? setTimeout)(() => import(new URL(data, document.baseURI)).catch(() => {}));
+  const fetchIt = () => import(new URL(data, document.baseURI)).catch(() => {});
+  if (data) addEventListener("pointermove", fetchIt, { once: true });
 }
 """
 
 
 def charts_ready() -> None:
-    """Call it last on a page: the browser does it once it has nothing else to do."""
+    """Call it last on a page."""
     _mount(key="charts-ready", data=drawing_module())
 
 
