@@ -30,7 +30,6 @@ from engine.chem.smiles import parse_smiles, read_text_order
 from engine.errors import DriftscopeError
 from engine.store.store import DEMO, Store
 
-MOST_ATOMS = 60
 ODD = (
     *"C CC N#N [H][H] [2H]O [CH3] [CH2] C[O] CN(C)[O] [Na+].[Cl-] CC(=O)[O-].[Na+] C[N+](=O)[O-] C[NH+](C)C".split(),
     *"F[P-](F)(F)(F)(F)F [NH3]->[Pt](Cl)(Cl)<-[NH3] O=C([O-])C(C(=O)[O-])[N+](=O)[O-] NC(=[NH2+])NCC(=O)[O-]".split(),

@@ -1,4 +1,4 @@
-"""The enriched text codec: numbers as they are written, molecules there and back."""
+"""The enriched text codec: numbers as they are written, molecules there and back, damage named."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from hypothesis import strategies as st
 from rdkit import Chem
 from rdkit.Chem import AllChem
 
-from engine.chem.enriched import Decoded, decode, encode, enriched_text, format_number, skeleton_of
+from engine.chem.enriched import Decoded, decode, encode, enriched_text, format_number, skeleton_of, why_not_a_triple
+from engine.chem.frame import add_conformer
 from engine.chem.smiles import descriptor, parse_smiles, same_graph, split_smiles
-from engine.errors import ConformerError, NoEnrichedFormError, UnsupportedMoleculeError
-from engine.records import FIXED4, SHORTEST4, TRIMMED4, Molecule, NumberFormat
+from engine.errors import ConformerError, DriftscopeError, EnrichedError, NoEnrichedFormError, UnsupportedMoleculeError
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, WIDEST, Molecule, NumberFormat
+from engine.text.blocks import read_block
 from tests.strategies import (
     MOLECULES,
+    Written,
+    any_text,
+    damaged,
+    enriched_texts,
     formats,
     molecule,
     molecules,
@@ -68,12 +74,6 @@ def test_numbers_are_their_decimal_form_cut_off(value: float, form: NumberFormat
     assert format_number(float(text), form) == text
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e6, -1e300])
-def test_what_is_no_coordinate_is_refused(value: float) -> None:
-    with pytest.raises(ConformerError, match="the number format ends at 1000"):
-        format_number(value)
-
-
 # --- there and back ---------------------------------------------------------------------------------------------------
 def test_the_format_is_that_of_the_field() -> None:
     written = encode(with_xyz("CC=O", [(1.23456, -0.5, 0.00001), (-1, 2, 3), (12.3456789, -0.00009, 7)]))
@@ -102,18 +102,13 @@ def test_all_but_the_atoms_is_copied(smiles: str, skeleton: str) -> None:
 
 def with_xyz(smiles: str, xyz: list[tuple[float, float, float]]) -> Chem.Mol:
     mol = Chem.Mol(parse_smiles(smiles).mol)
-    conformer = Chem.Conformer(mol.GetNumAtoms())
-    for atom, position in enumerate(xyz):
-        conformer.SetAtomPosition(atom, [float(value) for value in position])
-    mol.AddConformer(conformer, assignId=True)
+    add_conformer(mol, np.array(xyz, dtype=float))
     return mol
 
 
 def check_round_trip(one: Molecule, seed: int, form: NumberFormat) -> None:
     mol = with_conformer(one, seed, scale=2.0)
-    order = list(range(one.atoms))
-    random.Random(seed).shuffle(order)
-    written = encode(Chem.RenumberAtoms(mol, order), form)
+    written = encode(Chem.RenumberAtoms(mol, random.Random(seed).sample(range(one.atoms), one.atoms)), form)
     decoded = decode(written.text)
     assert decoded.numbers == written.numbers
     assert decoded.smiles == written.smiles
@@ -124,7 +119,6 @@ def check_round_trip(one: Molecule, seed: int, form: NumberFormat) -> None:
     atoms = [expected[triple] for triple in decoded.numbers]
     assert sorted(atoms) == list(range(one.atoms))
     check_same_bonds(decoded, Chem.RenumberAtoms(mol, atoms))
-    check_second_writing(decoded, form)
 
 
 def check_same_bonds(decoded: Decoded, renumbered: Chem.Mol) -> None:
@@ -136,31 +130,10 @@ def check_same_bonds(decoded: Decoded, renumbered: Chem.Mol) -> None:
         assert (mine.GetFormalCharge(), mine.GetTotalNumHs()) == (theirs.GetFormalCharge(), theirs.GetTotalNumHs())
 
 
-def check_second_writing(decoded: Decoded, form: NumberFormat) -> None:
-    """Encoding what was decoded gives the text again, but for the order of atoms that symmetry makes alike.
-
-    RDKit breaks such ties by the order of the atoms it is given, so 3 % of the shipped molecules (cyclohexane, a
-    crown ether) come out with equivalent atoms exchanged: the same SMILES, the same atoms, each with its own numbers.
-    """
-    again = encode(decoded.mol, form)
-    if again.numbers == decoded.numbers:
-        assert again.smiles == decoded.smiles
-        return
-    assert sorted(again.numbers) == sorted(decoded.numbers)
-    where = {triple: atom for atom, triple in enumerate(decoded.numbers)}
-    check_same_bonds(decode(again.text), Chem.RenumberAtoms(decoded.mol, [where[number] for number in again.numbers]))
-
-
 @pytest.mark.soak
-def test_shipped_molecules_survive() -> None:
-    for seed, smiles in enumerate(shipped_smiles()[: sized(100, 2000)]):
-        check_round_trip(parse_smiles(smiles), seed, (FIXED4, TRIMMED4, SHORTEST4)[seed % 3])
-
-
-@pytest.mark.parametrize("smiles", MOLECULES)
-def test_every_kind_of_molecule_survives(smiles: str) -> None:
-    for seed, form in enumerate((FIXED4, TRIMMED4, NumberFormat(1, 12, 6))):
-        check_round_trip(molecule(smiles), seed, form)
+def test_molecules_of_every_kind_and_shipped_ones_survive() -> None:
+    for seed, smiles in enumerate([*MOLECULES, *shipped_smiles()[: sized(60, 2000)]]):
+        check_round_trip(molecule(smiles), seed, (FIXED4, TRIMMED4, SHORTEST4, NumberFormat(1, 12, 6))[seed % 4])
 
 
 @pytest.mark.soak
@@ -209,3 +182,91 @@ def test_a_flat_drawing_is_refused_and_a_flat_conformer_is_not() -> None:
         encode(mol)
     mol.GetConformer().Set3D(True)
     assert encode(mol).text.count(",0.0000>") == 6
+
+
+B = "<1.0000,-2.0000,0.5000>"
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "position", "reason"),
+    [
+        ("", None, None, "there is nothing in it"),
+        ("[C]", 0, 3, "atom '[C]' has no block"),
+        (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
+        ("[C]<1.026,0.6438,-0.4296[c>", 0, 3, "z is '-0.4296[c', which is no number"),  # an example of the reports
+        (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
+        ("[C]<1.0,2.,3.0>", 0, 3, "y is '2.', which is no number"),
+        ("[C]<01.0,2.0,3.0>", 0, 3, "x is '01.0', which is no number"),
+        ("[C]<1234567.0,2.0,3.0>", 0, 3, "x is '1234567.0'"),
+        (f"[C{B}", None, 0, "'[' begins no atom"),
+        (f"C[C]{B}", None, 0, "'C' begins no atom in brackets"),
+        (f"[C]{B}{B}", None, 26, "'<' begins no atom"),
+        (f"[C]{B}[Q]{B}", None, None, "its SMILES is not a molecule: syntax error"),
+        (f"[C]{B}=[F]{B}", 1, None, "its SMILES is not a molecule: Explicit valence"),
+        (f"[C]{B}[*]{B}", 1, None, "the atom is a wildcard"),
+        (f"  [CONFORMER] [C]{B}[O]<1.0> [/CONFORMER]", 1, 43, "1 numbers instead of three"),
+        ("[C]<1.0,2.0,3.0>" * 20_000, None, None, "320,000 characters, the limit is 200,000"),
+    ],
+)
+def test_damage_is_named_with_block_position_and_reason(
+    text: str, block: int | None, position: int | None, reason: str
+) -> None:
+    with pytest.raises(EnrichedError) as caught:
+        decode(text)
+    assert caught.value.reason.startswith(reason)
+    assert (caught.value.block, caught.value.position) == (block, position)
+    assert caught.value.reason in str(caught.value)
+
+
+@pytest.mark.parametrize("around", ["{}", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"])
+def test_tags_and_white_space_around_are_allowed(around: str) -> None:
+    assert decode(around.format(f"[C]{B}")).coordinates == [[1.0, -2.0, 0.5]]
+
+
+def check_decodes_or_says_why(text: str) -> None:
+    try:
+        decoded = decode(text)
+    except DriftscopeError as error:
+        message = str(error)
+    else:
+        message = ""
+        assert len(decoded.numbers) == decoded.mol.GetNumAtoms() == len(decoded.coordinates) > 0
+        assert np.isfinite(decoded.coordinates).all()
+    assert message.isprintable() and len(message) < 600
+
+
+@pytest.mark.soak
+def test_damaged_texts_decode_or_name_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    @given(enriched_texts(), seeds())
+    def check(written: Written, seed: int) -> None:
+        check_decodes_or_says_why(damaged(written.text, seed))
+
+    check()
+    assert capfd.readouterr() == ("", "")
+
+
+@given(any_text())
+def test_any_text_decodes_or_names_an_error(text: str) -> None:
+    check_decodes_or_says_why(text)
+    check_decodes_or_says_why(f"[C]<{text}>")
+    check_decodes_or_says_why(f"[{text}]{B}")
+
+
+def damaged_triple(seed: int) -> str:
+    (triple,) = random_triples(1, seed, NumberFormat(1, 12, 6))
+    return damaged(",".join(triple), seed, edits=1)
+
+
+@pytest.mark.soak
+@given(st.one_of(any_text(), st.text("0123456789.,-", max_size=30), seeds().map(damaged_triple)))
+def test_the_codec_and_the_reader_of_blocks_agree_on_triples(content: str) -> None:
+    """``why_not_a_triple`` and ``read_block`` know the number format each on its own; they must know the same."""
+    is_clean = read_block(content, form=WIDEST).is_clean_triple
+    assert (why_not_a_triple(content) is None) == is_clean
+    if not {"<", "[", ">"} & set(content):  # those may end or begin something else
+        try:
+            decode(f"[C]<{content}>")
+        except EnrichedError:
+            assert not is_clean
+        else:
+            assert is_clean

@@ -22,15 +22,8 @@ FLAT = {"line": LINE, "plane": PLANE}
 
 
 def rotation(seed: int) -> Array:
-    """A uniformly random proper rotation, from a unit quaternion."""
-    w, x, y, z = (lambda q: q / np.linalg.norm(q))(np.random.default_rng(seed).normal(size=4))
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    turn, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(3, 3)))
+    return np.asarray(turn * [np.sign(np.linalg.det(turn)), 1, 1])  # proper
 
 
 def asymmetric(seed: int, count: int) -> Array:

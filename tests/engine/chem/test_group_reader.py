@@ -73,11 +73,7 @@ TEXTS: list[tuple[str, bool, str]] = [
     (f"[SMILES]CC=O[/SMILES]{TAGGED}<|im_end|><|endoftext|>", True, "with its prompt and padding"),
     (f"[SMILES]CCO[/SMILES]{TAGGED}", False, "another SMILES block"),
     (f"[CONFORMER][C]{B} [C]{B}=[O]{B}[/CONFORMER]", False, "a space between atoms is no SMILES"),
-    (
-        TAGGED.replace(B, "<0.0,0.0,0.0>"),
-        True,
-        "zeros alone: ours about real coordinates is none of the runner's issues",
-    ),
+    (TAGGED.replace(B, "<0.0,0.0,0.0>"), True, "zeros alone: none of the runner's issues"),
     ("[CONFORMER]CC=O[/CONFORMER]", False, "no block, though the SMILES is there"),
     (f"[CONFORMER]{GOOD}", False, "no conformer block: its end is missing"),
     (TAGGED.replace("0.5>[/", "0.5[/"), False, "a block never closed, at the end"),

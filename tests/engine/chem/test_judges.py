@@ -11,8 +11,8 @@ import pytest
 from engine.chem import judges
 from engine.chem.judges import JudgePool, JudgeTask, judged
 from engine.chem.verdict import CRASH, TIME, JudgeSettings
-from engine.errors import AssetError, DriftscopeError
-from tests.judge_processes import ANSWER, ends_at_once, scripted
+from engine.errors import AssetError
+from tests.judge_processes import ANSWER, scripted
 
 GOOD = "[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0000,0.0000>"
 LONG = "[C]<0.0000,0.0000,0.0000>[O]<3.4000,0.0000,0.0000>"
@@ -56,12 +56,6 @@ def test_tasks_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> 
         if done == 20:
             break
     finished.close()
-
-
-def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judging", ends_at_once)
-    with pytest.raises(DriftscopeError, match="ended before its work"):
-        list(judged([JudgeTask(key, "a", "") for key in range(3)], workers=1))
 
 
 def test_a_method_that_is_not_installed_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:

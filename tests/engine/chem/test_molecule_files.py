@@ -66,28 +66,18 @@ WRITERS: dict[str, Callable[[Sequence[str]], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", [*WRITERS, ".smi.gz", ".csv.gz", ".jsonl.gz"])
+@pytest.mark.parametrize("suffix", [*WRITERS, ".smi.gz", ".csv.gz", ".SDF.GZ", ".mol"])
 def test_what_is_written_is_read_in_every_format(tmp_path: Path, suffix: str) -> None:
-    path = written(tmp_path, WRITERS[suffix.removesuffix(".gz")](MOLECULES), f"list{suffix}")
-    assert [smiles for _, smiles in rows_of(path)] == list(MOLECULES)
-    molecules, skipped = read_molecule_file(path)
-    assert [molecule.source for molecule in molecules] == list(MOLECULES) and skipped == []
-
-
-@pytest.mark.parametrize(("name", "count"), [("a.SDF.GZ", 4), ("a.sd", 4), ("a.mol", 1)])
-def test_records_become_smiles(tmp_path: Path, name: str, count: int) -> None:
-    sources = ("CCO", "C[C@H](N)C(=O)O", "F/C=C\\F", "[H]/N=C/C")[:count]
-    mols = [Chem.AddHs(reference_conformers(parse_smiles(smiles), 1), addCoords=True) for smiles in sources]
-    rows = rows_of(written(tmp_path, to_sdf(mols), name))
-    assert [parse_smiles(smiles).smiles for _, smiles in rows] == [parse_smiles(one).smiles for one in sources]
-    assert [line for line, _ in rows] == [*range(1, len(sources) + 1)]
+    whole = {".SDF.GZ": RECORD * 2, ".mol": BLOCK}.get(suffix) or WRITERS[suffix.removesuffix(".gz")](MOLECULES)
+    molecules, skipped = read_molecule_file(written(tmp_path, whole, f"list{suffix}"))
+    expected = {".SDF.GZ": ["CCO", "CCO"], ".mol": ["CCO"]}.get(suffix, list(MOLECULES))
+    assert [molecule.source for molecule in molecules] == expected and skipped == []
 
 
 TABLES: dict[str, tuple[str, str | bytes, list[tuple[int, str]]]] = {
     "header that stands elsewhere": ("a.txt", "name\tsmiles\ne f\tCCO\n", [(2, "CCO")]),
     "commas in a list": ("a.smi", "CCO,e f\nC\n", [(1, "CCO"), (2, "C")]),
     "semicolons around commas": ("a.csv", "id;smiles;name\n7;C;a, b\n", [(2, "C")]),
-    "delimiters in quotes": ("a.csv", '"a;b";smiles\n"1;2";C\n', [(2, "C")]),
     "plain column before others": ("a.csv", "rdkit_smiles,SMILES\nC,CC\n", [(2, "CC")]),
     "the only one that ends so": ("a.csv", "id,Ligand SMILES\n7,C\n", [(2, "C")]),
     "a row over lines": ("a.csv", 'smiles,name\nCCO,"a\nb"\nC,"a ""b"""\n', [(2, "CCO"), (4, "C")]),
@@ -120,7 +110,6 @@ SKIPPED: dict[str, tuple[str, str, list[tuple[int, str]]]] = {
     "an empty cell": ("a.csv", "id,smiles\n7,C\n8,\n9\n", [(3, "has no SMILES"), (4, "has no SMILES")]),
     "no molecule": ("a.smi", "C\nC1CC\nhello\n", [(2, "read: unclosed ring"), (3, "it is no SMILES")]),
     "no enriched form": ("a.smi", "C\n[C]\n", [(2, "bracket atom without hydrogens")]),
-    "too large": ("a.smi", f"C\n{'C' * 201}\n{'C' * 4001}\n", [(2, "201 heavy atoms"), (3, "4,001 characters")]),
     "a number in json": ("a.jsonl", '{"smiles": "C"}\n{"smiles": 5}\n', [(2, "of type int")]),
     "deep json": ("a.jsonl", f'{{"smiles": "C"}}\n{"[" * 100_000}\n', [(2, "no JSON object such as")]),
     "broken records": (

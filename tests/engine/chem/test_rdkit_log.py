@@ -5,10 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from rdkit import Chem
-
-from engine.chem.rdkit_log import captured_log
-
 SEARCHES = """
 import os, signal, threading
 from rdkit import Chem
@@ -35,13 +31,3 @@ def test_ctrl_c_is_neither_lost_after_searches_of_two_threads_nor_within_one() -
     """Two at once left RDKit's handler in place for good; an interrupted search answered with a part of its matches."""
     done = subprocess.run([sys.executable, "-c", SEARCHES], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["after two threads", "within a search"]
-
-
-def test_captured_logs_nest() -> None:
-    with captured_log() as outer:
-        with captured_log() as inner:
-            Chem.MolFromSmiles("C(")
-        Chem.MolFromSmiles("CC1")
-    assert any("C(" in line for line in inner)
-    assert not any("CC1" in line for line in inner)
-    assert [line for line in outer if "CC1" in line] and set(inner) <= set(outer)

@@ -63,6 +63,7 @@ def test_one_of_another_graph_is_named_and_left_out() -> None:
 def test_coordinates_that_cannot_be(xyz: list[list[float]], reason: str) -> None:
     placed = under_its_key(HeavyConformer("CCO", np.array(xyz, dtype=float)))
     assert reason in placed.problem
+    assert "no coordinates" in under_its_key(HeavyConformer("CC", np.ones((2, 3)))).problem
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------

@@ -55,12 +55,6 @@ def test_sdf_round_trip(tmp_path: Path, smiles: str) -> None:
         assert [atom.GetSymbol() for atom in one.GetAtoms()] == [atom.GetSymbol() for atom in mol.GetAtoms()]
 
 
-@pytest.mark.parametrize("name", ["a.mol", "a.mol.gz", "A.SDF.GZ"])
-def test_kinds_of_molecule_files(tmp_path: Path, name: str) -> None:
-    (mol,) = read_molecules(written(tmp_path, Chem.MolToMolBlock(ETHANOL), name))
-    assert same_graph(mol, ETHANOL)
-
-
 def test_line_endings_and_marks_of_other_systems(tmp_path: Path) -> None:
     text = to_sdf([("é", mol) for mol in MOLS.values()], [{"a": "1"}, {"a": "2"}])
     variants = (text.replace("\n", "\r\n"), text.replace("\n", "\r"), "\ufeff" + text, text + "\n\n  \n")
@@ -118,26 +112,6 @@ def test_damage_is_named_with_file_and_record(tmp_path: Path, name: str) -> None
         read_molecules(written(tmp_path, text, "hurt.sdf"))
     assert "'hurt.sdf'" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_what_is_no_readable_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "folder.sdf").mkdir()
-    (tmp_path / "fake.sdf.gz").write_bytes(b"CCO\n")
-    (tmp_path / "torn.sdf.gz").write_bytes(gzip.compress(b"\n" * 5000)[:-12])
-    cases = {
-        tmp_path / "folder.sdf": "is a folder",
-        tmp_path / "missing.sdf": "No such file",
-        tmp_path / "fake.sdf.gz": "cut short or damaged",
-        tmp_path / "torn.sdf.gz": "cut short or damaged",
-        written(tmp_path, "x", "data.pdf"): "is no SDF or MOL file",
-        written(tmp_path, "x", "data.gz"): "is no SDF or MOL file",
-        written(tmp_path, "CCO\n".encode("utf-16"), "wide.sdf"): "is no text",
-        written(tmp_path, "x" * 1_000_001, "long.sdf"): "1,000,000 characters",
-    }
-    for path, message in cases.items():
-        with pytest.raises(FileFormatError, match=message) as caught:
-            read_molecules(path)
-        assert f"{path.name}'" in str(caught.value)
 
 
 def test_text_that_is_not_ascii_survives_next_to_damage(tmp_path: Path) -> None:

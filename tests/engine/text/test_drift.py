@@ -23,7 +23,7 @@ from engine.text.template import (
     skeleton,
 )
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.strategies import enriched_texts, formats, molecules, seeds, written
+from tests.strategies import formats, molecules, seeds, written
 from tests.support import sized
 
 NAMES = ("qwen3", "llama3")
@@ -77,15 +77,6 @@ def test_known_drifts(content: str, qwen: int, llama: int) -> None:
     for name, expected in (("qwen3", qwen), ("llama3", llama)):
         summary = drift_summary([f"[C]<{content}>"], load_tokenizer(name), DEFAULT_PLACEHOLDER)
         assert summary.histogram == {expected: 1}
-
-
-@pytest.mark.soak
-@given(enriched_texts(), st.sampled_from(NAMES))
-def test_single_contents_need_what_they_need_in_their_text(one, name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    contents = list(zip(one.molecule.descriptors, map(",".join, one.numbers), strict=True))
-    (needed,) = needed_tokens([one.text], tokenizer)
-    assert needed_by_content(contents, tokenizer) == needed.tolist()
 
 
 def test_single_contents_may_be_anything() -> None:

@@ -6,15 +6,11 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from engine.errors import PlaceholderError
-from engine.records import SHORTEST4, TRIMMED4
 from engine.text.placeholder import MOST_WEIGHT, fit_placeholder
 from engine.text.template import build_templates, check_placeholder, drift_summary
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.strategies import enriched_texts, molecules
 
 NAMES = ("qwen3", "llama3")
 
@@ -37,23 +33,6 @@ def candidates() -> list[str]:
     return [",".join(axes) for axes in itertools.product(numbers, numbers[:10], numbers[:5])]
 
 
-@pytest.mark.soak
-@given(
-    st.sampled_from((TRIMMED4, SHORTEST4)).flatmap(
-        lambda form: st.lists(enriched_texts(molecules(shipped=40), form), min_size=1, max_size=3)
-    ),
-    st.sampled_from([(1.0, 1.0), (1.0, 3.0), (5.0, 1.0), (0.2, 1.0)]),
-    st.sampled_from(NAMES),
-)
-def test_no_other_placeholder_costs_less(texts, weights: tuple[float, float], name: str) -> None:
-    written = [text.text for text in texts]
-    fitted = fit_placeholder(written, load_tokenizer(name), junk_weight=weights[0], cut_weight=weights[1])
-    assert fitted.cost == pytest.approx(cost_by_block(written, name, fitted.placeholder, *weights))
-    assert fitted.cost == min(fitted.costs.values())
-    for placeholder in candidates()[::171]:
-        assert fitted.cost <= cost_by_block(written, name, placeholder, *weights) + 1e-9
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "texts",
@@ -66,7 +45,7 @@ def test_the_best_of_all_candidates(name: str, texts: list[str]) -> None:
     everything = {placeholder: cost_by_block(texts, name, placeholder, 1, 2) for placeholder in candidates()}
     fitted = fit_placeholder(texts, load_tokenizer(name), junk_weight=1, cut_weight=2)
     assert fitted.cost == pytest.approx(min(everything.values()))
-    assert fitted.blocks == 4
+    assert fitted.cost == min(fitted.costs.values()) and fitted.blocks == 4
     assert check_placeholder(fitted.placeholder) == fitted.placeholder
     assert free_count(fitted.placeholder, load_tokenizer(name)) == fitted.free
 
@@ -76,13 +55,11 @@ def test_weights_decide_which_side_pays(name: str) -> None:
     texts = ["[C]<-10.1234,-10.1234,10.1234>" + "[C]<0.1,0.2,0.3>" * 4]
     tokenizer = load_tokenizer(name)
     short, long = (free_count(content, tokenizer) for content in ("0.1,0.2,0.3", "-10.1234,-10.1234,10.1234"))
-    assert short < long
     assert fit_placeholder(texts, tokenizer).free == short  # four against one
     assert fit_placeholder(texts, tokenizer, junk_weight=1, cut_weight=10).free == long
     no_junk = fit_placeholder(texts, tokenizer, junk_weight=1, cut_weight=0)
     no_cut = fit_placeholder(texts, tokenizer, junk_weight=0, cut_weight=1)
-    assert no_junk.free <= short
-    assert no_cut.free >= long
+    assert no_junk.free <= short < long <= no_cut.free
     assert no_junk.cost == no_cut.cost == 0.0
 
 

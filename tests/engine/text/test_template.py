@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import skeleton_of
-from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError, PlaceholderError
 from engine.lp_records import DEFAULT_PLACEHOLDER, SHORT_PLACEHOLDER
 from engine.records import Molecule
@@ -16,7 +15,6 @@ from engine.text.template import (
     GUESSED_PLACEHOLDER,
     ROLES,
     Template,
-    block_spans,
     build_template,
     build_templates,
     needed_by_content,
@@ -38,14 +36,9 @@ PLACEHOLDERS = (
 
 
 def placeholders() -> st.SearchStrategy[str]:
-    allowed = st.characters(
-        exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"), exclude_characters="<>[]"
-    )
-    return st.one_of(
-        st.sampled_from(PLACEHOLDERS),
-        st.text("0123456789.,-", min_size=1, max_size=30),
-        st.text(allowed, min_size=1, max_size=30),
-    )
+    allowed = st.characters(categories=("L", "N", "P", "S"), exclude_characters="<>[]")
+    texts = (st.text("0123456789.,-", min_size=1, max_size=30), st.text(allowed, min_size=1, max_size=30))
+    return st.one_of(st.sampled_from(PLACEHOLDERS), *texts)
 
 
 def roles_by_character(text: str) -> tuple[list[int], list[bool]]:
@@ -93,9 +86,8 @@ def test_roles_and_blocks_are_those_of_the_characters(one: Molecule, placeholder
     template = build_template(skeleton_of(one), tokenizer, placeholder, tags=tags)
     assert template.text == ("[CONFORMER]{}[/CONFORMER]" if tags else "{}").format(skeleton_of(one, placeholder))
     assert template.blocks == one.atoms
-    assert (
-        needed_by_content([("[C]", placeholder)], tokenizer)[0] == build_template("[C]<>", tokenizer, placeholder).free
-    )
+    alone = build_template("[C]<>", tokenizer, placeholder)
+    assert needed_by_content([("[C]", placeholder)], tokenizer) == [alone.free]
     check_against_characters(template, tokenizer)
 
 
@@ -121,15 +113,6 @@ def test_the_signs_of_a_placeholder(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tags_are_one_token_each_around_the_skeleton(name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    bare, tagged = (build_template("[C]<>=[O]<>", tokenizer, tags=tags) for tags in (False, True))
-    assert tagged.ids.tolist() == [tokenizer.id_of("[CONFORMER]"), *bare.ids.tolist(), tokenizer.id_of("[/CONFORMER]")]
-    assert tagged.roles.tolist() == [0, *bare.roles.tolist(), 0]
-    assert tagged.block_of.tolist() == [-1, *bare.block_of.tolist(), -1]
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_what_its_texts_are_alone(name: str) -> None:
     texts = [skeleton_of(molecule(smiles)) for smiles in MOLECULES]
     tokenizer = load_tokenizer(name)
@@ -138,12 +121,6 @@ def test_a_batch_is_what_its_texts_are_alone(name: str) -> None:
         assert template.ids.tolist() == alone.ids.tolist()
         assert template.roles.tolist() == alone.roles.tolist()
     assert build_templates([], tokenizer) == []
-
-
-def test_dative_bonds_are_no_blocks() -> None:
-    text = skeleton_of(parse_smiles("[OH2]->[Na+]<-[OH2]"), "0.0,0.0,0.0")
-    assert text == "[OH2]<0.0,0.0,0.0>->[Na+]<0.0,0.0,0.0><-[OH2]<0.0,0.0,0.0>"
-    assert [text[start:end] for start, end in block_spans(text)] == ["<0.0,0.0,0.0>"] * 3
 
 
 @pytest.mark.parametrize(
@@ -158,12 +135,11 @@ def test_dative_bonds_are_no_blocks() -> None:
     ],
 )
 def test_a_bad_placeholder_is_refused(placeholder: str, reason: str) -> None:
-    reason = reason.replace("|", "\\|")
     with pytest.raises(PlaceholderError, match=reason):
         build_template("[C]<>", load_tokenizer("qwen3"), placeholder)
 
 
-@pytest.mark.parametrize("text", ["", "CCO", "[C]", "<0.0,0.0,0.0>", "[Fe]<-[NH3]"])
+@pytest.mark.parametrize("text", ["", "CCO", "<0.0,0.0,0.0>", "[Fe]<-[NH3]"])
 def test_a_text_without_blocks_has_no_template(text: str) -> None:
     with pytest.raises(EnrichedError, match="no block to put a placeholder into"):
         build_template(text, load_tokenizer("qwen3"))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,30 +13,8 @@ from engine.errors import AssetError
 from engine.text import tokenizer_build
 from engine.text.tokenizers import load_tokenizer
 from tests.small_tokenizers import small_byte_level, small_metaspace
-from tests.support import ROOT, of_soak
 
 NAMES = ("qwen3", "llama3")
-
-
-@of_soak
-def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
-    code = (
-        "import sys; from engine.text.tokenizer_build import built_in as load;"
-        "sys.stdout.write(str(load('llama3').encode('[C]<0.1234,-5.6,7.0>[/CONFORMER]').ids))"
-    )
-    environment = {**os.environ, "DRIFTSCOPE_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(2)
-    ]
-    ends = [(*process.communicate(), process.returncode) for process in started]
-    expected = str(load_tokenizer("llama3").encode("[C]<0.1234,-5.6,7.0>[/CONFORMER]"))
-    assert ends == [(expected, "", 0)] * 2
-    (folder,) = (tmp_path / "tokenizers").iterdir()  # nothing half-made is left beside it
-    assert folder.name.startswith("llama3-")
-    assert sorted(file.name for file in folder.iterdir()) == ["tokenizer.json", "tokenizer_config.json"]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Both tokenizers against known counts and tiktoken, and their offsets."""
+"""Both tokenizers against known counts, tiktoken and their Hugging Face form; and their offsets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import TokenizerError
+from engine.errors import AssetError, TokenizerError
 from engine.text import tokenizer_build
-from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.strategies import Written, damaged, enriched_texts, molecule, seeds, shipped_smiles, written
+from engine.text.tokenizers import RankTokenizer, TextTokenizer, load_tokenizer
+from tests.strategies import molecule, shipped_smiles, written
 from tests.support import sized
 
 NAMES = ("qwen3", "llama3")
@@ -49,12 +49,6 @@ def tiktoken_ids(name: str, text: str) -> list[int]:
     return by_tiktoken(name).encode(text, allowed_special="all")
 
 
-@functools.cache
-def ordinary_tokens(name: str) -> list[bytes]:
-    tokenizer = load_tokenizer(name)
-    return [tokenizer.raw(id_) for id_ in range(min(tokenizer.added))]
-
-
 # --- known counts, to the number -------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("text", "qwen", "llama"),
@@ -71,29 +65,12 @@ def test_known_counts(text: str, qwen: int, llama: int) -> None:
     assert len(load_tokenizer("llama3").encode(text)) == llama
 
 
-QWEN_IDS = {
-    "<|endoftext|>": 151_643,
-    "<|im_start|>": 151_644,
-    "<|im_end|>": 151_645,
-    "</think>": 151_668,
-    "[SMILES]": 151_669,
-    "[CONFORMER]": 151_670,
-    "[/SMILES]": 151_671,
-    "[/CONFORMER]": 151_672,
-}
-LLAMA_IDS = {
-    "<|begin_of_text|>": 128_000,
-    "<|end_of_text|>": 128_001,
-    "<|reserved_special_token_245|>": 128_255,
-    "[SMILES]": 128_256,
-    "[/SMILES]": 128_257,
-    "[/FORMULA]": 128_327,
-    "[CONFORMER]": 128_328,
-}
-
-
 @pytest.mark.parametrize(
-    ("name", "size", "base", "ids"), [("qwen3", 151_673, 151_643, QWEN_IDS), ("llama3", 128_330, 128_000, LLAMA_IDS)]
+    ("name", "size", "base", "ids"),
+    [
+        ("qwen3", 151_673, 151_643, {"<|endoftext|>": 151_643, "[SMILES]": 151_669, "[/CONFORMER]": 151_672}),
+        ("llama3", 128_330, 128_000, {"<|end_of_text|>": 128_001, "[SMILES]": 128_256, "[/CONFORMER]": 128_329}),
+    ],
 )
 def test_sizes_and_special_ids(name: str, size: int, base: int, ids: dict[str, int]) -> None:
     tokenizer = load_tokenizer(name)
@@ -103,7 +80,7 @@ def test_sizes_and_special_ids(name: str, size: int, base: int, ids: dict[str, i
         assert tokenizer.id_of(token) == id_
         assert tokenizer.encode(f"1{token}2")[1:-1] == [id_]
         assert tokenizer.piece(id_) == token
-    assert tokenizer.end_id == ids["<|endoftext|>" if name == "qwen3" else "<|end_of_text|>"]
+    assert tokenizer.end_id == next(iter(ids.values()))
     assert tokenizer.id_of("[NO SUCH TAG]") is None
 
 
@@ -145,19 +122,11 @@ def test_digits_are_cut_from_the_left_and_text_that_is_none_is_refused() -> None
 @pytest.mark.parametrize("name", NAMES)
 def test_digits_never_share_a_token(name: str) -> None:
     """What templates and the exact automaton rest on: text is digit runs and other runs, tokenised on their own."""
-    longest = 1 if name == "qwen3" else 3
-    for raw in ordinary_tokens(name):
+    tokenizer, longest = load_tokenizer(name), 1 if name == "qwen3" else 3
+    for raw in map(tokenizer.raw, range(min(tokenizer.added))):
         if any(byte in b"0123456789" for byte in raw):
             assert raw.isdigit(), raw
             assert len(raw) <= longest
-
-
-@pytest.mark.soak
-@given(enriched_texts(), st.sampled_from(NAMES))
-def test_digit_runs_are_tokenised_on_their_own(one: Written, name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    runs = re.findall(r"[0-9]+|[^0-9]+", one.text)
-    assert tokenizer.encode(one.text) == [id_ for run in runs for id_ in tokenizer.encode(run)]
 
 
 # --- against tiktoken -------------------------------------------------------------------------------------------------
@@ -171,39 +140,7 @@ def test_ids_of_enriched_texts_equal_tiktoken(name: str) -> None:
         assert ids == tiktoken_ids(name, text)
 
 
-@pytest.mark.soak
-@given(
-    st.one_of(st.text(max_size=200), st.builds(damaged, st.just("[C]<1.0,-2.0,3.0>=[O]<|im_end|> 的e\u0301"), seeds()))
-)
-def test_ids_of_any_text_equal_tiktoken(text: str) -> None:
-    text = "".join(char for char in text if not "\ud800" <= char <= "\udfff")
-    for name in NAMES:
-        ids = load_tokenizer(name).encode(text)
-        assert ids == tiktoken_ids(name, text)
-
-
 # --- offsets and text -------------------------------------------------------------------------------------------------
-def check_offsets(tokenizer: TextTokenizer, text: str) -> None:
-    tokens = tokenizer.tokens(text)
-    assert [token.id for token in tokens] == tokenizer.encode(text)
-    covered = 0
-    for token in tokens:
-        assert 0 <= token.start <= covered <= token.end <= len(text)  # nothing is left out; a character may be shared
-        covered = token.end
-    assert covered == len(text)
-    starts, ends = tokenizer.offsets(text, [token.id for token in tokens])
-    assert starts.tolist() == [token.start for token in tokens]
-    assert ends.tolist() == [token.end for token in tokens]
-    if text.isascii():
-        assert [text[token.start : token.end] for token in tokens] == [token.piece for token in tokens]
-
-
-@pytest.mark.soak
-@given(st.text(max_size=120), enriched_texts())
-def test_offsets_cover_the_text(text: str, one: Written) -> None:
-    for name in NAMES:
-        check_offsets(load_tokenizer(name), one.text)
-        check_offsets(load_tokenizer(name), unicodedata.normalize("NFC", text))
 
 
 @pytest.mark.soak
@@ -237,3 +174,54 @@ def test_any_ids_have_a_text_and_spans(ids: list[int], name: str) -> None:
             assert start == end
         elif tokenizer.raw(id_).isascii():
             assert text[start:end] == tokenizer.raw(id_).decode()
+
+
+_SLOW = {name: TextTokenizer(name, tokenizer_build.built_in(name)) for name in NAMES}
+WRITABLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
+# Combining marks after a tag and after letters: what NFC would change, and where it must not reach.
+ODD = st.lists(
+    st.sampled_from(["[SMILES]", "<|endoftext|>", "\u0338", "e\u0301", "é", "的", ">[", "1234567", " ", "\n"]),
+    max_size=8,
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NAMES)
+@given(text=st.one_of(WRITABLE, ODD.map("".join)))
+def test_ids_and_offsets_equal_the_hugging_face_form(name: str, text: str) -> None:
+    fast, slow = load_tokenizer(name), _SLOW[name]
+    assert isinstance(fast, RankTokenizer)
+    assert fast.tokens(text) == slow.tokens(text)
+    ids = fast.encode(text)
+    assert ids == slow.encode(text)
+    assert [column.tolist() for column in fast.offsets(text, ids)] == [c.tolist() for c in slow.offsets(text, ids)]
+    assert fast.decode(ids) == slow.decode(ids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_vocabulary_equals_the_hugging_face_form(name: str) -> None:
+    fast, slow = load_tokenizer(name), _SLOW[name]
+    assert fast.vocab_size == slow.vocab_size
+    assert fast.byte_lengths.tolist() == slow.byte_lengths.tolist()
+    assert fast.added == slow.added
+    assert fast.pieces == slow.pieces
+    assert fast.raw(-1) == fast.raw(fast.vocab_size) == b""
+    for token in ("[CONFORMER]", "<|endoftext|>", "<|end_of_text|>", "nothing of the kind", ">["):
+        assert fast.id_of(token) == slow.id_of(token)
+    assert fast.end_id == slow.end_id
+
+
+def test_a_million_blanks_in_a_row_are_tokens_too() -> None:
+    """They are too many for tiktoken's regex."""
+    tokenizer = load_tokenizer("llama3")
+    ids = tokenizer.encode(" " * 1_000_001 + "x")
+    assert tokenizer.byte_lengths[ids].sum() == 1_000_002 and tokenizer.piece(ids[-1]) == " x"
+
+
+@pytest.mark.parametrize("content", [b"", b"!!! 0\n", b"QQ== x\n", b"QQ== 0\n", b"QQ==\n"])
+def test_damaged_ranks_are_an_error(tmp_path, monkeypatch, content) -> None:
+    ranks = tmp_path / "ranks"
+    ranks.write_bytes(content)
+    monkeypatch.setattr(tokenizer_build, "rank_file", lambda name: ranks)
+    with pytest.raises(AssetError, match="damaged"):
+        RankTokenizer("qwen3")

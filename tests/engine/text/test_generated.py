@@ -1,4 +1,4 @@
-"""Matching atoms against trying every way to match them."""
+"""Matching atoms against trying every way to match them; what a pasted text is, and what its blocks need."""
 
 from __future__ import annotations
 
@@ -9,8 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.text import generated
-from engine.text.generated import GAP, OTHER, SAME, SAME_ATOM, Unit, first_difference, match_units
+from engine.text.generated import (
+    GAP,
+    OTHER,
+    SAME,
+    SAME_ATOM,
+    Unit,
+    block_needs,
+    first_difference,
+    match_units,
+    read_text,
+    read_tokens,
+)
+from engine.text.tokenizers import load_tokenizer
+from pages._tokenizer_lab.text import beyond_template, kind_of_input
 
 UNITS: tuple[Unit, ...] = (("[C]", ""), ("[C]", "="), ("[N]", ""), ("[O]", "("), ("[c]", "1"))
 C, DOUBLE_C, N, OX, AROMATIC = UNITS
@@ -83,8 +97,53 @@ def test_thousands_of_blocks_are_matched_in_bounded_time() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
-    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [4], 0), ([], [], None)],
+    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [], None)],
 )
 def test_where_two_texts_part(one: list[int], other: list[int], expected: int | None) -> None:
     assert first_difference(one, other) == expected
     assert first_difference(other, one) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CC=O", "smiles"),
+        ("1.234,-5.678,9.012", "coordinate"),
+        ("[C]<1.0,2.0,3.0>=[O]<1.0,2.0,3.0>", "enriched"),
+        ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", "legacy"),
+        ("[C]<0512,0498,0501>", "binned"),
+        ('{"timestamp": "now", "logs": []}', "summary"),
+        ("", "text"),
+    ],
+)
+def test_kind_of_input(text, kind) -> None:
+    assert kind_of_input(text) == kind
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama3"])
+def test_roles_and_junk_of_a_block(name) -> None:
+    tokenizer = load_tokenizer(name)
+    annotated = read_text("[C]<1.5,2.5,3.5amen>", tokenizer)
+    tokens = read_tokens(annotated, tokenizer)
+    assert "".join(item.piece for item in tokens) == "[C]<1.5,2.5,3.5amen>"
+    assert [item.piece for item in tokens if item.role != "FREE"] == ["[C", "]<", ">"]
+    assert [item.piece for item in tokens if item.is_junk] == ["amen"]
+    assert annotated.readings[0].kinds == ("letters",)
+
+
+def test_tokens_beyond_the_placeholder_are_the_ones_that_a_position_lp_cuts() -> None:
+    tokenizer = load_tokenizer("qwen3")
+    annotated = read_text("[C]<-1.2034,-0.5100,0.0000>=[O]<1.1034,0.5100,0.0000>", tokenizer)
+    needs = block_needs(annotated, tokenizer, DEFAULT_PLACEHOLDER)
+    assert [(need.template_free, need.needed, need.drift) for need in needs] == [(20, 21, -1), (20, 20, 0)]
+    tokens = read_tokens(annotated, tokenizer)
+    beyond = beyond_template(tokens, needs)
+    assert [(tokens[index].piece, tokens[index].block) for index in beyond] == [("0", 0)]
+
+
+def test_what_follows_an_unclosed_block_is_not_in_it() -> None:
+    """The bracket of the next atom was once shown as part of the block before it."""
+    tokenizer = load_tokenizer("qwen3")
+    tokens = read_tokens(read_text("[C]<1.0,2.0[O]<3.0,4.0,5.0>", tokenizer), tokenizer)
+    assert "".join(token.piece for token in tokens if token.block == 0) == "]<1.0,2.0"
+    assert "".join(token.piece for token in tokens if token.block == 1) == "]<3.0,4.0,5.0>"
