@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 from transformers import (
@@ -27,7 +28,7 @@ from engine.decode.fast import FastBackend
 from engine.decode.hf import HfBackend
 from engine.decode.plan import DecodeOptions, Request, Sampling, requests_for
 from engine.decode.sampling import draw, uniform
-from engine.decode.steps import Back, Counters, Event, Stop
+from engine.decode.steps import Back, Counters, Diagnosis, Event, Stop
 from engine.lp.constraint import Constraint, HasAutomaton, LpParameters, build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import ILLEGAL, NEXT, NO_ID, STAY, SYMBOLS, Automaton, Cells, Program
@@ -237,6 +238,23 @@ def written(
         if id_ == end:
             found.reason = "end"
     return found
+
+
+def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> None:
+    close: Any = functools.partial(pytest.approx, rel=2e-4, abs=1e-9)
+    assert len(found) == len(expected)
+    for got, wanted in zip(found, expected, strict=True):
+        assert wanted is not None
+        assert (got.block, got.rule) == (wanted.block, wanted.rule)
+        for name in ("p_raw", "p_lp", "allowed_mass", "entropy_nat"):
+            assert getattr(got, name) == close(getattr(wanted, name)), name
+        for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q"):
+            assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=3e-4), name
+        assert abs(got.rank_raw - wanted.rank_raw) <= 2, "two of 150,000 may be as good as equal"
+        assert [one.p_raw for one in got.top_k] == close([one.p_raw for one in wanted.top_k])
+        assert [(one.token_id, one.allowed) for one in got.top_k] == [
+            (one.token_id, one.allowed) for one in wanted.top_k
+        ]
 
 
 def each_pass(patch: Any, backend: FastBackend | HfBackend | Body, do: Callable[[int, int], None]) -> None:

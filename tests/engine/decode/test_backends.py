@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 import torch
 
 from engine.decode import fast, loop
+from engine.decode.diagnosis import diagnose
 from engine.decode.plan import DecodeOptions, Sampling, preset
 from engine.decode.sampling import sample
-from engine.decode.steps import Counters, Diagnosis, Event, Step, Stop
+from engine.decode.steps import Counters, Event, Step, Stop
 from engine.errors import ModelError
 from engine.lp.constraint import HasAutomaton
 from engine.lp.table import NO_ID, Program
@@ -36,7 +36,7 @@ from tests.engine.decode.reference import (
     each_pass,
     events_of,
     made,
-    probabilities,
+    same,
     small_model,
     tiny_model,
     tiny_requests,
@@ -145,31 +145,6 @@ def test_forced_tokens_take_no_pass_of_their_own() -> None:
 
 
 @each_backend
-@each_toy
-@pytest.mark.parametrize("sampling", [PLAIN, Sampling(1.5, top_k=12, top_p=0.9), Sampling(0.8, min_p=0.05)], ids=str)
-def test_the_first_free_token_is_distributed_as_it_should_be(
-    tiny: Any, kind: str, constraint: HasAutomaton, sampling: Sampling
-) -> None:
-    """It must not be filtered by the 50 likeliest, which is the default of ``generate``, nor by a folder's."""
-    free = 2 if constraint is LETTERS_ONLY else 0
-    one, count = tiny_requests(1, constraint, limit=free + 1)[0], 3_000
-    requests = [replace(one, sample=number, key=number) for number in range(count)]
-    found = written_by(kind, tiny, requests, sampling, constraint=constraint, seed=3, batch_size=600)
-    drawn = Counter(sample.ids[free] for sample in found.values())
-    raw, mask = written(tiny, constraint, one, PLAIN).seen[free]
-    expected = probabilities(raw.masked_fill(~mask, -torch.inf)[None], sampling)[0] * count
-    assert all(expected[id_] > 0 for id_ in drawn)
-    likely = (expected >= 5).nonzero()[:, 0].tolist()
-    assert len(likely) > 4
-    rest = count - sum(float(expected[id_]) for id_ in likely)
-    pairs = [(drawn[id_], float(expected[id_])) for id_ in likely]
-    if rest > 1:
-        pairs.append((count - sum(drawn[id_] for id_ in likely), rest))
-    chi_square, freedom = sum((seen - mean) ** 2 / mean for seen, mean in pairs), len(pairs) - 1
-    assert chi_square < freedom + 4 * (2 * freedom) ** 0.5
-
-
-@each_backend
 @pytest.mark.parametrize("sampling", [GREEDY, PLAIN, Sampling(0.7, top_k=20, top_p=0.8)], ids=str)
 def test_rows_without_a_token_never_come(kind: str, sampling: Sampling) -> None:
     """However likely they are; nor does the end where it is taken away."""
@@ -200,8 +175,10 @@ def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, kind: str, constraint:
         steps = [event for event in events if isinstance(event, Step) and event.sample == request.sample]
         diagnoses = [step.diagnosis for step in steps if step.diagnosis]
         seen = written(tiny, constraint, request, PLAIN, 4).seen
-        for diagnosis, step, (raw, mask) in zip(diagnoses, steps, seen, strict=True):
-            check_diagnosis(diagnosis, raw[:TOKENS].softmax(dim=0), mask[:TOKENS], step.token_id)
+        tokens = torch.tensor([step.token_id for step in steps])
+        raw, mask = (torch.stack(rows)[:, :TOKENS] for rows in zip(*seen, strict=True))
+        places = [one.block for one in diagnoses], [one.rule for one in diagnoses]
+        same(diagnoses, diagnose(raw, mask, tokens, 3, *places, sampling=PLAIN))
         if constraint is LETTERS_ONLY:
             inner = ["a letter, or the close"] * (len(steps) - 4)
             opening = ["forced by the template"] * 2
@@ -210,18 +187,6 @@ def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, kind: str, constraint:
                 "the end of the template: only the end token",
             ]
             assert [one.block for one in diagnoses] == [-1, -1, *[0] * (len(steps) - 3), -1]
-
-
-def check_diagnosis(found: Diagnosis, p: torch.Tensor, mask: torch.Tensor, token: int) -> None:
-    mass = float(p[mask].sum())
-    assert found.p_raw == pytest.approx(float(p[token]), rel=1e-3, abs=1e-7)
-    assert found.allowed_mass == pytest.approx(mass, rel=1e-3)
-    assert found.p_lp == pytest.approx(float(p[token]) / mass, rel=1e-3)
-    assert found.rank_raw == 1 + int((p > p[token]).sum())
-    assert found.entropy_nat == pytest.approx(float(-(p * p.log()).sum()), rel=1e-3)
-    best = p.topk(3).indices.tolist()
-    assert [one.token_id for one in found.top_k] == best
-    assert [one.allowed for one in found.top_k] == mask[best].tolist()
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------

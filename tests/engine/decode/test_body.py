@@ -98,20 +98,6 @@ def test_a_compiled_body_gives_the_same() -> None:
         torch.testing.assert_close(hidden[0], expected(made, [row])[0], atol=2e-5, rtol=1e-4)
 
 
-def test_chosen_rows_of_the_cache_are_filled_and_the_others_left_alone() -> None:
-    made, rows = model("llama"), drawn_rows()
-    body = Body(made, 64)
-    cache = KvCache(body, 4, 64)
-    chosen = torch.tensor([2, 1])
-    ids = torch.stack([rows[0], rows[3][:3]])
-    hidden = body(ids.reshape(-1), grid_places(torch.zeros(2, dtype=torch.int64), 3, 3, chosen), cache)
-    torch.testing.assert_close(hidden[:3], expected(made, [rows[0]])[0], atol=2e-5, rtol=1e-4)
-    assert not any(part[[0, 3]].any() for part in (*cache.keys, *cache.values))
-    one = body(torch.tensor([9]), grid_places(torch.tensor([3]), 1, 4, chosen[:1], sees_all=True), cache)
-    more = expected(made, [torch.cat([rows[0], torch.tensor([9])])])[0]
-    torch.testing.assert_close(one[0], more[-1], atol=2e-5, rtol=1e-4)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bias", [False, True])
 def test_packed_products_are_the_plain_ones(bias: bool, dtype: torch.dtype) -> None:

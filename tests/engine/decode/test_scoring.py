@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +35,7 @@ from tests.engine.decode.reference import (
     events_of,
     fresh_model,
     made,
+    same,
     tiny_model,
 )
 from tests.engine.decode.reference import small_model as model
@@ -74,23 +74,6 @@ def steps_by(kind: str, lp: str, name: str) -> list[list[Step]]:
     events = events_of(backend, requests, SAMPLING, diagnostics=True, candidates=3)
     steps = [event for event in events if isinstance(event, Step)]
     return [[step for step in steps if step.sample == request.sample] for request in requests]
-
-
-def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> None:
-    close: Any = functools.partial(pytest.approx, rel=2e-4, abs=1e-9)
-    assert len(found) == len(expected)
-    for got, wanted in zip(found, expected, strict=True):
-        assert wanted is not None
-        assert (got.block, got.rule) == (wanted.block, wanted.rule)
-        for name in ("p_raw", "p_lp", "allowed_mass", "entropy_nat"):
-            assert getattr(got, name) == close(getattr(wanted, name)), name
-        for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q"):
-            assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=3e-4), name
-        assert abs(got.rank_raw - wanted.rank_raw) <= 2, "two of 150,000 may be as good as equal"
-        assert [one.p_raw for one in got.top_k] == close([one.p_raw for one in wanted.top_k])
-        assert [(one.token_id, one.allowed) for one in got.top_k] == [
-            (one.token_id, one.allowed) for one in wanted.top_k
-        ]
 
 
 # --- the numbers --------------------------------------------------------------------------------------------------

@@ -5,13 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 
 from engine.inspection.axes import AXES, axis_drifts, axis_tokens
 from engine.inspection.molecules import BYS, By, DriftBin, members
 from engine.inspection.runs import run_facts, runs_with_samples
-from engine.lp_records import DEFAULT_PLACEHOLDER
 from engine.questions import ask
 from engine.questions.drift_histogram import CUT
 from engine.store.store import Store
@@ -105,19 +103,3 @@ def test_axes_of_the_demo_add_up_to_the_stored_drift(run_id: str) -> None:
     )
     assert sum(found[axis].to_numpy() for axis in AXES).tolist() == [row["drift"] for row in rows]
     assert found["sample_id"].to_pylist() == [row["sample_id"] for row in rows]
-
-
-def test_levelled_digits_change_nothing(store: Store) -> None:
-    """Against every block's own text, the junk in it taken out."""
-    blocks = [
-        block_row(0, 0, text="-1.2034,0.5,10.25", drift=0),
-        block_row(0, 1, text="1.23456,-0.9,3.0", kinds=["extra_digit"], junk_text="6", drift=0),
-        block_row(0, 2, text="0.1,-2.02,3.3的x", kinds=["letters"], junk_text="的x", drift=0),
-    ]
-    write_run(store, "one", [sample_row(0, smiles="C[NH2+]C")], blocks, tokenizer="llama3", lp="none")
-    tokenizer = load_tokenizer("llama3")
-    contents = [("[C]", "-1.2034,0.5,10.25"), ("[NH2+]", "1.2345,-0.9,3.0"), ("[C]", "0.1,-2.02,3.3")]
-    free = axis_tokens([(before, DEFAULT_PLACEHOLDER) for before, _ in contents], tokenizer)
-    expected = free - axis_tokens(contents, tokenizer)
-    found = axis_drifts(store, run_facts(store, "one"))
-    assert np.array_equal(np.stack([found[axis].to_numpy() for axis in AXES], axis=1), expected)

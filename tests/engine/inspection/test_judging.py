@@ -9,7 +9,6 @@ import pytest
 from engine.chem import judges
 from engine.chem.verdict import JudgeSettings
 from engine.inspection.judging import judge_run
-from engine.sandbox import Sandbox
 from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
@@ -82,27 +81,3 @@ def test_what_could_not_be_judged_is_named_and_not_usable(store: Store, monkeypa
         {"usable": False, "geometry_right": None},
         {"usable": True, "geometry_right": True},
     ]
-
-
-def test_ctrl_c_leaves_the_run_as_it_was_and_no_process(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judges, "_judging", scripted)
-    write(store, *(sample_row(number, text="a") for number in range(8)))
-    before = store.entry("one")
-    processes = []
-
-    class Remembered(Sandbox):
-        def start(self) -> None:
-            super().start()
-            assert self._process is not None
-            processes.append(self._process)
-
-    monkeypatch.setattr("engine.sandbox.Sandbox", Remembered)
-
-    def interrupt(done: int, samples: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        judge_run(store, "one", workers=2, progress=interrupt)
-    assert processes
-    assert all(process.poll() is not None for process in processes)
-    assert store.entry("one").parts == before.parts

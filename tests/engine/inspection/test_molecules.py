@@ -105,11 +105,6 @@ def test_the_smiles_is_plain_text(mixed: Store) -> None:
     assert ids(mixed, smiles="%") == []
 
 
-def test_the_worst_come_first(mixed: Store) -> None:
-    assert [sample for _, sample in ids(mixed, is_worst_first=True)] == [2, 1, 3, 4, 0, 5]
-    assert ids(mixed, is_worst_first=True, show="Clean") == [("one", 4), ("one", 0), ("one", 5)]
-
-
 def test_the_worst_is_what_lost_most_and_not_what_has_most_blocks_that_lost_nothing(store: Store) -> None:
     """Eight cuts of which seven moved nothing came before two that put atoms off, and both before what is unusable."""
     cut, wrong = {"usable": False, "clean": False, "blocks": 9}, {"usable": False, "passed": False}

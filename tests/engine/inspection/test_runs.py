@@ -31,18 +31,6 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
     assert run.name == "toy:early · exact+cleanup · mine"
 
 
-def test_the_key_changes_with_the_files_alone(store: Store) -> None:
-    write_run(store, "one", [sample_row(0)])
-    before = run_facts(store, "one")
-    store.annotate("one", label="renamed")
-    after = run_facts(store, "one")
-    assert (before.label, after.label) == ("", "renamed")
-    assert before.key == after.key
-    store.remove("one")
-    write_run(store, "one", [sample_row(0, smiles="CC")])
-    assert run_facts(store, "one").key != before.key
-
-
 def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
     for number, (tokenizer, alias, step) in enumerate(
         [("qwen3", "demo-qwen", "final"), ("", "toy", None), ("/no/such/folder", "toy", "one")]

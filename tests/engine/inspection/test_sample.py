@@ -288,14 +288,6 @@ def kinds(alignment: Alignment) -> list[tuple[Kind, ...]]:
     return [block.kinds for block in alignment.blocks]
 
 
-def test_kinds_that_agree_change_nothing() -> None:
-    found = aligned()
-    assert kinds(found) == [("unverified",), ("unverified",)]
-    assert with_kinds(found, kinds(found)) is found
-    assert with_kinds(found, []) is found
-    assert with_kinds(found, [(), ()]) is found
-
-
 def test_a_stored_cut_marks_the_last_token_of_its_numbers() -> None:
     found = with_kinds(aligned(), [("cut",), ("exact",)])
     assert kinds(found) == [("cut",), ("exact",)]

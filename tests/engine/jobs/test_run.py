@@ -16,7 +16,7 @@ import torch
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import JudgeSettings
 from engine.decode.generation import Generation
-from engine.errors import ConstraintError, RunError, StoreError
+from engine.errors import ConstraintError, RunError
 from engine.inspection.judging import judge_run
 from engine.jobs import plan
 from engine.jobs import run as run_module
@@ -241,12 +241,6 @@ def test_a_run_that_lost_its_molecules_says_so(folder: Path, tmp_path: Path) -> 
         with pytest.raises(RunError, match=r"molecules of .* are lost\. Start a new run"):
             molecules_of(run.staging)
         path.unlink(missing_ok=True)
-
-
-def test_a_store_that_cannot_be_written_says_so_before_the_model_works(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "staging").write_text("in the way")
-    with pytest.raises(StoreError, match="staging"):
-        begin(Files(tmp_path), loaded(folder), molecules(2), plan_of(folder))
 
 
 # --- lines of progress ----------------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from engine.store.entries import write_part
 from engine.store.files import Files
 from engine.store.store import Store
 from tests.cli import run as run_command
-from tests.cli import run_json
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.jobs.small_runs import choice
 from tests.engine.jobs.test_lane import lane_of, run
@@ -164,31 +163,6 @@ def forget(store: Store, run_id: str) -> None:
     path = folder_of(store, run_id) / "run.json"
     sheet = json.loads(path.read_text())
     path.write_text(json.dumps({**sheet, "schema": 4, "tables": {**sheet["tables"], "steps": asdict(part)}}))
-
-
-def test_judging_an_old_run_gives_its_steps_the_new_columns_too(store: Store) -> None:
-    """All files of a run are of one version: a view over two runs would not read otherwise."""
-    run_id = only(store)
-    forget(store, run_id)
-    assert run_command("judge", run_id, "--workers", "1", "--store", str(store.home.where)).code == 0
-    store = store.snapshot()
-    write_run(store, "other", [sample_row(0)], steps=[{"sample_id": 0, "pos": 0, "token_id": 5, "ln_q": -1.0}])
-    rows = store.snapshot().rows(
-        "SELECT run_id = 'other' AS other, count(ln_q) AS n FROM steps GROUP BY ALL ORDER BY 1"
-    )
-    assert [(row["other"], row["n"]) for row in rows] == [(False, 0), (True, 1)]
-    assert_whole(store)
-
-
-def test_the_command_as_json(store: Store) -> None:
-    place = str(store.home.where)
-    kept = run_json("cost-of-lp", only(store), "--kept", "--store", place)
-    assert (kept["samples"], kept["scored"]) == (1, {"samples": 0, "tokens": 0, "seconds": 0.0, "stored": False})
-    some = run_json("cost-of-lp", only(store), "--samples", "2", "--threads", "1", "--store", place)
-    assert (some["samples"], some["scored"]["samples"], some["scored"]["stored"]) == (2, 1, True)
-    assert set(some) >= {"run_id", "lp", "counting", "is_bound", "raw", "tempered", "molecules", "tenths", "each"}
-    assert set(some["raw"]) == {"log_p", "effective", "kl", "is_reliable"}
-    assert some["is_bound"], "the usual sampling has filters"
 
 
 def test_a_run_that_does_not_say_how_it_was_sampled_is_refused(tmp_path: Path) -> None:

@@ -255,53 +255,35 @@ def test_a_known_error_keeps_its_line_and_the_job_nothing_of_its_work(
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-class Loader:
-    """Stands in for what loads: it notes what it was asked for, and which of its models live at that moment."""
+def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, str]] = []
+    alive: list[int] = []  # of the models made before, when one is loaded
+    made: list[weakref.ref] = []
 
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, str, str]] = []
-        self.alive: list[int] = []
-        self._made: list[weakref.ref] = []
-
-    def __call__(self, entry: ModelEntry, device: str, dtype: str) -> Any:
-        self.asked.append((entry.alias, device, dtype))
-        self.alive.append(sum(made() is not None for made in self._made))
+    def load(entry: ModelEntry, device: str, dtype: str) -> Any:
+        asked.append((entry.alias, device, dtype))
+        alive.append(sum(model() is not None for model in made))
         model = type("Model", (), {})()
-        self._made.append(weakref.ref(model))
+        made.append(weakref.ref(model))
         return model
 
-
-@pytest.fixture
-def loader(monkeypatch: pytest.MonkeyPatch) -> Loader:
-    made = Loader()
-    monkeypatch.setattr(loading, "load_model", made)
-    return made
-
-
-def entries() -> list[ModelEntry]:
-    return [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
-
-
-def test_a_model_is_loaded_once_for_its_entry_device_and_dtype(loader: Loader) -> None:
-    models, (a, *_) = Models(), entries()
-    assert models.get(a) is models.get(a) is models.get(a, "auto", a.dtype)
-    assert models.get(a, "cpu") is not models.get(a)
-    assert models.get(a, "auto", "bfloat16") is not models.get(replace(a, sha256="0" * 64))
-    assert loader.asked == [("a", "auto", "float32"), ("a", "cpu", "float32"), ("a", "auto", "bfloat16"),
-                            ("a", "auto", "float32")]  # fmt: skip
-
-
-def test_the_least_recently_used_goes_before_the_next_is_loaded(loader: Loader) -> None:
-    models, (a, b, c) = Models(), entries()
+    monkeypatch.setattr(loading, "load_model", load)
+    models, (a, b, c) = Models(), [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
     for entry in (a, b, a, c, a, b):
         models.get(entry)
-    assert [alias for alias, *_ in loader.asked] == ["a", "b", "c", "b"]
-    assert loader.alive == [0, 1, 1, 1]
+    assert [alias for alias, *_ in asked] == ["a", "b", "c", "b"] and alive == [0, 1, 1, 1]
+    assert models.get(b) is models.get(b, "auto", b.dtype)
+    models.get(b, "cpu")
+    models.get(b, "auto", "bfloat16")
+    models.get(replace(b, sha256="0" * 64))
+    assert asked[4:] == [("b", "cpu", "float32"), ("b", "auto", "bfloat16"), ("b", "auto", "float32")]
 
 
 LEAN = """
 import sys
+from engine.jobs.commands import TaskQueue
 from engine.jobs.service import Service
+TaskQueue().tasks()
 heavy = {"torch", "transformers", "streamlit", "numpy", "tokenizers"} & set(sys.modules)
 assert not heavy, heavy
 made = Service()
