@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -95,8 +93,7 @@ def stored(place: Path, samples: list[Row], blocks: list[Row], steps: pa.Table |
     if "run_id=one" in store.home.folders(RUN.folder):
         store.remove("one")
     tables = tables_of("one", samples, blocks) | ({} if steps is None else {STEPS.name: steps})
-    with mock.patch.object(os, "fsync"):  # of what is read at once and then removed
-        write_entry(store.home, RUN, "one", {"origin": "measured"}, [tables])
+    write_entry(store.home, RUN, "one", {"origin": "measured"}, [tables])
     return store
 
 
