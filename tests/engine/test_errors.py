@@ -48,7 +48,6 @@ def test_a_message_is_one_printable_line(what: str, fix: str) -> None:
 
 def test_a_message_says_where_and_what_to_do() -> None:
     assert str(DriftscopeError("it broke", "Mend it")) == "it broke. Mend it"
-    assert str(SmilesError("C(", "syntax error", 1)) == "SMILES 'C(' cannot be read at position 1: syntax error"
     expected = "enriched text, block 2, at position 7: the block is empty in '<>'"
     assert str(EnrichedError("the block is empty", block=2, position=7, text="<>")) == expected
 

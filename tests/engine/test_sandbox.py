@@ -102,15 +102,12 @@ def test_no_more_is_written_or_open_than_may_be(sandbox: Sandbox, tmp_path: Path
         sandbox.ask("hold_open", 300)
 
 
-def test_another_thread_stops_a_call(sandbox: Sandbox) -> None:
+def test_another_thread_stops_a_call_and_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:
     sandbox.ask("echo", 0)
     timer = threading.Timer(0.2, sandbox.stop)
     timer.start()
     with pytest.raises(SandboxError, match="it was stopped"):
         sandbox.ask("sleep", 0.9)
-
-
-def test_one_that_is_not_read_to_its_end_is_ended(sandbox: Sandbox) -> None:
     answers = sandbox.each("count", 10**9)
     assert next(answers)[0] == 0
     answers.close()  # type: ignore[attr-defined]

@@ -1,9 +1,12 @@
-"""What users bring as a file and is none, or is another kind, or grows when it is unpacked: every reader refuses it."""
+"""What users bring as a file and is none or another kind: every reader refuses it. What is written appears whole."""
 
 from __future__ import annotations
 
 import os
+import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +21,9 @@ from engine.profile.ingest import add_trace
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from engine.user_files import expand, open_file, parsed_json
+from engine.user_files import expand, keep_private, open_file, parsed_json, writing
 from tests.cli import run
 
-SECRET = "hunter2"
 READERS: dict[str, Callable[[Store, Path], object]] = {
     "trace": add_trace,
     "logits": add_file,
@@ -80,27 +82,11 @@ def test_json_that_cannot_be_read_is_a_value_error(content: bytes) -> None:
         parsed_json(content)
 
 
-@pytest.mark.parametrize("command", [["run", "--smiles-file"], ["generate", "--file"]])
-def test_a_line_that_is_no_smiles_is_named_by_its_number_alone(tmp_path: Path, command: list[str]) -> None:
-    (tmp_path / "pw.smi").write_text(f"CC=O\n{SECRET}:x:0:0\n")
-    asked = ["--model", "demo-qwen", "--max-new-tokens", "8", "--store", str(tmp_path / "store")]
-    result = run(*command, str(tmp_path / "pw.smi"), *asked[: 4 if command[0] == "generate" else 6])
-    assert result.code == 0 and SECRET not in result.out + result.err
+def test_a_line_that_is_no_smiles_is_named_by_its_number_alone(tmp_path: Path) -> None:
+    (tmp_path / "pw.smi").write_text("CC=O\nhunter2:x:0:0\n")
+    result = run("generate", "--file", str(tmp_path / "pw.smi"), "--model", "demo-qwen", "--max-new-tokens", "8")
+    assert result.code == 0 and "hunter2" not in result.out + result.err
     assert "2: it is no SMILES that can be read at position" in result.err
-
-
-def test_a_log_line_that_is_nested_too_deep_is_no_entry(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"token_idx":0,"logits":' + "[" * 50_000 + "]" * 50_000 + "}\n")
-    with pytest.raises(FileFormatError, match=r"line 1: it is no JSON"):
-        add_file(store, path)
-
-
-def test_a_huge_toml_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "some.toml"
-    path.write_text("a" * 4_000_000)
-    with pytest.raises(FileFormatError, match="has over 1 MB"):
-        read_toml(path, "file", dict)
 
 
 def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,11 +112,51 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(FileFormatError, match="is a folder"):
         expand(["deep"])
 
-
-def test_hidden_files_are_named_by_their_dot(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "a.json").write_text("{}")
     (tmp_path / ".b.json").write_text("{}")
-    assert expand([str(tmp_path / ".*.json")]) == [tmp_path / ".b.json"]
-    with pytest.raises(FileFormatError, match="matches no file"):
-        expand([str(tmp_path / "**" / "*.json")])
+    assert found(".*.json") == [".b.json"] and ".git/a.json" not in found("**/*.json")
+
+
+def test_a_full_disk_leaves_what_was_there_and_nothing_beside_it(tmp_path: Path) -> None:
+    """`decode --sdf` left a cut file under its final name."""
+    file = tmp_path / "out.sdf"
+    file.write_text("before")
+
+    def allow_no_bytes() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    text = "[C]<1.0,2.0,3.0>[C]<2.5,2.0,3.0>"
+    command = [sys.executable, "-B", "-m", "engine", "decode", text, "--sdf", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=allow_no_bytes)
+    assert done.returncode == 2 and "File too large" in done.stderr and str(file) in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["out.sdf"] and file.read_text() == "before"
+
+
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    with writing(tmp_path / "link") as file:
+        file.write(b"whole")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"whole"
+    reader, writer = os.pipe()
+    with writing(Path(f"/dev/fd/{writer}")) as file:
+        file.write(b"piped")
+    assert os.read(reader, 5) == b"piped"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_what_raises_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="mine"), writing(tmp_path / "mine"):
+        raise OSError(28, "No space left on device")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_made_is_of_its_owner_alone(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        keep_private()
+        Files(tmp_path / "store").write("runs/a.json", b"")
+    finally:
+        os.umask(umask)
+    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "store").rglob("*")} == {0}

@@ -9,19 +9,14 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from engine.store.columns import Kind
-from engine.store.entries import Entry
 from engine.store.schema import RUN
 from engine.store.staging import sweep
 from engine.store.store import Store, damaged_parts
-from engine.store.views import connect
 from tests.engine.store.stored_runs import BLOCKS_EACH, add, begun, published, store_at
 
 ASKED = """
@@ -47,7 +42,6 @@ def lasting(writers: int, runs: int) -> dict[str, int]:
 
 
 def write(store: Store, writer: int, runs: int) -> None:
-    shown: list[str] = []
     for number in range(runs):
         sweep(store.home, RUN)  # as every new run does
         staging = begun(store.home, f"w{writer}-{number}", samples_of(number))
@@ -57,81 +51,55 @@ def write(store: Store, writer: int, runs: int) -> None:
         entry = published(staging)
         if stays(number):
             store.annotate(entry.id, label=f"of {writer}")
-        else:
-            shown.append(entry.id)
-        if len(shown) > 1:
-            store.remove(shown.pop(0))
-    for id_ in shown:
-        store.remove(id_)
+        if number and not stays(number - 1):
+            store.remove(f"w{writer}-{number - 1}")
+    if not stays(runs - 1):
+        store.remove(f"w{writer}-{runs - 1}")
 
 
-def read(store: Store, is_over: Callable[[], bool]) -> dict[str, int]:
+def read(store: Store, is_over: Callable[[], bool], told: int) -> None:
     """One look after the other; a run that was seen and stays never goes again."""
     seen: set[str] = set()
-    counts = {"looks": 0, "rows": 0, "gone": 0, "again": 0}
-
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple[str, int, int, int]]:
-        counts["again"] += 1
-        with connect(found) as connection:
-            return connection.sql(ASKED).fetchall()
-
+    looks = rows = 0
     last = before = False
-    ids: set[str] = set()
     while not last:
         last, before = before, is_over()  # the last look begins after the end
         found = store.found()
         assert found.damages == (), found.damages
-        gone, ids = ids - {entry.id for entry in found.entries}, {entry.id for entry in found.entries}
-        assert not gone & seen, gone
-        for id_, said, samples, blocks in store.reading(ask):
-            assert said == samples == samples_of(int(id_.partition("-")[2])), id_
-            assert blocks == BLOCKS_EACH * samples, id_
-            counts["rows"] += 1
+        ids = {entry.id for entry in found.entries}
+        assert seen <= ids, seen - ids
+        for row in store.rows(ASKED):
+            number = int(row["run_id"].partition("-")[2])
+            assert row["said"] == row["samples"] == samples_of(number), row
+            assert row["blocks"] == BLOCKS_EACH * row["samples"], row
+            rows += 1
         seen |= {id_ for id_ in ids if stays(int(id_.partition("-")[2]))}
-        counts["looks"] += 1
-        counts["gone"] += len(gone)
-    for entry in found.entries:
-        assert damaged_parts(entry) == []
-    return counts | {"again": counts["again"] - counts["looks"]}
+        looks += 1
+    assert not any(damaged_parts(entry) for entry in found.entries)
+    os.write(told, json.dumps({"looks": looks, "rows": rows}).encode() + b"\n")
 
 
-def forked(task: Callable[[], Any], told: int) -> int:
-    number = os.fork()
-    if number == 0:
+def forked(task: Callable[[], object]) -> None:
+    if os.fork() == 0:
         try:
-            answer = task()
-            if answer is not None:
-                os.write(told, json.dumps(answer).encode() + b"\n")
+            task()
         except BaseException as error:  # noqa: BLE001 - nothing of this process may run on
             sys.stderr.write(f"{error!r}\n")
             os._exit(1)
         os._exit(0)
-    return number
-
-
-def crowd(place: Path, writers: int, readers: int, runs: int) -> Iterator[dict[str, int]]:
-    store = store_at(place)
-    over, held = os.pipe()  # every writer holds an end of it, so that it ends with the last one
-    answers, told = os.pipe()
-    children = [forked(partial(write, store, writer, runs), told) for writer in range(writers)]
-    os.close(held)
-
-    def is_over() -> bool:
-        return bool(select.select([over], [], [], 0)[0])
-
-    children += [forked(lambda: read(store, is_over), told) for _ in range(readers)]
-    os.close(told)
-    while children:
-        number, status = os.wait()
-        children.remove(number)
-        if status:
-            for one in children:
-                os.kill(one, signal.SIGKILL)
-            raise SystemExit(f"a process ended with status {status}")
-    with os.fdopen(answers) as lines:
-        yield from map(json.loads, lines)
 
 
 if __name__ == "__main__":
-    place, *numbers = sys.argv[1:]
-    print(json.dumps(list(crowd(Path(place), *map(int, numbers)))))
+    store = store_at(Path(sys.argv[1]))
+    writers, readers, runs = map(int, sys.argv[2:])
+    over, held = os.pipe()  # every writer holds an end of it, so that it ends with the last one
+    answers, told = os.pipe()
+    for writer in range(writers):
+        forked(partial(write, store, writer, runs))
+    os.close(held)
+    for _ in range(readers):
+        forked(lambda: read(store, lambda: bool(select.select([over], [], [], 0)[0]), told))
+    os.close(told)
+    assert [os.wait()[1] for _ in range(writers + readers)] == [0] * (writers + readers)
+    with os.fdopen(answers) as lines:
+        print(json.dumps(list(map(json.loads, lines))))

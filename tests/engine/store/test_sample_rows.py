@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -43,7 +41,6 @@ from tests.support import sized
 COUNTS = st.integers(0, 2**31 - 1)
 REALS = st.floats(0, 2.0**63)
 TEXTS = st.one_of(st.text(), st.text(alphabet=ALPHABET), st.sampled_from(JUNK))
-KINDS = ("exact", "letters", "punctuation", "missing_z", "cut", "unverified")
 
 
 def maybe(values: st.SearchStrategy) -> st.SearchStrategy:
@@ -52,48 +49,20 @@ def maybe(values: st.SearchStrategy) -> st.SearchStrategy:
 
 BLOCK = st.builds(
     Block,
-    block=COUNTS,
-    atom=COUNTS,
-    element=TEXTS,
-    text=TEXTS,
-    x=maybe(REALS),
-    y=maybe(REALS),
-    z=maybe(REALS),
-    template_free=COUNTS,
+    **dict.fromkeys(("block", "atom", "template_free", "junk_tokens"), COUNTS),
+    **dict.fromkeys(("x", "y", "z"), maybe(REALS)),
+    **dict.fromkeys(("text", "junk_text"), TEXTS),
     needed=maybe(COUNTS),
     drift=maybe(st.integers(-1000, 1000)),
-    kinds=st.lists(st.sampled_from(KINDS), min_size=1).map(tuple),
-    junk_text=TEXTS,
-    junk_tokens=COUNTS,
     continued_text=maybe(TEXTS),
 )
-CHECK = st.builds(
-    Check,
-    passed=st.booleans(),
-    decodes=st.booleans(),
-    clean=st.booleans(),
-    issues=st.lists(TEXTS).map(tuple),
-    parsed=st.booleans(),
-    parse_error=maybe(TEXTS),
-    same_graph=st.booleans(),
-    exact_match=st.booleans(),
-    extracted_smiles=TEXTS,
-    generated_smiles=maybe(TEXTS),
-    has_real_coordinates=st.booleans(),
-    blocks=COUNTS,
-    unverified_blocks=COUNTS,
-)
+CHECK = st.builds(Check, blocks=COUNTS, unverified_blocks=COUNTS, extracted_smiles=TEXTS)
+FAILED = st.builds(FailedCheck, atoms=st.lists(COUNTS, max_size=3).map(tuple), detail=TEXTS)
 VERDICT = st.builds(
     MoleculeVerdict,
-    stereo_sites=COUNTS,
-    stereo_sites_right=COUNTS,
-    stereo_right=maybe(st.booleans()),
-    geometry_right=maybe(st.booleans()),
-    failed=st.lists(
-        st.builds(FailedCheck, check=TEXTS, atoms=st.lists(COUNTS, max_size=3).map(tuple), detail=TEXTS), max_size=2
-    ).map(tuple),
-    strain_kcal=maybe(REALS),
-    strain_moved_ang=maybe(REALS),
+    **dict.fromkeys(("stereo_sites", "stereo_sites_right"), COUNTS),
+    **dict.fromkeys(("strain_kcal", "strain_moved_ang"), maybe(REALS)),
+    failed=st.lists(FAILED, max_size=2).map(tuple),
     strain_field=maybe(TEXTS),
 )
 RIGHT = MoleculeVerdict(1, 1, True, True, ())
@@ -124,8 +93,7 @@ def stored(place: Path, samples: list[Row], blocks: list[Row], steps: pa.Table |
     if "run_id=one" in store.home.folders(RUN.folder):
         store.remove("one")
     tables = tables_of("one", samples, blocks) | ({} if steps is None else {STEPS.name: steps})
-    with mock.patch.object(os, "fsync"):  # of what is read at once and then removed
-        write_entry(store.home, RUN, "one", {"origin": "measured"}, [tables])
+    write_entry(store.home, RUN, "one", {"origin": "measured"}, [tables])
     return store
 
 
@@ -135,7 +103,7 @@ def listed(value: Any) -> Any:
 
 
 @pytest.mark.soak
-@settings(max_examples=sized(10, 150))
+@settings(max_examples=sized(10, 100))
 @given(
     checks=st.lists(CHECK, min_size=1, max_size=3),
     blocks=st.lists(BLOCK, max_size=4, unique_by=lambda block: block.block),
@@ -171,10 +139,10 @@ def test_what_goes_in_comes_out(
 
 
 def test_the_types_are_those_of_the_schema() -> None:
-    tables = tables_of("one", [row_of()], block_rows(0, [block(), block(1)]))
-    assert tables[SAMPLES.name].schema.equals(SAMPLES.schema)
-    assert tables[BLOCKS.name].schema.equals(BLOCKS.schema)
-    assert {name: rows.num_rows for name, rows in tables_of("one", [], []).items()} == {"samples": 0, "blocks": 0}
+    for samples, blocks in (([row_of()], block_rows(0, [block(), block(1)])), ([], [])):
+        found = tables_of("one", samples, blocks)
+        assert {name: rows.num_rows for name, rows in found.items()} == {"samples": len(samples), "blocks": len(blocks)}
+        assert found["samples"].schema.equals(SAMPLES.schema) and found["blocks"].schema.equals(BLOCKS.schema)
 
 
 # --- text that is none --------------------------------------------------------------------------------------------

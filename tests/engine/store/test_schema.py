@@ -78,10 +78,3 @@ def test_a_value_in_the_type_of_its_column(name: str, said: Any, value: Any) -> 
 def test_a_value_of_another_type_is_refused(name: str, said: Any) -> None:
     with pytest.raises((ValueError, OverflowError)):
         read(name, said)
-
-
-def test_no_column_of_runs_takes_a_list_or_an_object() -> None:
-    for name in RUNS.names:
-        for said in ({}, [1], {"a": 1}, "a" if name == "tags" else []):
-            with pytest.raises(ValueError):
-                read(name, said)

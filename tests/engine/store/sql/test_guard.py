@@ -156,21 +156,11 @@ ATTACKS = [
     "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)", "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w",
     "WITH w AS (DELETE FROM t RETURNING *) FROM w", "FROM (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)",
     "FROM (PIVOT t ON b USING sum(a))",
-    # files, and tables that are not ours
-    "FROM 'secret.csv'", "DESCRIBE 'secret.csv'", "SELECT * FROM t JOIN 'secret.csv' ON true",
-    "SELECT (SELECT a FROM 'secret.csv')", 'WITH "secret.csv" AS (SELECT * FROM "secret.csv") FROM "secret.csv"',
-    'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)', "FROM 's3://bucket/x.parquet'",
-    "FROM 'https://example.com/x.csv'", "FROM '/etc/passwd'", "FROM os", "FROM console", "FROM memory.main.t",
-    "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
-    # table functions
-    "FROM read_csv('secret.csv')", "FROM read_text('secret.csv')", "FROM read_blob('secret.csv')",
-    "FROM read_json('secret.csv')", "FROM read_parquet('secret.csv')", "FROM parquet_metadata('x')",
-    "FROM sniff_csv('secret.csv')", "FROM glob('*')", "FROM duckdb_secrets()", "FROM arrow_scan(1, 2, 3)",
-    "FROM python_arrow_scan()", "FROM enable_logging()", "FROM json_execute_serialized_sql('{}')",
-    'FROM "Read_CSV"(\'secret.csv\')', "SELECT * FROM t, read_text('secret.csv')", "WITH w AS (FROM glob('*')) FROM w",
-    # scalar functions
-    "SELECT getenv('HOME')", "SELECT nextval('s')", "SELECT sleep_ms(100000)", "SELECT read_text('secret.csv')",
-    "SELECT t.a.getvariable() FROM t", "SELECT __internal_compress_string_ubigint('x')",
+    # tables that are not ours; tests/attacks has what reads files
+    "FROM 'secret.csv'", 'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)', "FROM os",
+    "FROM console", "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
+    "FROM read_text('secret.csv')", 'FROM "Read_CSV"(\'secret.csv\')', "FROM enable_logging()",
+    "SELECT getenv('HOME')", "SELECT nextval('s')", "SELECT sleep_ms(100000)", "SELECT t.a.getvariable() FROM t",
     # letters that only look right
     "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1", "SELECT * FROM t\u0000; COPY t TO 'f'",
     "SELECT '\ud800'", "SELECT * FROM ｔ", "SELECT getvarıable('x')", "SELECT * FROM tеst",
