@@ -98,7 +98,7 @@ def test_a_guard_of_greedy_sampling_throws_nothing_away_and_says_so(loaded: Load
 def test_plans_that_cannot_be() -> None:
     for wrong in ({"generations": 0}, {"limit": 0}, {"limit": 10**9}, {"backend": "slow"}, {"lp": "x"}):
         with pytest.raises(ConstraintError):
-            Plan(**wrong)  # type: ignore[arg-type]
+            Plan(**wrong)
 
 
 def test_a_prompt_beyond_the_context_is_named() -> None:

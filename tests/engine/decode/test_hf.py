@@ -16,7 +16,7 @@ from transformers import GenerationConfig
 
 from engine.decode.hf import AHEAD, HfBackend
 from engine.decode.plan import DecodeOptions, Sampling
-from engine.decode.steps import Counters, Event, Events, Step, Stop
+from engine.decode.steps import Counters, Event, Step, Stop
 from engine.errors import ConstraintError
 from engine.lp.constraint import HasAutomaton
 from engine.lp.unconstrained import Unconstrained
@@ -61,7 +61,7 @@ def backend(model: Any, constraint: HasAutomaton = LETTERS_ONLY) -> HfBackend:
     return HfBackend(model, constraint, END, TOKENS)
 
 
-def stream_of(backend: HfBackend, count: int = 4, constraint: HasAutomaton = LETTERS_ONLY, limit: int = 100) -> Events:
+def stream_of(backend: HfBackend, count: int = 4, constraint: HasAutomaton = LETTERS_ONLY, limit: int = 100) -> Any:
     requests = tiny_requests(count, constraint, limit=limit)
     return backend.run(requests, DecodeOptions(GREEDY), Counters())
 
@@ -92,7 +92,11 @@ def test_a_constraint_of_another_size_is_refused(model: Any) -> None:
 def test_the_stream_is_live(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The third pass waits until the first pass's tokens have been read."""
     is_read, of = threading.Event(), backend(model)
-    each_pass(monkeypatch, of, lambda number, _: number < 2 or is_read.wait(WAIT_S) or pytest.fail("it never came"))
+
+    def waits(number: int, rows: int) -> None:
+        assert number < 2 or is_read.wait(WAIT_S)
+
+    each_pass(monkeypatch, of, waits)
     for event in stream_of(of, 3):
         assert isinstance(event, Step | Stop)
         is_read.set()

@@ -102,7 +102,8 @@ def test_a_plan_comes_back_from_its_sheet(folder: Path) -> None:
 
 def test_a_plan_that_does_not_read_is_one_line(folder: Path) -> None:
     sheet = json.loads(json.dumps(asdict(plan_of(folder))))
-    for damage in ({"plan": None}, {"model": {"unknown": 1}}, {"plan": {}}, {"more": 1}):
+    damages: list[dict[str, Any]] = [{"plan": None}, {"model": {"unknown": 1}}, {"plan": {}}, {"more": 1}]
+    for damage in damages:
         with pytest.raises(RunError, match="cannot be read"):
             RunPlan.read(sheet | damage)
 

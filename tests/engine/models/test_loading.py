@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -201,7 +202,7 @@ def test_a_config_that_does_not_read_or_does_not_fit_its_weights(
     ],
 )
 def test_a_folder_that_does_not_fit_its_entry(
-    tmp_path: Path, made: dict[str, int] | None, tokenizer: str, complaint: str
+    tmp_path: Path, made: dict[str, Any] | None, tokenizer: str, complaint: str
 ) -> None:
     if made is not None:
         small_folder(tmp_path / "mine", **made)
