@@ -1,8 +1,7 @@
 """Colours for figures and drawings, the same meaning in the light and in the dark.
 
-The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds the same values for Streamlit's own widgets and the token
-strip (a test keeps the two together); here they are for what is drawn in Python: plotly figures and SVG. Colour never
-stands alone.
+The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds them for Streamlit's own widgets and the token strip;
+here they are read for what is drawn in Python: plotly figures and SVG. Colour never stands alone.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import streamlit as st
+
+from engine.paths import ROOT, read_toml
 
 if TYPE_CHECKING:
     from plotly.graph_objects.layout import Template
@@ -34,61 +35,28 @@ class Palette:
     text: str
     muted: str
     grid: str
-    series: tuple[str, ...]
+    series: list[str]
 
 
-LIGHT = Palette(
-    copy="#0072b2",
-    free="#e69f00",
-    boundary="#009e73",
-    junk="#cc79a7",
-    cut="#d55e00",
-    exact="#009e73",
-    wrong="#f0e442",
-    neutral="#7b8d93",
-    accent="#0b6b74",
-    background="#fbfcfc",
-    surface="#eef3f4",
-    text="#15252b",
-    muted="#52646b",
-    grid="#c9d5d8",
-    series=(
-        "#0072b2",
-        "#e69f00",
-        "#009e73",
-        "#cc79a7",
-        "#d55e00",
-        "#56b4e9",
-        "#7b8d93",
-        "#f0e442",
-    ),
-)
-DARK = Palette(
-    copy="#56b4e9",
-    free="#e69f00",
-    boundary="#2bb58c",
-    junk="#cc79a7",
-    cut="#e8752a",
-    exact="#2bb58c",
-    wrong="#f0e442",
-    neutral="#8a9ba1",
-    accent="#1f828c",
-    background="#0f171a",
-    surface="#192429",
-    text="#e1eaed",
-    muted="#a3b3b9",
-    grid="#33444b",
-    series=(
-        "#56b4e9",
-        "#e69f00",
-        "#2bb58c",
-        "#cc79a7",
-        "#e8752a",
-        "#9ad2f2",
-        "#8a9ba1",
-        "#f0e442",
-    ),
-)
+_KEYS = {
+    "copy": "blueColor",
+    "free": "orangeColor",
+    "boundary": "greenColor",
+    "junk": "violetColor",
+    "cut": "redColor",
+    "exact": "greenColor",
+    "wrong": "yellowColor",
+    "neutral": "grayColor",
+    "accent": "primaryColor",
+    "background": "backgroundColor",
+    "surface": "secondaryBackgroundColor",
+    "text": "textColor",
+    "muted": "grayTextColor",
+    "grid": "borderColor",
+    "series": "chartCategoricalColors",
+}
+_THEMES = read_toml(ROOT / ".streamlit" / "config.toml", "Streamlit's configuration", lambda read: read["theme"])
+LIGHT, DARK = (Palette(**{name: _THEMES[kind][key] for name, key in _KEYS.items()}) for kind in ("light", "dark"))
 
 INK, PAPER = "#0f171a", "#ffffff"
 """Letters on fills."""

@@ -103,11 +103,3 @@ def test_names_that_are_markup_stay_text(browser: Browser, server: Server) -> No
         expect(card(seen, "figures")).to_be_visible()
         expect(seen.page.locator("[data-testid=stMain] img")).to_have_count(0)
         expect_harmless(seen)
-
-
-@pytest.mark.parametrize("view", ["Side by side", "Charts", "Coverage"])
-def test_a_narrow_window_has_all_of_it(browser: Browser, server: Server, view: str) -> None:
-    with visit(browser, server, PAGE.replace("Charts", view.replace(" ", "+")), width=820) as seen:
-        expect(seen.page.locator(".js-plotly-plot").first).to_be_visible()
-        assert seen.page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth")
-        expect_harmless(seen)

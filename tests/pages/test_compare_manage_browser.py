@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import time
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import FilePayload, expect
 
-from engine.store.store import DEMO, Store
+from engine.store.store import Store
 from tests.engine.store.reports.documents import document
-from tests.engine.store.stored_runs import written
-from tests.pages.browser import ROOT, Browser, Server, expect_harmless, serve_quietly, visit
-from tests.pages.canvas_clicks import click_row, open_picker
-from tests.pages.drift_stores import store_at
+from tests.pages.browser import Browser, Server, expect_harmless, visit
+from tests.pages.canvas_clicks import click_row
 from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
@@ -91,31 +86,6 @@ def test_a_job_of_two_runs_is_stopped_and_its_begun_run_resumed(
         expect_harmless(seen)
 
 
-@of_soak
-def test_runs_that_are_started_change_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
-    """A tab that was clicked while the others ran compared what had got the row numbers of the former runs."""
-    shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
-    with (
-        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
-        visit(browser, server, "/compare?run_first=4") as seen,
-    ):
-        legend = seen.page.locator(".chosen-entries li")
-        open_picker(seen)
-        named, runs = legend.all_inner_texts(), len(store_at(tmp_path).found().entries)
-        seen.press("Manage")
-        seen.press("Start")
-        for more in (1, 2, 3):
-            limit = time.monotonic() + RUN_LIMIT_MS / 1000
-            while len(store_at(tmp_path).found().entries) < runs + more and time.monotonic() < limit:
-                seen.page.wait_for_timeout(100)
-            for view in ("Side by side", "Manage"):
-                seen.press(view)
-                seen.page.wait_for_timeout(1500)  # two ticks
-                expect(legend).to_have_text(named)
-        assert len(named) == 5 and "control=" not in seen.page.url and "test=" not in seen.page.url
-        expect_harmless(seen)
-
-
 def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: Store) -> None:
     content = json.dumps(document()).encode()
     with visit(browser, own_server, f"{MANAGE}&manage=Import") as seen:
@@ -131,22 +101,4 @@ def test_uploads_come_in_once(browser: Browser, own_server: Server, own_store: S
         expect(page.get_by_text(re.compile("1 run, 1 already in the store, 1 left out in"))).to_be_visible()
         expect(page.get_by_text(re.compile(r"torn\.json, left out"))).to_be_visible()
         assert sum(entry.row["origin"] == "imported" for entry in own_store.found().entries) == 1
-        expect_harmless(seen)
-
-
-def test_ticked_runs_are_deleted_for_good(browser: Browser, own_server: Server, own_store: Store) -> None:
-    for run_id in ("a", "b", "c"):
-        written(own_store.home, run_id)
-    for run_id in "abc":
-        own_store.annotate(run_id, add=["mine"])
-    with visit(browser, own_server, f"{MANAGE}&manage=Several+runs&own_contains=mine", width=1000) as seen:
-        page = seen.page
-        for row, expected in ((1, "run=b$"), (2, "run=b&run=a")):  # the first tick replaces the control, c
-            click_row(seen, 0, row)
-            expect(page).to_have_url(re.compile(expected))
-        page.get_by_role("button", name="Delete", exact=True).click()
-        expect(page.get_by_text("This deletes 2 runs (8 samples) permanently")).to_be_visible()
-        page.get_by_role("button", name="Delete permanently").click()
-        expect(page.get_by_text("Deleted 2 runs")).to_be_visible()
-        assert {"a", "b", "c"} & {entry.id for entry in own_store.found().entries} == {"c"}
         expect_harmless(seen)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import Locator, expect
 
+from pages._shared.components.charts_ready import drawing_module
 from tests.pages.browser import LIMIT_MS, ROOT, Browser, Server, Visit, expect_harmless, serve_quietly, visit
 from tests.pages.drift_stores import EXACT, WITH_JUNK, add_hostile, with_demo
 from tests.pages.sql_processes import processes_of
@@ -89,6 +90,9 @@ def test_write_run_chart_files_and_back(browser: Browser, server: Server) -> Non
 
 def test_a_statement_that_came_with_the_address_stays_in_its_field(browser: Browser, server: Server) -> None:
     with visit(browser, server, f"{SQL}&sql=SELECT+41+AS+one") as seen:
+        seen.page.mouse.move(9, 9)
+        fetched = "file => performance.getEntriesByName(file).length"
+        seen.page.wait_for_function(fetched, arg=f"{server.url}/{drawing_module()}")  # though no chart is there yet
         seen.press("Run")
         expect(rows_said(seen, 1)).to_be_visible()
         expect(area(seen)).to_have_value("SELECT 41 AS one")  # it was empty, and the rows stood below it

@@ -28,13 +28,3 @@ def test_untrusted_text_is_shown_as_it_was_written(browser: Browser, server: Ser
             assert message.locator("a, img, code, b, strong, em, del, li, h1, table, .katex, span[style]").count() == 0
         assert seen.outside == []
         assert seen.dialogs == []
-
-
-def test_the_window_is_named_and_its_icon_is_ours(browser: Browser, server: Server) -> None:
-    with visit(browser, server) as seen:
-        assert seen.page.title() == "Messages · Driftscope"
-        icon = seen.page.locator("link[rel='shortcut icon']").get_attribute("href")
-        assert icon
-        assert icon.startswith("data:image/svg+xml")
-        assert seen.outside == []
-        assert seen.console == []

@@ -9,17 +9,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._logits.logs import LOGS, default_choice
+from pages._logits.logs import default_choice
 from tests.engine.logits.logs import clean
 from tests.pages.logit_logs import add, add_all, add_hostile, lose_values, spoil_sheet, spoil_values, store_at
-from tests.pages.params import Params
 
 PAGE = str(ROOT / "pages" / "logits.py")
 Made = tuple[Store, dict[str, Entry]]
@@ -97,13 +94,6 @@ def test_parity_of_two(opened: Any, made: Made) -> None:
     assert len(opened(store, view="Parity", log=logs["clean"].id).info) == 1
 
 
-def test_hostile_texts_are_escaped(opened: Any, made: Made) -> None:
-    store, logs = made
-    for view in ("Models", "Health", "Parity"):
-        app = opened(store, view=view, log=logs["hostile"].id, beside=logs["freed"].id)
-        assert not any("<img" in one.value.replace("\\<", "") for one in (*app.markdown, *app.caption, *app.error))
-
-
 def test_logs_that_are_damaged_are_an_error_and_the_others_stay(opened: Any, tmp_path: Path) -> None:
     store = store_at(tmp_path)
     logs = [add(store, tmp_path, str(n), clean(20, 6, n), model="m", team=str(n)) for n in range(4)]
@@ -113,23 +103,6 @@ def test_logs_that_are_damaged_are_an_error_and_the_others_stay(opened: Any, tmp
     assert len(table(opened(store), "by_ours")) == 1
     for log in logs[:3]:
         assert opened(store, view="Health", log=log.id).error
-
-
-def test_names_of_no_log_are_told_and_left_out(opened: Any, made: Made) -> None:
-    store, logs = made
-    app = opened(store, log="stale", beside="nobody")
-    assert [one.value for one in app.error] == ["There is no logit log \\'nobody\\'\\."]
-    assert shown(app)["logs"] == [logs["stale"].id]
-
-
-def test_the_address_names_a_log_and_another(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, logs = made
-    params = Params()
-    monkeypatch.setattr(st, "query_params", params)
-    LOGS.put([logs["clean"].id, logs["freed"].id])
-    assert params == {"log": logs["clean"].id, "beside": [logs["freed"].id]}
-    monkeypatch.setattr(st, "query_params", Params(log=logs["freed"].id, beside=logs["freed"].id))
-    assert LOGS.read(store.found(LOGIT_LOG)) == ((logs["freed"],), [])
 
 
 def test_the_default_wants_the_same_model_of_another_engine(tmp_path: Path) -> None:

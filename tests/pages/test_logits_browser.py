@@ -45,12 +45,6 @@ def server(place: Path) -> Iterator[Server]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path_factory.mktemp("none"))}) as started:
-        yield started
-
-
 def legend(seen: Visit) -> Locator:
     return seen.page.locator(".chosen-entries li")
 
@@ -84,10 +78,3 @@ def test_a_hostile_log_is_text_and_nothing_is_too_wide(browser: Browser, server:
             expect(seen.page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
             assert seen.page.locator("img[src=x]").count() == 0
             expect_well_in_both_themes(seen)
-
-
-def test_an_empty_store(browser: Browser, empty: Server) -> None:
-    with visit(browser, empty, "/logits") as seen:
-        expect(seen.page.get_by_text("There is no log in this store yet")).to_be_visible()
-        seen.press("Health")
-        expect_harmless(seen)

@@ -7,26 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from engine.store.schema import TRACE
 from engine.store.store import Store
-from pages._profiles.traces import default_choice, trace_picker
-from pages._shared.links import profiles_address
-from tests.pages.params import Params
+from pages._profiles.traces import default_choice
 from tests.pages.profile_pages import Open, opened, runs, said, store, table
-from tests.pages.profile_traces import HOSTILE, both, captured, hostile, on_gpu, operators
+from tests.pages.profile_traces import both, captured, on_gpu, operators
 from tools.reported import publish_traces
 
 __all__ = ["opened", "store"]
-
-
-def chosen(monkeypatch: pytest.MonkeyPatch, store: Store, **query: str | list[str]) -> tuple[list[str], list[str]]:
-    monkeypatch.setattr(st, "query_params", Params(**query))
-    monkeypatch.setattr(st, "session_state", {})
-    found, complaints = trace_picker(runs(store)).read(store.found(TRACE))
-    return [entry.id for entry in found], complaints
 
 
 def test_an_empty_store_says_what_to_do(opened: Open) -> None:
@@ -62,17 +51,10 @@ def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(o
         "compare?control=run-tiny-exact",
     )
     assert "They cover 10 and 20 tokens" in said(app)
+    folded = app.expander[0]  # the legend has their names
+    assert (folded.label, folded.proto.expanded) == ("Traces: 2 of 6 selected", False)
     families = table(app, 1).set_index("family")
     assert (families["us_control"]["gemm"], families["us_test"]["gemm"]) == (8, 1)  # per token
-
-
-@pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
-def test_every_view_shows_a_hostile_trace_as_text(opened: Open, store: Store, view: str) -> None:
-    entry = hostile(store)
-    app = opened(view=view, control=entry.id)
-    assert len(app.dataframe) > 1 or view == "Timeline"
-    assert HOSTILE not in "".join(str(one.value) for one in (*app.markdown, *app.caption))
-    assert not any("\u202e" in str(one.value) for one in (*app.markdown, *app.caption))
 
 
 def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
@@ -95,41 +77,6 @@ def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
     assert len(default_choice([store.found(TRACE).entries[0], replace(gpu, row=row)], known)) == 1
 
 
-def test_names_that_mean_no_trace_are_told(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    control, test = both(store)
-    assert chosen(monkeypatch, store, control="") == ([], [])
-    assert chosen(monkeypatch, store, control="nobody") == ([], ["There is no trace 'nobody'."])
-    found, complaints = chosen(monkeypatch, store, control="nobody", test=test.id)
-    assert found == [test.id]
-    assert complaints == ["There is no trace 'nobody'. The first trace below is the control instead."]
-    found, complaints = chosen(monkeypatch, store, control=control.id, test=[test.id, "x"])
-    assert found == [control.id, test.id] and len(complaints) == 1
-    found, _ = chosen(monkeypatch, store, control=control.id, test=[control.id])
-    assert found == [control.id]
-
-
-def test_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    control, test = both(store)
-    assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
-    assert profiles_address("a") == "profiles?control=a"
-    monkeypatch.setattr(st, "query_params", Params())
-    picker = trace_picker(runs(store))
-    for ids in ([test.id, control.id], [test.id]):
-        picker.put([*ids, test.id])
-        assert [entry.id for entry in picker.read(store.found(TRACE))[0]] == ids
-
-
-def test_another_control_and_none(opened: Open, store: Store) -> None:
-    _, test = both(store)
-    app = opened()
-    app.selectbox(key="control_trace").set_value(test.id).run()
-    assert not app.exception and app.query_params["control"] in (test.id, [test.id])
-    assert "by the clock (15.3 µs to 30.5 µs)" in said(app)
-    app.button(key="nothing").click().run()
-    assert not app.exception and "Tick traces in the table." in said(app)
-    assert json.loads(app.session_state["shown"])["traces"] == []
-
-
 def test_filters_come_with_many_traces(opened: Open, store: Store) -> None:
     control, _ = both(store)
     assert not opened().text_input
@@ -150,20 +97,3 @@ def test_what_is_damaged_is_named_and_the_rest_is_shown(opened: Open, store: Sto
     assert len(table(app)) == 2
     assert "no JSON" in said(app) and "has no table of operations" in said(app)
     assert "gemm" in set(table(opened(control=control.id), 1)["family"])
-
-
-def test_the_table_is_one_line_once_something_is_chosen(store: Store) -> None:
-    both(store)
-
-    def folded() -> None:
-        from engine.store.schema import TRACE
-        from engine.store.store import Store
-        from pages._profiles.traces import trace_picker
-
-        assert len(trace_picker({}).show(Store.open().found(TRACE))) == 1
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
-        app = AppTest.from_function(folded, default_timeout=60).run()
-    assert not app.exception and app.expander[0].proto.expanded is False
-    assert app.expander[0].label == "Traces: 1 of 2 selected"  # the legend has their names

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import expect
 
 from engine.store.files import Files
-from engine.store.schema import TRACE
 from engine.store.store import Store
 from tests.pages.browser import (
     ROOT,
@@ -21,9 +20,7 @@ from tests.pages.browser import (
     serve_quietly,
     visit,
 )
-from tests.pages.canvas_clicks import click_row, open_picker
 from tests.pages.profile_traces import both, hostile, on_gpu
-from tests.support import of_soak
 from tools.reported import publish_traces
 
 pytestmark = pytest.mark.browser
@@ -45,43 +42,9 @@ def server(store: Store) -> Iterator[Server]:
         yield started
 
 
-def legend(seen: Visit) -> Locator:
-    return seen.page.locator(".chosen-entries li")
-
-
 def stays_within(seen: Visit, width: int) -> None:
     assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
     assert seen.page.get_by_test_id("stException").count() == 0
-
-
-@of_soak
-def test_two_traces_are_ticked_swapped_and_left(browser: Browser, server: Server, store: Store) -> None:
-    none, exact = (f"made.json · {entry.id}" for entry in store.found(TRACE).entries if entry.row.get("run_id"))
-    with visit(browser, server, "/profiles") as seen:
-        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
-        open_picker(seen)
-        click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
-        expect(seen.page.get_by_text(f"At most 2 traces, so this leaves out {none}")).to_be_visible()
-        expect(legend(seen)).to_have_text(["made.json (control)", "a GPU · imported"])
-        expect(seen.page.get_by_text("Not comparable: one trace has work of a device").first).to_be_visible()
-        click_row(seen, 0, 1)
-        expect(legend(seen)).to_have_text(["a GPU · imported (control)", "made.json"])
-        click_row(seen, 0, 0)
-        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
-        seen.page.get_by_role("combobox", name=re.compile("Control")).click()
-        seen.page.get_by_role("option", name=exact).click()
-        expect(legend(seen)).to_have_text([f"{exact} (control)", none])
-        expect(seen.page.get_by_text("in work (2.50 µs to 9.50 µs)")).to_be_visible()
-        expect_harmless(seen)
-        link = seen.page.url.removeprefix(server.url)
-    with visit(browser, server, link) as seen:
-        expect(legend(seen)).to_have_text([f"{exact} (control)", none])
-        open_picker(seen)
-        seen.press("Clear selection")
-        expect(seen.page.get_by_text("Tick traces in the table.")).to_be_visible()
-        seen.page.go_back()
-        expect(legend(seen)).to_have_count(2)
-        expect_harmless(seen)
 
 
 def test_options_of_cards_are_in_the_address(browser: Browser, server: Server) -> None:

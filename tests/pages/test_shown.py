@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.paths import ROOT
-from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
-from tests.pages.drift_stores import with_demo
+from tests.engine.inspection.made import DEMO_STORE, demo_run
 
 NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 LINKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -71,21 +69,3 @@ def test_a_sections_run_is_named_by_its_id_or_by_its_words_as_links_once_had_the
         assert EXACT in app.query_params["one_run"]
         named = app.selectbox(key="one_run").options[1]
     assert named != EXACT
-
-
-@pytest.mark.parametrize("name", ["compare", "drift"])
-def test_what_a_page_opened_with_stays_where_newer_runs_come(
-    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    store = with_demo(tmp_path, NONE, BLOCKLIST, EXACT)
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    app = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120)
-    before = json.loads(app.run().session_state["shown"])
-    for lp in ("none", "exact"):
-        about: dict[str, Any] = {"model_alias": "m", "lp": lp, "molecules": 30, "junk_letters": 9, "passes": 9}
-        rows = [sample_row(number) for number in range(30)]
-        write_run(store, f"newer-{lp}", rows, **about, created_at="2099-01-01T00:00:00+00:00")
-        assert json.loads(app.run().session_state["shown"]) == before
-    assert not app.query_params
-    again = AppTest.from_file(str(ROOT / "pages" / f"{name}.py"), default_timeout=120).run()
-    assert json.loads(again.session_state["shown"])["runs"] != before["runs"], "who comes now sees the newer ones"
