@@ -17,7 +17,7 @@ from engine.text.template import build_template
 from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
-from tests.engine.inspection.test_realign import TOKENIZER, aligned
+from tests.engine.inspection.test_sample import TOKENIZER, aligned
 
 
 def rows_of(text: str, smiles: str = "CO", lp: str = "none", **more: Any) -> list[AtomRow]:

@@ -85,9 +85,13 @@ class Atoms {
     if (this.atom !== (atom ?? null)) this.tell(atom ?? null);
     [this.atom, this.token] = [atom ?? null, token ?? null];
     for (const row of this.list.children) row.setAttribute("aria-selected", String(this.isOn(row)));
-    for (const step of this.list.querySelectorAll(".step")) step.classList.toggle("on", Number(step.dataset.column) === this.token && !step.closest(".other"));
+    for (const step of this.list.querySelectorAll(".step")) {
+      const isOn = Number(step.dataset.column) === this.token && !step.closest(".other");
+      step.classList.toggle("on", isOn);
+    }
     const chosen = this.list.querySelector(".step.on") ?? this.list.querySelector("[aria-selected='true']");
-    if (chosen && before !== `${this.atom} ${this.token}` && !this.root.getRootNode().activeElement) this.reveal(chosen);
+    const isNew = before !== `${this.atom} ${this.token}`;
+    if (chosen && isNew && !this.root.getRootNode().activeElement) this.reveal(chosen);
   }
 
   // Rows that scroll by themselves leave the page where it is.
@@ -104,11 +108,14 @@ class Atoms {
   }
 
   isOn(row) {
-    return row.dataset.atom === undefined ? row.querySelector(`.step[data-column="${this.token}"]`) !== null : Number(row.dataset.atom) === this.atom;
+    if (row.dataset.atom !== undefined) return Number(row.dataset.atom) === this.atom;
+    return row.querySelector(`.step[data-column="${this.token}"]`) !== null;
   }
 
   light(atom) {
-    for (const row of this.list.children) row.classList.toggle("lit", atom !== null && row.dataset.atom === String(atom));
+    for (const row of this.list.children) {
+      row.classList.toggle("lit", atom !== null && row.dataset.atom === String(atom));
+    }
   }
 
   point(target) {

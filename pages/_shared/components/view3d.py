@@ -75,7 +75,10 @@ def view3d(
         "elements": " ".join(symbols),
         "atoms": atoms,
         "names": [
-            _name(names[atom] if 0 <= atom < len(names) else f"atom {place}, {symbol}", marks.get(atom))
+            _name(
+                names[atom] if 0 <= atom < len(names) else f"atom {place}, {symbol}",
+                marks.get(atom),
+            )
             for place, (atom, symbol) in enumerate(zip(atoms, symbols, strict=True))
         ],
         "caption": caption,
@@ -117,8 +120,18 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
             hue = getattr(colours, mark)
             spot = dict(zip("xyz", turned(spots)[place].tolist(), strict=True))
             self.addSphere({"center": spot, "radius": 0.6, "color": hue, "opacity": 0.6})
-            look = {"backgroundColor": hue, "fontColor": ink_on(hue), "fontSize": 13, "bold": True}
-            where = {"position": spot, "screenOffset": {"x": 18, "y": 18}, "alignment": "center", "inFront": True}
+            look = {
+                "backgroundColor": hue,
+                "fontColor": ink_on(hue),
+                "fontSize": 13,
+                "bold": True,
+            }
+            where = {
+                "position": spot,
+                "screenOffset": {"x": 18, "y": 18},
+                "alignment": "center",
+                "inFront": True,
+            }
             self.addLabel(SIGNS[mark][0], {**where, **look})
         self.setBackgroundColor(colours.surface)
 
