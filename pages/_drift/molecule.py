@@ -27,7 +27,7 @@ from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.choices import by_name, one_of
 from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.components.molecule2d import molecule2d
-from pages._shared.components.viewer3d import model_of, viewer3d
+from pages._shared.components.view3d import view3d
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.inspected import inspected
 from pages._shared.shown import put_shown
@@ -169,7 +169,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
             _drawing(inspection, of_atom, atom)
             group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
             on_top = group is not None and st.toggle("Group's reader on top", key=OTHER_READER, bind="query-params")
-            _shape(inspection, of_atom, atom, group if on_top else None)
+            _shape(inspection, of_atom, group if on_top else None)
         _badges(inspection)
         _readers(inspection)
     with right:
@@ -254,7 +254,7 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
     return names
 
 
-def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol | None) -> None:
+def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
     if inspection.conformer is None:
         st.info(
             escape_markdown(inspection.why_no_conformer),
@@ -263,19 +263,16 @@ def _shape(inspection: Inspected, of_atom: Blocks, atom: int | None, on_top: Mol
         )
         return
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
-    what = read if inspection.why_no_conformer else "the generated conformer"
-    models = [model_of(inspection.conformer, what)]
-    if on_top is not None:
-        models.append(model_of(on_top, "the same text by the group's reader", ghost=True))
-    viewer3d(
-        models,
+    what = read if inspection.why_no_conformer else "The generated conformer"
+    view3d(
+        inspection.conformer,
         key=SHAPE,
         label=f"3D view of {inspection.molecule.smiles}",
-        names=_names(inspection, of_atom),
+        ghost=on_top,
         atoms=inspection.conformer_atoms,
-        selected=atom,
+        names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values()),
-        on_pick=lambda picked: state.put_atom(spot_of(inspection), picked),
+        caption=what if on_top is None else f"{what}; grey: the same text by the group's reader",
         height=VIEW_HEIGHT,
     )
 

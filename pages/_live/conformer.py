@@ -12,9 +12,8 @@ from engine.inspection.conformers import references_of
 from engine.inspection.sample import Inspected
 from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
-from pages._live.lanes import pick_atom
 from pages._shared.choices import one_of
-from pages._shared.components.viewer3d import model_of, viewer3d
+from pages._shared.components.view3d import APART, SNUG, view3d
 from pages._shared.errors import escape_markdown
 from pages._shared.words import atom_faults, unbroken
 
@@ -31,33 +30,27 @@ def choose_reference() -> None:
     one_of("Reference conformer", PLACES, "reference", help=about)
 
 
-def conformer(lane: str, seen: Inspected, atom: int | None) -> None:
-    """Faults are marked, and ``atom`` is lit. ``lane`` names the view."""
+def conformer(lane: str, seen: Inspected) -> None:
+    """With its faults marked. ``lane`` names the view."""
     if seen.conformer is None:
         st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
         return
     reference, _ = _nearest(seen)
     place = st.session_state.get("reference") or PLACES[0]
-    models = [model_of(seen.conformer, "generated")]
-    if reference is not None and place != "hidden":
-        models.append(
-            model_of(
-                reference if place == "on top" else _beside(reference, seen.conformer),
-                "reference",
-                ghost=True,
-            )
-        )
-    viewer3d(
-        models,
+    if place == "hidden":
+        reference = None
+    is_beside = reference is not None and place == "beside"
+    view3d(
+        seen.conformer,
         key=f"shape_{lane}_{place}",  # each with a camera of its own
         label=f"Conformer of lane {lane} in three dimensions",
-        names=[f"atom {known}, {descriptor}" for known, descriptor in enumerate(seen.molecule.descriptors)],
+        ghost=_beside(reference, seen.conformer) if is_beside else reference,
         atoms=seen.conformer_atoms,
-        selected=atom,
+        names=[f"atom {known}, {descriptor}" for known, descriptor in enumerate(seen.molecule.descriptors)],
         marks=atom_faults(seen.sample, seen.blocks),
-        on_pick=pick_atom,
-        height=BESIDE_PX if len(models) > 1 and place == "beside" else HEIGHT_PX,
-        is_bare=True,
+        caption="Generated" if reference is None else "Generated; grey: reference",
+        zoom=APART if is_beside else SNUG,
+        height=BESIDE_PX if is_beside else HEIGHT_PX,
     )
 
 

@@ -11,7 +11,7 @@ from engine.paths import DATA
 from engine.store.files import Files
 from engine.store.store import Store
 from pages._live.conformer import conformer
-from pages._live.lanes import level, picked_atom, stored_atoms
+from pages._live.lanes import level, stored_atoms
 from pages._live.results import show_failures, show_verdict
 from pages._shared.errors import escape_markdown
 from pages._shared.inspected import inspected
@@ -31,7 +31,7 @@ def show_opening() -> None:
         level(
             lanes,
             _verdict,
-            lambda one: conformer(one.run.lp, one, picked_atom()),
+            lambda one: conformer(one.run.lp, one),
             lambda one: stored_atoms(one, key=f"opening_{one.run.lp}", label=f"Lane {one.run.lp}"),
             show_failures,
         )

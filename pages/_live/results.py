@@ -24,7 +24,7 @@ from pages._live import session
 from pages._live.board import drawing, mark_words
 from pages._live.conformer import choose_reference, conformer, conformer_words
 from pages._live.files import all_files, lane_files
-from pages._live.lanes import atoms, counters, heading, level, picked_atom, progress
+from pages._live.lanes import atoms, counters, heading, level, progress
 from pages._live.session import Running
 from pages._shared.components.atom_view import visible
 from pages._shared.errors import escape_markdown
@@ -141,7 +141,7 @@ def _verdict(lane: Running, seen: Inspected | None) -> None:
 
 def _shape(lane: Running, seen: Inspected | None) -> None:
     if seen is not None:
-        conformer(f"{lane.number}", seen, picked_atom())
+        conformer(f"{lane.number}", seen)
 
 
 def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None, shown: int) -> None:

@@ -24,7 +24,7 @@ from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
 from pages._shared.components.atom_view import Token, ViewRow, atom_view, visible
-from pages._shared.components.view3d import show_conformer
+from pages._shared.components.view3d import APART, view3d
 from pages._shared.errors import error_markdown, escape_markdown
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
@@ -189,7 +189,7 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
     conformer, written = st.columns([2, 3], gap="large")
     with conformer:
-        show_conformer(decode(text).mol)
+        view3d(decode(text).mol, key="lab_conformer", label="3D view of the conformer", zoom=APART)
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
     annotated = read_text(text, chosen[0])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import re
+from typing import Any, NamedTuple
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -30,3 +32,23 @@ def run(page: AppTest, **state: object) -> str:
     page.run()
     assert not page.exception
     return page.text[0].value if page.text else ""
+
+
+class Frame(NamedTuple):
+    """A 3D view, as it is sent."""
+
+    title: str
+    source: str
+
+    @property
+    def told(self) -> dict[str, Any]:
+        told, _ = json.JSONDecoder().raw_decode(self.source, self.source.index("const told = ") + len("const told = "))
+        return dict(told)
+
+    @property
+    def models(self) -> list[str]:
+        return [json.loads(block) for block in re.findall(r'addModel\(("(?:[^"\\]|\\.)*")', self.source)]
+
+
+def frames_of(page: AppTest) -> list[Frame]:
+    return [Frame(frame.proto.alt, frame.proto.srcdoc) for frame in page.get("iframe")]

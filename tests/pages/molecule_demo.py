@@ -12,9 +12,9 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.drawing import draw_svg
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
+from pages._shared.components.atom_view import Token, ViewRow, atom_view
 from pages._shared.components.molecule2d import molecule2d
-from pages._shared.components.view3d import show_conformer
-from pages._shared.components.viewer3d import Model3d, model_of, viewer3d
+from pages._shared.components.view3d import view3d
 from pages._shared.frame import page
 from pages._shared.theme import palette
 
@@ -32,7 +32,7 @@ MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexib
 
 page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
-START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False, "framed": False}
+START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False, "in 3D": True}
 
 
 def clear() -> None:
@@ -47,9 +47,9 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     st.button("Rerun")
     st.button("Clear", on_click=clear)
     shown = st.toggle("Shown", key="in sight")
+    in_3d = st.toggle("In 3D", key="in 3D")
     st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
-    framed = st.toggle("Frame", key="framed")
 
 
 def pick(atom: int | None) -> None:
@@ -79,16 +79,6 @@ def conformers(smiles: str) -> tuple[Chem.Mol, Chem.Mol, Chem.Mol]:
     return superpose(first, third)[0], superpose(second, third)[0], third
 
 
-def models() -> list[Model3d]:
-    if choice not in MOLECULES:
-        return [model_of(conformers("CCO")[0], HOSTILE)] if choice == "hostile" else []
-    first, second, third = conformers(MOLECULES[choice])
-    return [
-        model_of(second if other else first, "conformer under the exact LP"),
-        model_of(third, "reference, RMSD 0.53 Å", ghost=True),
-    ]
-
-
 svg, names = drawing()
 left, right = st.columns([2, 3])
 if shown:
@@ -103,19 +93,20 @@ if shown:
             on_pick=pick,
             height=300,
         )
+if shown and in_3d:
+    first, second, third = conformers(MOLECULES.get(choice, "CCO"))
     with right:
-        for tab, key in zip(st.tabs(["Open", "Shut"]), ("solid", "shut"), strict=True):
-            with tab:
-                viewer3d(
-                    models(),
-                    key=key,
-                    label=f"Conformers of {choice}",
-                    names=names,
-                    selected=state.get("atom"),
-                    marks={1: "junk", 2: "cut", 3: "wrong"},
-                    on_pick=pick,
-                )
-if framed and choice in MOLECULES:
-    show_conformer(conformers(MOLECULES[choice])[0], alt="A conformer")
-st.text(f"atom: {state.get('atom')}")
+        rows = [ViewRow((Token(atom, "0"),), atom, f"row {atom}") for atom in range(len(names))]
+        atom_view(
+            rows, key="rows", label="Rows", atom=state.get("atom"), on_pick=lambda atom, _: pick(atom), max_height=90
+        )
+        view3d(
+            second if other else first,
+            key="solid",
+            label=f"Conformers of {choice}",
+            ghost=third,
+            atoms=range(first.GetNumAtoms()),
+            names=names,
+            marks={1: "junk", 2: "cut", 3: "wrong"},
+        )
 st.text(f"told: {state.get('told', [])}")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import FrameLocator, Locator, expect
 
 from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, serve, serve_quietly, visit
 from tests.pages.canvas_clicks import click_at, click_away, click_row, open_picker
@@ -50,6 +50,10 @@ def atoms(seen: Visit) -> Locator:
     return seen.page.locator(".molecule .atom-selector")
 
 
+def shape(seen: Visit) -> FrameLocator:
+    return seen.page.frame_locator("iframe[title^='3D view of']")
+
+
 def tokens(seen: Visit) -> Locator:
     return seen.page.locator(".atoms .row:not(.other) .step")
 
@@ -61,7 +65,7 @@ def row_of(seen: Visit, atom: int) -> Locator:
 def expect_atom(seen: Visit, atom: int) -> None:
     """Selected in 2D, in 3D, in its row and in the address."""
     expect(atoms(seen).nth(atom)).to_have_attribute("aria-selected", "true")
-    expect(seen.page.locator(".viewer .name")).to_contain_text(f"atom {atom},")
+    expect(shape(seen).get_by_role("status")).to_contain_text(f"atom {atom},")
     expect(row_of(seen, atom)).to_have_attribute("aria-selected", "true")
     expect(seen.page).to_have_url(re.compile(rf"[?&]atom={atom}(&|$)"))
 
@@ -78,7 +82,7 @@ def test_a_token_lights_its_atom_and_keys_move(browser: Browser, server: Server)
         expect_atom(seen, 9)
         expect(row_of(seen, 9)).to_be_in_viewport()
         atoms(seen).nth(3).hover()
-        expect(seen.page.locator(".viewer .name")).to_contain_text("atom 3,")
+        expect(shape(seen).get_by_role("status")).to_contain_text("atom 3,")
         expect(row_of(seen, 3)).to_have_class(re.compile(r"\blit\b"))
         rows = seen.page.locator(".atoms .row")
         rows.first.focus()
@@ -96,7 +100,7 @@ def test_a_token_lights_its_atom_and_keys_move(browser: Browser, server: Server)
 @pytest.mark.parametrize(("run", "width"), [(WITH_JUNK, 1000), (EXACT, 1440)])
 def test_drawing_conformer_and_rows_are_in_one_screen(browser: Browser, server: Server, run: str, width: int) -> None:
     with visit(browser, server, f"/drift?run={run}", width=width, height=900) as seen:
-        for view in (atoms(seen).first, seen.page.locator(".viewer .stage"), tokens(seen).first):
+        for view in (atoms(seen).first, shape(seen).get_by_role("application"), tokens(seen).first):
             expect(view).to_be_in_viewport(ratio=0.5)
 
 
@@ -160,7 +164,7 @@ def test_a_wrong_centre_is_seen_in_2d_in_3d_and_in_the_tokens(browser: Browser, 
         seen.press("stereo: mirrored (atom 1)")
         expect_atom(seen, 1)
         expect(seen.page.locator(".molecule svg")).to_contain_text("✗")
-        expect(seen.page.locator(".viewer .name")).to_contain_text("wrong in space")
+        expect(shape(seen).get_by_role("status")).to_contain_text("wrong in space")
         expect(row_of(seen, 1)).to_contain_text("mirrored")
         expect(row_of(seen, 1)).to_be_in_viewport()
         expect_harmless(seen)

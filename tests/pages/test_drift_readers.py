@@ -13,9 +13,8 @@ from engine.inspection.sample import inspect_sample
 from engine.paths import ROOT
 from pages._drift import files
 from pages._drift.molecule import OTHER_READER
-from pages._shared.components import viewer3d
 from tests.engine.inspection.made import DEMO_STORE
-from tests.pages.component_tests import messages_of
+from tests.pages.component_tests import frames_of
 from tests.pages.drift_stores import EXACT, WITH_JUNK
 
 PAGE = str(ROOT / "pages" / "drift.py")
@@ -55,18 +54,14 @@ def toggles(app: AppTest) -> set[str | None]:
     return {toggle.key for toggle in app.toggle}
 
 
-def test_the_group_readers_conformer_lies_over_ours_and_the_farthest_atom_is_named(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = messages_of(viewer3d._component, monkeypatch)
+def test_the_group_readers_conformer_lies_over_ours_and_the_farthest_atom_is_named(opened: Open) -> None:
     app = opened(run=WITH_JUNK, sample=str(MISREAD))
     (told,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", captions(app))
     assert float(told) == pytest.approx(MISREAD_MOST, abs=0.005)
-    (ours,) = sent[-1]["large"]["models"]
-    opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true")  # as the switch puts it into the address
-    drawn, ghost = sent[-1]["large"]["models"]
-    assert (drawn["block"], drawn["ghost"], ghost["ghost"]) == (ours["block"], False, True)
-    assert "group's reader" in ghost["label"] and ghost["block"] != drawn["block"]
+    (before,) = frames_of(app)
+    (after,) = frames_of(opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true"))  # as the switch puts it
+    assert before.models == after.models[:1] and len(after.models) == 2 and after.models[1] != after.models[0]
+    assert after.told["caption"].endswith("grey: the same text by the group's reader")
 
 
 def test_a_text_that_the_group_refuses_or_that_is_whole_has_one_conformer(opened: Open) -> None:

@@ -252,7 +252,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
 def test_what_fails_in_space_is_lit_in_2d_in_3d_and_in_the_tokens(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: drawn.update(atoms=more["atoms"]))
-    monkeypatch.setattr(conformer, "viewer3d", lambda *_, marks, **more: drawn.update(marks=marks))
+    monkeypatch.setattr(conformer, "view3d", lambda *_, marks, **more: drawn.update(marks=marks))
     monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: drawn.update(rows=rows))
     app = generated(live, lp1="exact", lp2="—", lp3="—")
     assert "geometry wrong]" in texts(app) and "Marked: atoms that a failed check names" in texts(app)

@@ -67,17 +67,20 @@ def test_from_a_click_to_a_kept_run_that_a_link_finds(browser: Browser, server: 
     with visit(browser, server, path(), width=1440, height=900) as seen:
         generate(seen)
         expect(results(seen)).to_be_visible(timeout=PATIENCE_MS)
-        token, shape = lane(seen, 3).locator(".row[data-atom='0'] .step").first, seen.page.locator(".viewer").last
-        expect(shape.locator(".stage")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
+        token, shape = (
+            lane(seen, 3).locator(".row[data-atom='0'] .step").first,
+            seen.page.frame_locator("iframe >> nth=-1"),
+        )
+        expect(shape.get_by_role("application")).to_be_in_viewport(ratio=0.9)  # it came into view by itself
         point_at(token, seen.page.locator(".molecule .name"), r"^atom 0, \[C\]")
-        expect(shape.locator(".name")).to_have_text(re.compile(r"^atom 0, \[C\]"))
+        expect(shape.get_by_role("status")).to_have_text(re.compile(r"^atom 0, \[C\]"))
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(0)
-        point_at(seen.page.locator(".atom-selector").nth(1), shape.locator(".name"), r"^atom 1, \[C\]")
+        point_at(seen.page.locator(".atom-selector").nth(1), shape.get_by_role("status"), r"^atom 1, \[C\]")
         expect(lane(seen, 3).locator(".rows .row.lit").first).to_be_attached()
         token.click()
         expect(seen.page.locator(".atom-selector[aria-selected=true]")).to_have_count(1)
-        expect(shape.locator(".name")).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
-        for view in (seen.page.locator(".molecule .drawing"), shape.locator(".stage"), token):
+        expect(shape.get_by_role("status")).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
+        for view in (seen.page.locator(".molecule .drawing"), shape.get_by_role("application"), token):
             expect(view).to_be_in_viewport(ratio=0.9)
         seen.page.get_by_role("button", name="Save to store").last.click()
         expect(seen.page.get_by_role("button", name="Saved")).to_be_visible()

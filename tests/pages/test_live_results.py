@@ -16,11 +16,11 @@ from rdkit import Chem
 from engine.chem.conformers import reference_conformers
 from engine.chem.rmsd import superpose
 from engine.chem.smiles import parse_smiles
-from pages._live import board, conformer, files, grid, session
+from pages._live import conformer, files, grid, session
 from pages._live import lanes as live_lanes
 from pages._live.inputs import read_lines
-from pages._shared.components import molecule_grid, viewer3d
-from pages._shared.components.viewer3d import picked_atom
+from pages._shared.components import molecule_grid
+from pages._shared.components.molecule2d import picked_atom
 from pages._shared.inspected import open_store
 from tests.pages.live_pages import Live, generated, texts
 
@@ -108,25 +108,14 @@ def test_downloads_hold_what_they_say(live: Live) -> None:
         assert f'"{entry.row["model_alias"]}"' in archive.read("2-exact.json").decode()
 
 
-def test_an_atom_picked_in_3d_is_lit_in_2d_and_in_the_other_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    lit: dict[str, int | None] = {}
-    show = viewer3d.viewer3d
-
-    def spy(models: Any, **more: Any) -> None:
-        lit[more["key"]] = more["selected"]
-        show(models, **more)
-
-    monkeypatch.setattr(conformer, "viewer3d", spy)
-    monkeypatch.setattr(board, "molecule2d", lambda svg, **more: lit.update(drawing=more["selected"]))
+def test_an_atom_picked_in_the_drawing_is_selected_in_all_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    selected: dict[str, int | None] = {}
+    monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: selected.update({more["key"]: more["atom"]}))
     app = generated(live, lp1="exact", lp2="—")
-    lit = {key: atom for key, atom in lit.items() if key == "drawing" or key[6].isdigit()}
-    assert set(lit) == {"drawing", "shape_1_on top", "shape_2_on top"} and set(lit.values()) == {None}
-    app.session_state["shape_1_on top"] = picked_atom(2)
+    assert selected["lane_1"] is None
+    app.session_state["drawing"] = picked_atom(2)
     app.run()
-    assert set(lit.values()) == {2}
-    app.session_state["shape_2_on top"] = picked_atom(None)
-    app.run()
-    assert set(lit.values()) == {None}
+    assert selected["lane_1"] == selected["lane_2"] == 2
 
 
 def test_a_reference_beside_lies_clear_of_the_conformer_and_is_not_turned() -> None:

@@ -1,4 +1,4 @@
-"""An atom picked in the browser, handed on exactly once; shared by the 2D and the 3D view; and the marks of atoms.
+"""An atom picked in the browser, handed on exactly once; shared by the drawing, the grid and the atom view.
 
 The browser sends a pick as a trigger with a stamp. The next messages name the last stamp that was heard, so that a
 message which was under way when the reader clicked does not take the highlight away again.
@@ -9,16 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
 
 from pages._shared.components.once import Component, sent_under
-from pages._shared.words import Fault
 
 OnPick = Callable[[int | None], None]
-NO_MARKS: Mapping[int, Fault] = MappingProxyType({})
 
 
 def picked_atom(index: int | None) -> dict[str, Any]:
@@ -37,7 +34,13 @@ def show_pickable(
     """Mount a component of so many items. ``on_pick`` is called before the rerun; without it nothing can be picked."""
     hand_on_late(key, count, on_pick)
     message = {**small, "pickable": on_pick is not None, "heard": heard(key)}
-    component.show(key, message, sent_under(key), large, on_picked_change=partial(hand_on, key, count, on_pick))
+    component.show(
+        key,
+        message,
+        sent_under(key),
+        large,
+        on_picked_change=partial(hand_on, key, count, on_pick),
+    )
 
 
 def known(place: int | None, count: int) -> int | None:

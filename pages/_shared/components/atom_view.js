@@ -19,6 +19,7 @@ class Atoms {
     this.known = new Map(); // name -> { row, element }
     this.message = {};
     this.pick = null; // { stamp, until }: a click that Python did not name yet
+    this.atom = null;
     const on = (name, heard) => this.list.addEventListener(name, (event) => heard.call(this, event));
     on("click", this.onClick);
     on("keydown", this.onKey);
@@ -27,11 +28,23 @@ class Atoms {
     on("focusin", (event) => this.onFocus(event.target));
     on("focusout", () => this.say(null));
     this.onAtom = (event) => this.light(event.detail); // under the pointer, in any view
+    this.onPick = (event) => this.take(event); // of a click in 3D
     globalThis.addEventListener("driftscope-atom", this.onAtom);
+    globalThis.addEventListener("driftscope-pick", this.onPick);
   }
 
   destroy() {
     globalThis.removeEventListener("driftscope-atom", this.onAtom);
+    globalThis.removeEventListener("driftscope-pick", this.onPick);
+    if (this.atom !== null) this.tell(null);
+  }
+
+  // Pictures are drawn in Python, for the theme that it knew of: one view of the page asks once for those of another.
+  restyle() {
+    const ground = getComputedStyle(this.root).getPropertyValue("--st-background-color").trim();
+    const isRight = ground === this.message.ground;
+    if (!isRight && globalThis.driftscopeAsked !== ground) this.shell.trigger("ask", Date.now());
+    globalThis.driftscopeAsked = isRight ? null : ground;
   }
 
   update(message) {
@@ -40,6 +53,7 @@ class Atoms {
     const wasAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 24;
     if (this.message.follow && !message.follow) this.list.scrollTop = 0; // it is written: the worst come first
     this.message = message;
+    this.restyle();
     this.root.querySelector("header").hidden = !message.caption;
     this.root.querySelector(".label").textContent = message.label;
     this.root.querySelector(".caption").textContent = message.caption;
@@ -68,19 +82,40 @@ class Atoms {
 
   select(atom, token) {
     const before = `${this.atom} ${this.token}`;
+    if (this.atom !== (atom ?? null)) this.tell(atom ?? null);
     [this.atom, this.token] = [atom ?? null, token ?? null];
     for (const row of this.list.children) row.setAttribute("aria-selected", String(this.isOn(row)));
-    for (const step of this.list.querySelectorAll(".step")) step.classList.toggle("on", Number(step.dataset.column) === this.token && !step.closest(".other"));
+    for (const step of this.list.querySelectorAll(".step")) {
+      const isOn = Number(step.dataset.column) === this.token && !step.closest(".other");
+      step.classList.toggle("on", isOn);
+    }
     const chosen = this.list.querySelector(".step.on") ?? this.list.querySelector("[aria-selected='true']");
-    if (chosen && before !== `${this.atom} ${this.token}` && !this.root.getRootNode().activeElement) chosen.scrollIntoView({ block: "nearest" });
+    const isNew = before !== `${this.atom} ${this.token}`;
+    if (chosen && isNew && !this.root.getRootNode().activeElement) this.reveal(chosen);
+  }
+
+  // Rows that scroll by themselves leave the page where it is.
+  reveal(chosen) {
+    if (!this.message.max_height) return chosen.scrollIntoView({ block: "nearest" });
+    const [list, row] = [this.list, chosen].map((element) => element.getBoundingClientRect());
+    if (row.top < list.top || row.bottom > list.bottom) this.list.scrollTop += row.top - list.top;
+  }
+
+  // To the frames of 3D views, which may come later.
+  tell(atom) {
+    globalThis.driftscopeSelected = atom;
+    globalThis.dispatchEvent(new CustomEvent("driftscope-selected"));
   }
 
   isOn(row) {
-    return row.dataset.atom === undefined ? row.querySelector(`.step[data-column="${this.token}"]`) !== null : Number(row.dataset.atom) === this.atom;
+    if (row.dataset.atom !== undefined) return Number(row.dataset.atom) === this.atom;
+    return row.querySelector(`.step[data-column="${this.token}"]`) !== null;
   }
 
   light(atom) {
-    for (const row of this.list.children) row.classList.toggle("lit", atom !== null && row.dataset.atom === String(atom));
+    for (const row of this.list.children) {
+      row.classList.toggle("lit", atom !== null && row.dataset.atom === String(atom));
+    }
   }
 
   point(target) {
@@ -111,6 +146,15 @@ class Atoms {
   onClick({ target }) {
     if (!target.closest(".row") || !this.message.pickable) return;
     this.choose(target.closest(".row"), target.closest(".step"));
+  }
+
+  // The first view that has the atom.
+  take(event) {
+    const row = this.list.querySelector(`.row[data-atom="${event.detail}"]:not(.other)`);
+    const isClear = event.detail === null || event.detail === this.atom;
+    if (!this.message.pickable || (!row && !isClear)) return;
+    event.stopImmediatePropagation();
+    this.choose(isClear ? null : row, null);
   }
 
   choose(row, step) {

@@ -21,6 +21,7 @@ from engine.text.align import Alignment
 from pages._kit.atoms import AtomRow, angstrom
 from pages._shared.components.atom_picks import known, show_pickable
 from pages._shared.components.once import Component, sent_under, source
+from pages._shared.theme import palette
 
 OnPick = Callable[[int | None, int | None], None]
 """Gets the atom and the column of the picked token; None for what was not picked."""
@@ -145,6 +146,7 @@ def atom_view(
         "atom": known(atom, atoms),
         "token": known(token, columns),
         "max_height": max_height,
+        "ground": palette().background,
     }
 
     def pick(place: int | None) -> None:

@@ -33,7 +33,11 @@ def molecule2d(
     the rerun, with the atom or with None when the selection was cleared; without it nothing can be picked. ``height``
     is the most that the drawing takes, in pixels. The drawing travels only when it changed.
     """
-    small = {"selected": known(selected, len(atoms)), "lit": known(lit, len(atoms)), "height": height}
+    small = {
+        "selected": known(selected, len(atoms)),
+        "lit": known(lit, len(atoms)),
+        "height": height,
+    }
     large = {"svg": svg, "label": sendable(label), "atoms": [sendable(name) for name in atoms]}
     show_pickable(_component, key, len(atoms), on_pick, small, large)
 

@@ -1,75 +1,173 @@
-"""Conformers in 3D: stmol and py3Dmol fed with the 3Dmol.js that set-up put beside the app.
+"""Conformers in 3D: stmol and py3Dmol draw them in a frame, with the 3Dmol.js that set-up put beside the app.
 
-Only mol blocks that RDKit wrote, and numbers and colours from here, reach the viewer: py3Dmol writes all of it into a
-script and escapes nothing.
+Only mol blocks that RDKit wrote, and words, numbers and colours from here, reach py3Dmol: it writes all of it into a
+script and escapes nothing. Names are untrusted; they are data for ``view3d.js``, which links the frame with the page's
+other views. A pick changes nothing in the frame's source, so no pick loads it again.
 """
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+import html
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+import py3Dmol
+import stmol
 import streamlit as st
 from rdkit import Chem
 
 from engine.assets import FILE_NAME, three_d_mol
+from engine.chem.frame import principal_axes
+from engine.chem.rdkit_log import captured_log
 from engine.errors import AssetError
-from pages._shared.components.mol_blocks import mol_block
+from pages._shared.components.once import source
 from pages._shared.errors import error_markdown
-from pages._shared.theme import palette
+from pages._shared.theme import DARK, ink_on, palette
+from pages._shared.words import Fault
 
-# Streamlit serves static/ here; relative, so that it also works behind a base path.
-SCRIPT = f"app/static/{FILE_NAME}"
+SCRIPT = f"app/static/{FILE_NAME}"  # relative, so that it also works behind a base path
+NAME_PX = 24  # the line below the view
+SNUG, APART = 1.3, 1.0
+"""3Dmol.js fits what it draws into a ball as high as the view: a wide margin, unless two conformers lie apart."""
+NO_MARKS: Mapping[int, Fault] = {}
+SIGNS: dict[Fault, tuple[str, str]] = {
+    "junk": ("!", "junk"),
+    "cut": ("\u2702\ufe0e", "cut"),  # scissors, as text and not as a picture
+    "wrong": ("\u26a0\ufe0e", "wrong in space"),
+}
+NITROGEN = "#3050f8"  # as the 2D drawing has it; 3Dmol.js takes a pale one
+COLOURS = ("text", "muted", "surface", "grid", "accent")
 
-_alt: ContextVar[str] = ContextVar("alt")
 
+def view3d(
+    mol: Chem.Mol,
+    *,
+    key: str,
+    label: str,
+    ghost: Chem.Mol | None = None,
+    atoms: Sequence[int] = (),
+    names: Sequence[str] = (),
+    marks: Mapping[int, Fault] = NO_MARKS,
+    caption: str = "",
+    zoom: float = SNUG,
+    height: int = 300,
+) -> None:
+    """Draw the first conformer of ``mol``, and that of ``ghost`` in grey. Without 3Dmol.js, say how to bring it.
 
-def show_conformer(mol: Chem.Mol, *, height: int = 300, alt: str = "3D view of the conformer") -> None:
-    """Draw the molecule's first conformer. Without 3Dmol.js, say what is missing and how to bring it."""
-    if _has_script():
-        _showmol(_view(mol_block(mol), height), height, alt)
-
-
-def _has_script() -> bool:
+    ``atoms`` has the molecule's atom for each of the conformer, -1 for one that the molecule does not have; ``names``
+    and ``marks`` are of the molecule's. The camera stays under a ``key`` while the elements are the same.
+    """
     try:
         three_d_mol()
     except AssetError as error:
         st.info(error_markdown(error), icon=":material/view_in_ar:")
-        return False
-    return True
+        return
+    symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
+    atoms = [*atoms, *[-1] * len(symbols)][: len(symbols)]
+    colours = palette()
+    told = {
+        "camera": key,
+        "elements": " ".join(symbols),
+        "atoms": atoms,
+        "names": [
+            _name(
+                names[atom] if 0 <= atom < len(names) else f"atom {place}, {symbol}",
+                marks.get(atom),
+            )
+            for place, (atom, symbol) in enumerate(zip(atoms, symbols, strict=True))
+        ],
+        "caption": caption,
+        "zoom": zoom,
+        "selected": colours.accent,
+        "text": colours.text,
+        "ground": colours.background,
+    }
+    view = _Frame(label, told, height)
+    view.draw(mol, ghost, {place: marks[atom] for place, atom in enumerate(atoms) if atom in marks})
+    stmol.showmol(view, height=height + NAME_PX, width=label)
 
 
-def _view(block: str, height: int) -> Any:
-    import py3Dmol
-
-    view = py3Dmol.view(js=SCRIPT, width="100%", height=height)
-    view.addModel(block, "mol")
-    carbon = {"colorscheme": {"prop": "elem", "map": {"C": palette().muted}}}
-    view.setStyle({"model": 0}, {"stick": {"radius": 0.14, **carbon}, "sphere": {"scale": 0.25, **carbon}})
-    view.setBackgroundColor(palette().surface)
-    view.zoomTo()
-    view.zoom(0.9)  # it fits the height, and the view may stand in a narrow column
-    return view
+def _name(name: str, mark: Fault | None) -> str:
+    words = SIGNS[mark][1] if mark else ""
+    return name if words in name else f"{name}, {words}"
 
 
-def _showmol(view: Any, height: int, alt: str) -> None:
-    """``stmol.showmol`` through ``st.iframe``: the call that stmol makes itself is deprecated.
+class _Frame(py3Dmol.view):  # type: ignore[misc]
+    def __init__(self, label: str, told: Mapping[str, Any], height: int) -> None:
+        super().__init__(js=SCRIPT, width="100%", height=height)
+        self._label, self._told = label, told
 
-    All sessions put the same object into stmol, so that none can take another's; what differs is in the context.
-    """
-    import stmol
+    def draw(self, mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]) -> None:
+        """Seen from where the atoms spread most: the widest axis across, the next one up."""
+        colours, spots = palette(), mol.GetConformer().GetPositions()
+        axes = principal_axes(spots)
 
-    stmol.components = _COMPONENTS
-    token = _alt.set(alt)
-    try:
-        stmol.showmol(view, height=height + 8, width=None)
-    finally:
-        _alt.reset(token)
+        def turned(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+            return np.ascontiguousarray((points - spots.mean(axis=0)) @ axes.T)
+
+        hues = {"colorscheme": {"prop": "elem", "map": {"C": colours.muted, "N": NITROGEN}}}
+        styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
+        styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
+        for place, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
+            self.addModel(_block(conformer, turned(conformer.GetConformer().GetPositions())), "mol")
+            self.setStyle({"model": place}, styles[place])
+        for place, mark in marks.items():
+            hue = getattr(colours, mark)
+            spot = dict(zip("xyz", turned(spots)[place].tolist(), strict=True))
+            self.addSphere({"center": spot, "radius": 0.6, "color": hue, "opacity": 0.6})
+            look = {
+                "backgroundColor": hue,
+                "fontColor": ink_on(hue),
+                "fontSize": 13,
+                "bold": True,
+            }
+            where = {
+                "position": spot,
+                "screenOffset": {"x": 18, "y": 18},
+                "alignment": "center",
+                "inFront": True,
+            }
+            self.addLabel(SIGNS[mark][0], {**where, **look})
+        self.setBackgroundColor(colours.surface)
+
+    def _make_html(self) -> str:
+        """The same each time, which py3Dmol's own is not: a frame whose source changes is loaded again."""
+        colours = palette()
+        values = {name: getattr(colours, name) for name in COLOURS}
+        values["scheme"] = "dark" if colours is DARK else "light"
+        style = "".join(f"--{name}: {value};" for name, value in values.items())
+        told = json.dumps(self._told).replace("<", "\\u003c")
+        drawing = (self.startjs + self.endjs).replace("UNIQUEID", "0")
+        return f"""<style>:root {{{style}}} {source("view3d.css")}</style>
+<script src="{SCRIPT}"></script>
+<script>const told = {told}; {source("view3d.js")}</script>
+<main tabindex="0" role="application" aria-label="{html.escape(self._label)}">
+<nav><button data-do="fit">Reset view</button> <button data-do="save">PNG</button></nav>
+{drawing}
+</main>
+<p role="status"></p>
+<script>begin();</script>"""
 
 
-def _html(source: str, height: int, width: object) -> None:
-    st.iframe(source, height=height, alt=_alt.get())
+def _block(mol: Chem.Mol, positions: npt.NDArray[np.float64]) -> str:
+    """Without a title, its only free line."""
+    bare = Chem.Mol(mol)
+    bare.SetProp("_Name", "")
+    bare.GetConformer().SetPositions(positions)
+    with captured_log():
+        with suppress(ValueError):  # there are no single and double bonds: it is drawn as aromatic
+            Chem.Kekulize(bare, clearAromaticFlags=True)
+        return str(Chem.MolToMolBlock(bare, kekulize=False))
 
 
-_COMPONENTS = SimpleNamespace(html=_html)
+def _show(content: str, height: int, width: str) -> None:
+    """What stmol would call itself is deprecated. It hands on the width that it is given: the frame's name."""
+    st.iframe(content, height=height, alt=width)
+
+
+stmol.components = SimpleNamespace(html=_show)
