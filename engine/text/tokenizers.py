@@ -202,7 +202,7 @@ class RankTokenizer(TextTokenizer):
         self.vocab_size = self.recipe.size
         self._ranks = ranks = tokenizer_build.ranks_of(name)
         special = dict(zip((*self.recipe.special, *self.recipe.tags), itertools.count(len(ranks)), strict=False))
-        self._raw = [*ranks, *map(str.encode, special)]  # by id: the ranks come in their order
+        self.pieces = dict(enumerate((*ranks, *map(str.encode, special))))  # the ranks come in their order
         self._special, self.added = special, frozenset(special.values())
         self._ranked = tiktoken.Encoding(
             name, pat_str=self.recipe.pattern, mergeable_ranks=ranks, special_tokens=special
@@ -224,13 +224,6 @@ class RankTokenizer(TextTokenizer):
 
     def id_of(self, token: str) -> int | None:
         return self._special.get(token, self._ranks.get(token.encode()))
-
-    def raw(self, id_: int) -> bytes:
-        return self._raw[id_] if 0 <= id_ < len(self._raw) else b""
-
-    @property
-    def pieces(self) -> dict[int, bytes]:  # type: ignore[override]
-        return dict(enumerate(self._raw))
 
 
 def check_text(text: str) -> None:
