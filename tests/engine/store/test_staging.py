@@ -431,20 +431,6 @@ def test_verdicts_are_there_and_the_rest_is_as_it_was(store: Store, version: int
     assert_whole(store)
 
 
-@pytest.mark.parametrize(
-    ("clean", "verdict", "usable"),
-    [
-        (True, RIGHT, True), (False, RIGHT, False), (True, WRONG, False),
-        (True, UNKNOWN, False), (False, UNKNOWN, False),
-        (True, MoleculeVerdict(0, 0, None, True, ()), True), (True, MoleculeVerdict(1, 1, True, False, ()), False),
-        (True, MoleculeVerdict(1, 0, False, None, ()), False),
-    ],
-)  # fmt: skip
-def test_usable_is_clean_with_stereo_and_geometry_right(clean: bool, verdict: MoleculeVerdict, usable: bool) -> None:
-    assert verdict.is_usable(clean) is usable
-    assert verdict_sums([verdict_row(clean, verdict)])["usable"] == usable
-
-
 def test_of_two_who_judge_at_once_the_second_is_told(store: Store) -> None:
     entry = written(store.home)
     judged(store, RIGHT)

@@ -20,6 +20,7 @@ from engine.store import store as store_module
 from engine.store.columns import Kind
 from engine.store.entries import Entry
 from engine.store.files import Files
+from engine.store.schema import RUN
 from engine.store.store import (
     Store,
     damaged_parts,
@@ -173,7 +174,7 @@ def test_label_notes_and_tags_may_change_and_nothing_else_does(store: Store) -> 
     assert (row["label"], row["notes"]) == (None, "slow disk")
     for texts, told in (({"notes": "x" * 10_001}, "At most 10,000"), ({"lp": "x"}, "lp of 1 characters cannot be")):
         with pytest.raises(StoreError, match=told):
-            store.annotate("one", **texts)
+            store.annotate("one", RUN, **texts)
     store.annotate("one", add=map(str, range(20)))
     for tags, told in ((["x" * 41], "41 characters"), (["more"], "21 in all")):
         with pytest.raises(StoreError, match=f"{told}.*At most 20 of 40"):
