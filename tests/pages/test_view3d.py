@@ -51,7 +51,7 @@ def test_nothing_untrusted_is_in_a_script_and_nothing_from_outside_is_named() ->
     assert shown.title == HOSTILE and shown.told["names"][1] == HOSTILE
     assert shown.source.count("<script") == 4 and "<script>alert" not in shown.source
     assert set(re.findall(r"https?://[^\"' ]+", shown.source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}
-    assert LIGHT.surface in shown.source
+    assert f'.setBackgroundColor("{LIGHT.surface}")' in shown.source
 
 
 def test_names_marks_and_places_are_of_the_molecules_atoms() -> None:
