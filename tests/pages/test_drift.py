@@ -227,9 +227,6 @@ def test_a_token_selects_its_atom_and_an_atom_lets_go_of_the_token(opened: Open,
     app.session_state["drift_drawing"] = picked_atom(2)
     app.run()
     assert (query(app, "token"), query(app, "atom")) == (None, "2")
-    app.session_state["drift_shape"] = picked_atom(3)
-    app.run()
-    assert query(app, "atom") == "3"
     app.session_state["drift_drawing"] = picked_atom(None)
     app.run()
     assert query(app, "atom") is None

@@ -18,6 +18,8 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 def view_page() -> None:
+    from typing import Any
+
     import streamlit as st
 
     from engine.chem.conformers import reference_conformers
@@ -28,8 +30,9 @@ def view_page() -> None:
     mol = reference_conformers(parse_smiles(state["smiles"]), 1, seed=0)
     mol.SetProp("_Name", state["name"])
     ghost = mol if state["ghost"] else None
-    names, marks = [state["name"], "\ud800"], {1: "junk", 7: "cut"}
-    view3d(mol, key="v", label=state["name"], ghost=ghost, atoms=[1, 0, -1], names=names, marks=marks)
+    names = [state["name"], "\ud800"]
+    marked: Any = {"atoms": [1, 0, -1], "names": names, "marks": {1: "junk", 7: "cut"}}
+    view3d(mol, key="v", label=state["name"], ghost=ghost, **marked)
 
 
 def page(smiles: str = "CC(=O)N", name: str = "a", *, ghost: bool = False) -> AppTest:
@@ -51,7 +54,7 @@ def test_nothing_untrusted_is_in_a_script_and_nothing_from_outside_is_named() ->
     assert shown.title == HOSTILE and shown.told["names"][1] == HOSTILE
     assert shown.source.count("<script") == 4 and "<script>alert" not in shown.source
     assert set(re.findall(r"https?://[^\"' ]+", shown.source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}
-    assert LIGHT.surface in shown.source
+    assert f'.setBackgroundColor("{LIGHT.surface}")' in shown.source
 
 
 def test_names_marks_and_places_are_of_the_molecules_atoms() -> None:
