@@ -31,13 +31,10 @@ CONTENTS: list[tuple[str, tuple[float, float, float] | str, str]] = [
     ("007.5,00.0,01", (7.5, 0.0, 1.0), "leading zeros"),
     ("1e2,1.5E-1,2e+0", (100.0, 0.15, 2.0), "exponents, with and without a sign"),
     ("1e999,0.0,0.0", (INF, 0.0, 0.0), "float makes an infinity of it, and no exception"),
-    ("0.12345678901234567890,0,0", (0.12345678901234568, 0.0, 0.0), "any number of decimals"),
-    ("1e,2e+,3e-", (1.0, 2.0, 3.0), "an exponent that is only begun is no part of the number"),
     # the last number of a part
     ("-0.2623(cc6,0.0,0.0", (6.0, 0.0, 0.0), "the description's own example"),
     ("0.8415amen7,0.0,0.0", (7.0, 0.0, 0.0), "junk that ends in a digit"),
     ("1.0-2.0,0.0,0.0", (-2.0, 0.0, 0.0), "a comma that is missing makes two numbers of one part ..."),
-    ("--1.5,0.0,0.0", (-1.5, 0.0, 0.0), "the first sign is junk"),
     # white space, and other scripts
     ("\u0661\u0662.\u0665,0.0,0.0", (12.5, 0.0, 0.0), "Arabic-Indic digits are digits to the expression and to float"),
     # not three parts
@@ -76,7 +73,6 @@ TEXTS: list[tuple[str, bool, str]] = [
     (TAGGED.replace(B, "<0.0,0.0,0.0>"), True, "zeros alone: none of the runner's issues"),
     ("[CONFORMER]CC=O[/CONFORMER]", False, "no block, though the SMILES is there"),
     (f"[CONFORMER]{GOOD}", False, "no conformer block: its end is missing"),
-    (TAGGED.replace("0.5>[/", "0.5[/"), False, "a block never closed, at the end"),
     (TAGGED.replace("[O]", "[N]"), False, "another graph"),
     (f"[CONFORMER][O]{B}=[C]{B}[C]{B}[/CONFORMER]", True, "the same graph from its other end"),
     (f"[CONFORMER][C]{B}[C]{B}([H]{B})=[O]{B}[/CONFORMER]", True, "a hydrogen with a block of its own"),
@@ -84,8 +80,6 @@ TEXTS: list[tuple[str, bool, str]] = [
     (f"[CONFORMER][C]{B}{B}[C]{B}=[O]{B}[/CONFORMER]", False, "a block too many"),
     (TAGGED.replace("[/CONF", "<unk>[/CONF"), False, "an unknown token"),
     (f"[CONFORMER]C{B}C{B}=O{B}[/CONFORMER]", True, "legacy text: bare atoms spell the same SMILES"),
-    (TAGGED.replace(B, "<0512,0498,0501>"), True, "binned coordinates are numbers, and read as angstrom"),
-    (TAGGED.replace("0.5>[/", "0.5amen>[/"), True, "junk that leaves a number"),
     (TAGGED.replace(",0.5>[/", ",-0.2623(cc6>[/"), True, "taken, and 6 angstrom off"),
 ]
 
@@ -113,7 +107,6 @@ def test_text_without_damage_reads_the_same_in_both_decoders(one: Written) -> No
         ("1.0,2.0,0.5a0.511", True, 0.011),
         ("1.0,2.0,0.5e999", True, INF),
         ("1.0,2.0,abra", False, None),  # refused: nothing is misread
-        ("1.0,2.0", False, None),
         ("1.0,2.0,abra6", True, None),  # a number taken where none is stated
         ("1.0,2.0,3", False, None),  # three plain numbers, whoever wrote them
         ("1.0,2.0,1e3", True, None),  # no number of the format

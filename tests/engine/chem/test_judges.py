@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from engine.chem import judges
 from engine.chem.judges import JudgePool, JudgeTask, judged
-from engine.chem.verdict import CRASH, TIME, JudgeSettings
-from engine.errors import AssetError
+from engine.chem.verdict import CRASH, TIME
 from tests.judge_processes import ANSWER, scripted
 
 GOOD = "[C]<0.0000,0.0000,0.0000>[O]<1.4000,0.0000,0.0000>"
@@ -56,12 +54,6 @@ def test_tasks_are_taken_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> 
         if done == 20:
             break
     finished.close()
-
-
-def test_a_method_that_is_not_installed_is_an_error_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tblite.interface", None)
-    with pytest.raises(AssetError, match=r"requirements-xtb\.txt"):
-        list(judged([JudgeTask(0, GOOD, "")], JudgeSettings(strain="gfn2-xtb"), workers=1))
 
 
 def test_tasks_that_are_dropped_delay_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

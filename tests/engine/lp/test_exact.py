@@ -68,19 +68,6 @@ def test_whatever_is_drawn_is_well_formed_and_canonical(name: str, form: NumberF
 
 
 @each
-def test_another_cut_of_a_right_text_is_not(name: str) -> None:
-    """The same characters in other tokens would not be what the tokenizer gives back."""
-    tokenizer, molecule, made = load_tokenizer(name), parse_smiles("CC=O"), constraint(name)
-    ids = ids_of(tokenizer, molecule, ["1.125,-2.5,0.0", "-0.5,1.0,12.25", "0.0,0.0,-1.0"])
-    assert is_accepted(made, molecule, ids)
-    split = {",-": (",", "-"), ">=[": (">", "=["), "125": ("12", "5"), "]<": ("]", "<")}
-    for place, id_ in enumerate(ids):
-        for part in [split[tokenizer.piece(id_)]] if tokenizer.piece(id_) in split else []:
-            other = [found for text in part for found in tokenizer.encode(text)]
-            assert not is_accepted(made, molecule, [*ids[:place], *other, *ids[place + 1 :]])
-
-
-@each
 def test_where_the_sign_changes_the_token_it_is_chosen_there(name: str) -> None:
     tokenizer, made = load_tokenizer(name), constraint(name)
     plain, signed = (ids_of(tokenizer, DOUBLE_PLUS, [content]) for content in ("1.0,2.0,3.0", "-1.0,2.0,3.0"))

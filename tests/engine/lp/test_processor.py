@@ -90,14 +90,6 @@ def test_beams_are_replayed(model: Any) -> None:
     assert_right(texts, [molecule for molecule in MOLECULES for _ in range(2)])
 
 
-@pytest.mark.parametrize("name", ["none", "group-v4.3", "truncating"])
-def test_every_lp_runs(model: Any, name: str) -> None:
-    texts = answers(model, processor(name), do_sample=True, max_new_tokens=20 if name == "none" else 200)
-    assert len(texts) == len(MOLECULES)
-    if name != "none":
-        assert all(text.startswith("[CONFORMER][") and text.endswith("[/CONFORMER]") for text in texts)
-
-
 def test_the_mask_buffer_is_one_for_all_steps_and_scores_are_not_written_into() -> None:
     made, ids, scores = processor(), prompts()["input_ids"], torch.full((3, ROWS), -torch.inf)
     first = made(ids, scores)

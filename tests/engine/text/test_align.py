@@ -18,12 +18,11 @@ from engine.text.align import Alignment, align
 from engine.text.blocks import CloseMass
 from engine.text.template import FREE, Template, build_template, needed_tokens
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
-from tests.alignments import CLOSED_BY_MODEL, LP_NAMES, NAMES, PLACEHOLDERS, check_complete
+from tests.alignments import LP_NAMES, NAMES, PLACEHOLDERS, check_complete
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.small_tokenizers import SMALL_TOKENIZERS
 from tests.strategies import (
     Written,
-    damaged,
     enriched_texts,
     molecule,
     molecules,
@@ -66,17 +65,6 @@ def test_text_without_an_lp_drifts_as_its_numbers_say(one: Written, placeholder:
         if row.role not in (None, "FREE"):
             assert row.token_id == row.template_id
         assert row.forced in (False, None)
-
-
-@pytest.mark.soak
-@given(enriched_texts(form=TRIMMED4), seeds(), st.sampled_from(NAMES), st.sampled_from(sorted(CLOSED_BY_MODEL)))
-def test_damaged_text_is_aligned_whole(one: Written, seed: int, name: str, lp: str) -> None:
-    tokenizer = load_tokenizer(name)
-    template = build_template(one.text, tokenizer)
-    text = damaged(one.text, seed, 8).encode(errors="replace").decode()
-    ids = tokenizer.encode(text)
-    alignment = align(template, ids, tokenizer, lp=lp)
-    check_complete(alignment, template, ids)
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

@@ -65,11 +65,9 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
         # kinds where the model closed the block, kinds where a position LP did, junk, complete numbers
         ("1.0,2.0,3.0", "exact", "unverified", "", "1.0 2.0 3.0"),
         ("", "missing_z", "missing_z cut", "", ""),
-        ("1.0,2.0", "missing_z", "missing_z cut", "", "1.0 2.0"),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1,2", "missing_z", "missing_z cut", "", "1"),  # the 2 may be the beginning of 2.5
         ("1.0,2.0,3", "exact", "unverified", "", "1.0 2.0 3"),
-        ("0,-2,0.25", "exact", "unverified", "", "0 -2 0.25"),
         ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
         ("1.,2.0,3.0", "punctuation", "punctuation", "", ""),
         ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
@@ -77,8 +75,6 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
         ("1.0,2.0,3.0,4.", "fourth_number trailing_mark", "fourth_number trailing_mark", ",4.", "1.0 2.0 3.0"),
         ("1.0,2.0,3.00001", "extra_digit", "extra_digit", "1", "1.0 2.0 3.0000"),
         ("1.00000,2.0,3.0", "extra_digit", "extra_digit", "0", "1.0000 2.0 3.0"),
-        ("1234.0,1.0,2.0", "extra_digit", "extra_digit", "4", "1234.0 1.0 2.0"),
-        ("01.0,2.0,3.0", "extra_digit", "extra_digit", "1", "01.0 2.0 3.0"),
         ("1.0-2.0,3.0", "missing_comma", "missing_comma", "", "1.0 -2.0 3.0"),
         ("1.0,,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
         ("--1.0,2.0,3.0", "punctuation", "punctuation", "-", ""),
@@ -237,14 +233,12 @@ def test_huge_texts_are_read_in_bounded_time(piece: str) -> None:
         ("[Fe]<-[N]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),  # an atom without its block, then a bond
         # blocks that were never closed
         ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
-        ("[C]<1.0,2.0", ["1.0,2.0"]),
         ("[C]<", [""]),
         ("[C]<1.0,2.0[/CONFORMER]<|endoftext|><|endoftext|>", ["1.0,2.0"]),
         ("[C]<1.0,2.0<3.0,4.0>", ["1.0,2.0", "3.0,4.0"]),
         # special tokens
         ("<|begin_of_text|>[CONFORMER]<|eot_id|>[C]<1.0,2.0,3.0>[O]<|end_of_text|>", ["1.0,2.0,3.0"]),
         # blocks without an atom
-        ("<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
         ('<1.0,2.0,0.5204"1>\n<4.432,0.567,1.2637icineC>', ['1.0,2.0,0.5204"1', "4.432,0.567,1.2637icineC"]),
         ("[C]<1.0,2.0,3.0>[/CONFORMER]<br>", ["1.0,2.0,3.0"]),  # a tag is no atom
         ("1 < 2 and 3 > 2", []),

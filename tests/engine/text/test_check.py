@@ -52,9 +52,7 @@ def answer(smiles_with_gaps: str) -> str:
         # never closed
         (f"[CONFORMER]{GOOD}", ACETALDEHYDE, (NOT_CLOSED,), False),
         (f"[CONFORMER][C]{B}[C]{B}=", ACETALDEHYDE, (NOT_CLOSED, NOT_PARSED), False),
-        (f"[CONFORMER][C]{B}[C]<1.0,2", ACETALDEHYDE, (NOT_CLOSED, MISMATCH), False),
         # not a SMILES
-        (f"[C]{B}([C]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
         (f"[C]{B}[Qq]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
         (f"[C]{B}" + "C" * 5_000, ACETALDEHYDE, (NOT_PARSED,), False),
         # another molecule
@@ -63,7 +61,6 @@ def answer(smiles_with_gaps: str) -> str:
         # the same molecule, written in another way
         (answer("[O]=[C][C]"), ACETALDEHYDE, (), True),
         (answer("[N][C@@H]([C])[C](=[O])[O]"), ALANINE, (), True),
-        (answer("[C]1[C]=[C][C]=[C][C]=1"), parse_smiles("c1ccccc1"), (), True),
         # blocks that do not say where an atom is
         (GOOD.replace(B, "<0.0,0.0,0.0>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         (f"C{B}C{B}=O{B}", ACETALDEHYDE, (OTHER_WORDS["legacy"],), False),
@@ -72,7 +69,6 @@ def answer(smiles_with_gaps: str) -> str:
         ("[C]<abra>", parse_smiles("C"), (NO_COORDINATES,), False),
         # junk passes, by the reports' rule
         (GOOD.replace("0.5>", "0.5amen>"), ACETALDEHYDE, (), False),
-        (GOOD.replace(",0.5>=", ">="), ACETALDEHYDE, (), False),
         (f"[C]{B}[C]{B}=[O]<1.0,2.0", ACETALDEHYDE, (), False),
         (f"[C]{B}{B}[C]{B}=[O]{B}", ACETALDEHYDE, (), False),  # a block too many
         (f"[C]{B}[C]=[O]{B}", ACETALDEHYDE, (), False),  # a block too few

@@ -68,8 +68,6 @@ def test_drift_is_what_counting_gives(one, seed: int, form: NumberFormat, placeh
         ("12.345,-23.456,34.567", 0, 3),
         # and what it does not: the other sign
         ("-0.5000,1.2000,0.3000", -1, -1),
-        ("-12.3456,1.2000,0.3000", -2, -1),
-        ("1.2034,-0.5100,-0.3000", 0, 0),
         ("0,-2,0.25", 12, 7),  # as the reports' models write; 8 and 7 tokens
     ],
 )
