@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import number_format, placeholder_of, run_facts, run_tokenizer, runs_with_samples
 from engine.lp_records import DEFAULT_PLACEHOLDER
+from engine.models.registry import USER_VARIABLE
 from engine.records import FIXED4, SHORTEST4, TRIMMED4
 from engine.store.entries import Entry, number_format_of
 from engine.store.files import Files
 from engine.store.store import Store
 from engine.text.blocks import READ_FORMAT
+from engine.text.tokenizer_build import folder_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.small_models import write_registry
 from tests.support import ROOT
 
 
@@ -46,6 +52,18 @@ def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
     assert number_format(missing) == READ_FORMAT
     assert placeholder_of(run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))) == "0.000,0.000,0.000"
     assert placeholder_of(known) == DEFAULT_PLACEHOLDER
+
+
+def test_a_folders_own_tokenizer_is_where_the_registry_says(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    shutil.copy(folder_of("qwen3") / "tokenizer.json", tmp_path / "mine")
+    lines = 'alias = "mine"\nstep = "1"\nfolder = "mine"\ntokenizer = "own"'
+    monkeypatch.setenv(USER_VARIABLE, str(write_registry(tmp_path, lines)))
+    write_run(store, "one", [sample_row(0)], tokenizer="mine", model_alias="mine", model_step="1")
+    tokenizer, why = run_tokenizer(run_facts(store, "one"))
+    assert tokenizer is not None and (tokenizer.vocab_size, why) == (151_673, "")
 
 
 def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: Store) -> None:
