@@ -1,14 +1,8 @@
-"""A demo script that finds 3Dmol.js: Streamlit serves the folder `static` beside the script that it runs.
-
-    python tests/pages/beside_static.py tests/pages/molecule_demo.py FOLDER
-
-writes a script into FOLDER, for tests/pages/screenshot.py, and says where.
-"""
+"""A demo script that finds 3Dmol.js: Streamlit serves the folder `static` beside the script that it runs."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +15,3 @@ def beside_static(script: Path, folder: Path, *, with_asset: bool = True) -> Pat
     started = folder / "started.py"
     started.write_text(f"import runpy\n\nrunpy.run_path({str(script)!r}, run_name='__main__')\n", encoding="utf-8")
     return started
-
-
-if __name__ == "__main__":
-    print(beside_static(Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()))

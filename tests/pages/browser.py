@@ -32,6 +32,8 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    FrameLocator,
+    Locator,
     Page,
     Request,
     WebSocket,
@@ -72,8 +74,8 @@ class Server:
 def serve(script: Path, *, env: dict[str, str] | None = None, fresh: bool = False) -> Iterator[Server]:
     """``script`` under ``streamlit run``, from the repository root: a fork of one process that has imported all that
     the app needs, or, where ``fresh``, a process that has imported nothing."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, _port() as port:
-        log_file = Path(folder) / "streamlit.log"
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        port, log_file = _free_port(), Path(folder) / "streamlit.log"
         log_file.touch()
         server = Server(f"http://localhost:{port}", log_file)
         # The server is killed in the end; what it leaves in the temporary folder goes with this one.
@@ -129,31 +131,10 @@ def _launcher() -> subprocess.Popen[str]:
     return process
 
 
-_PORTS: list[int] = []  # of servers that have ended
-
-
-@contextmanager
-def _port() -> Iterator[int]:
-    """One that an earlier server had, if it is still free: the browser then has the scripts of its pages compiled."""
-    port = next(filter(_is_free, _PORTS), None)
-    if port is None:
-        with socket.socket() as probe:
-            probe.bind(("localhost", 0))
-            port = int(probe.getsockname()[1])
-    else:
-        _PORTS.remove(port)
-    try:
-        yield port
-    finally:
-        _PORTS.append(port)
-
-
-def _is_free(port: int) -> bool:
-    with suppress(OSError), socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("localhost", port))
-        return True
-    return False
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
 
 
 def _wait_until_healthy(has_ended: Callable[[], bool], server: Server) -> None:
@@ -315,7 +296,7 @@ def serve_quietly(script: Path, *, env: dict[str, str] | None = None, fresh: boo
     """``serve``, and in the end nothing in the log that a user should not meet there."""
     with serve(script, env=env, fresh=fresh) as started:
         yield started
-        for word in ("Traceback", "deprecat", "already registered"):
+        for word in ("Traceback", "deprecat", "already registered", "Session State API"):
             assert word not in started.log()
 
 
@@ -331,6 +312,25 @@ def expect_harmless(seen: Visit) -> None:
     assert seen.outside == []
     assert seen.dialogs == []
     assert seen.console == []
+
+
+def shape(seen: Visit) -> Locator:
+    """The last 3D view's ground, on which it draws."""
+    return _frame(seen).get_by_role("application")
+
+
+def shape_words(seen: Visit) -> Locator:
+    """What the last 3D view says of its atom."""
+    return _frame(seen).get_by_role("status")
+
+
+def _frame(seen: Visit) -> FrameLocator:
+    return seen.page.frame_locator("iframe[title^='3D view of']").last
+
+
+def legend(seen: Visit) -> Locator:
+    """The chosen entries of a page that compares."""
+    return seen.page.locator(".chosen-entries li")
 
 
 def theme_settings(theme: Theme) -> dict[str, Any]:

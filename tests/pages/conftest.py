@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
-from engine.store.store import Store
+from engine.store.store import DEMO, Store
 from pages._live import session
 from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
 from tests.pages.drift_stores import store_at
@@ -25,12 +25,25 @@ def nothing_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "warm", lambda *args: None)
 
 
+@pytest.fixture
+def demo_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages show the store that ships."""
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def packages_are_scanned_once() -> Iterator[None]:
     """Each AppTest reads the metadata of all that is installed, for components: half of what a small page takes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
         yield
+
+
+@pytest.fixture(scope="session")
+def demo_server() -> Iterator[Server]:
+    """The app over the store that ships, for tests that write nothing."""
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,12 @@ from typing import Any
 from engine.chem.smiles import parse_smiles
 from engine.decode.samples import Reader
 from engine.inspection.molecules import sample_table
-from engine.records import TRIMMED4, FailedCheck, MoleculeVerdict
+from engine.records import TRIMMED4
 from engine.store.entries import entry_folder
 from engine.store.files import Files
 from engine.store.reports.importing import import_report
-from engine.store.sample_rows import block_rows, run_columns, tables_of, verdict_row, verdict_sums, written_row
-from engine.store.schema import RUN, SAMPLES
-from engine.store.staging import rewrite_run
+from engine.store.sample_rows import block_rows, tables_of, written_row
+from engine.store.schema import RUN
 from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
@@ -30,7 +29,7 @@ WORST: list[int] = [row["sample_id"] for row in _BY_HARM]
 """Of the run with junk: all of its answers pass, and none is clean."""
 WITH_STEPS = next(row["sample_id"] for row in _BY_HARM if row["has_steps"])
 CUT = len(DEMO_STORE.rows("SELECT 1 FROM samples WHERE run_id = $1 AND cut_blocks > 0", [WITH_JUNK]))
-BARE, GUARDED, HOSTILE = "bare-run", "guarded-run", "hostile-run"
+BARE, HOSTILE = "bare-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
 HOSTILE_SMILES = "CO"
 OVERRIDE = "\u202e[x](http://a.b)</script>"
@@ -60,23 +59,6 @@ def add_bare(store: Store, sample_ids: Sequence[int] = (0, 1)) -> str:
     }
     write_run(store, BARE, samples, blocks, **about)
     return BARE
-
-
-def add_guarded(store: Store) -> str:
-    """The demo's first exact samples as if under a guard: of one the tries were kept, the other has something wrong."""
-    (first, second), blocks, steps = _rows_of(EXACT, (0, 1), "samples", "blocks", "steps")
-    first |= {"redrawn_blocks": 2, "thrown_tokens": 40, "unmended": [], "failed": []}
-    second |= {"redrawn_blocks": 3, "thrown_tokens": 60, "unmended": [{"check": "clash", "atoms": [4, 0]}]}
-    free = [step for step in steps if step["sample_id"] == 0 and step["role"] == "FREE"]
-    begins = {step["block"]: step["pos"] for step in reversed(free)}
-    tries = [
-        {"number": 0, "block": 2, "check": "stereo", "atoms": [0, 1, 2], "text": "1.0,2.0>"},
-        {"number": 1, "block": 1, "check": "bonds", "atoms": [1, 2], "text": HOSTILE_JUNK},
-    ]
-    tries = [{"sample_id": 0, "pos": begins[one["block"]], **one} for one in tries]
-    about: dict[str, Any] = {"model_alias": "demo-qwen", "model_step": "final", "tokenizer": "qwen3", "lp": "guarded"}
-    write_run(store, GUARDED, [first, second], blocks, steps, tries=tries, **about)
-    return GUARDED
 
 
 def _rows_of(run_id: str, sample_ids: Sequence[int], *tables: str) -> list[list[dict[str, Any]]]:
@@ -113,16 +95,3 @@ def add_imported(store: Store, folder: Path) -> str:
     file.write_text(json.dumps(DOCUMENT), encoding="utf-8")
     imported = import_report(store, file, tokenizer="qwen3")
     return str(getattr(imported, "id", ""))
-
-
-def add_verdicts(store: Store, run_id: str) -> None:
-    """The first sample's molecule is mirrored at its second atom and has a clash, all others are right."""
-    entry = store.entry(run_id)
-    rows = store.rows("SELECT * FROM samples WHERE run_id = $run ORDER BY sample_id", {"run": run_id})
-    wrong = (FailedCheck("stereo", (1,), "mirrored"), FailedCheck("internal_steric_clash", (0, 2), "0.8 Å apart"))
-    for row in rows:
-        is_wrong = row["sample_id"] == 0
-        found = (1, 1 - is_wrong, not is_wrong, not is_wrong, wrong if is_wrong else ())
-        verdict = MoleculeVerdict(*found, strain_kcal=7.5, strain_moved_ang=0.25, strain_field="MMFF94")
-        row |= verdict_row(row["clean"], verdict)
-    rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, run_columns(verdict_sums(rows)))

@@ -9,13 +9,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from engine.jobs.service import Service
-from engine.paths import ROOT
 from pages._live import session
+from tests.pages.apps import opened
 from tests.service_harness import PATIENCE_S, ended
 from tests.small_models import small_folder, write_registry
 
 MODEL = "small:random"
-PAGE = str(ROOT / "pages" / "live.py")
 Live = Callable[..., AppTest]
 
 
@@ -44,31 +43,25 @@ def live_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
 def live(live_service: Service, live_registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Live:
     monkeypatch.setenv("DRIFTSCOPE_MODELS", str(live_registry))
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    return lambda **query: opened("live", **query)
 
-    def run(**query: str) -> AppTest:
-        app = AppTest.from_file(PAGE, default_timeout=120)
-        for name, value in query.items():
-            app.query_params[name] = value
-        return app.run()
 
-    return run
+def begun(live: Live, **query: str) -> AppTest:
+    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
+    return app.button(key="generate").click().run()
 
 
 def generated(live: Live, **query: str) -> AppTest:
     """A page whose lanes have ended."""
-    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
-    app.button(key="generate").click().run()
-    for one in app.session_state["live_lanes"]:
-        ended(one.job)
-    return app.run()
-
-
-def texts(app: AppTest) -> str:
-    return "\n".join(str(one.value) for some in (app.markdown, app.caption, app.error, app.info) for one in some)
+    app = begun(live, **query)
+    for lane in app.session_state["live_lanes"]:
+        ended(lane.job)
+    assert not app.run().exception
+    return app
 
 
 def figures(app: AppTest) -> dict[str, list[str]]:
     """The table of lanes: each figure's cells, and the lanes' titles under ``Figure``."""
-    (table,) = [one.value for one in app.dataframe if "Figures of the lanes" in one.proto.alt]
+    (table,) = [frame.value for frame in app.dataframe if "Figures of the lanes" in frame.proto.alt]
     lanes = table.columns[1:-1]
     return {"Figure": list(lanes)} | {row["Figure"]: list(row[lanes]) for _, row in table.iterrows()}

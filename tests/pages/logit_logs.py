@@ -22,57 +22,24 @@ LONG = "x" * 10_000
 TOKENS, WIDTH = 60, 12
 
 
-def _unset(rows: Rows, rng: np.random.Generator) -> None:
-    hit = np.arange(len(rows)) % 5 == 0  # a fifth, as the report has it of one model
-    rows[hit, 0] = 10.0 ** rng.uniform(16, 34, hit.sum())
-    rows[hit, 2] = 10.0 ** rng.uniform(16, 34, hit.sum())
-
-
-def _freed(rows: Rows, rng: np.random.Generator) -> None:
-    low = rng.integers(0x10000000, 0xFFFFFFF0, len(rows)) & ~0xF
+def _freed(rows: Rows) -> None:
+    low = np.random.default_rng(0).integers(0x10000000, 0xFFFFFFF0, len(rows)) & ~0xF
     for token in range(0, len(rows), 2):
         rows[token, :4] = singles(low[token], 0x00007FA3, low[token - 1], 0x00007FA3)
 
 
-def _again(rows: Rows, rng: np.random.Generator) -> None:
+def _again(rows: Rows) -> None:
     rows[5:30, 0] = -46_580.0
     rows[10:14, 8:10] = 0
     rows[20:24, 4:7] = rows[19, 4:7]
 
 
-def _stale(rows: Rows, rng: np.random.Generator) -> None:
-    for token in (5, 6, 17, 30):
-        rows[token] = rows[4]
-
-
-def _not_written(rows: Rows, rng: np.random.Generator) -> None:
-    rows[3:6] = 0
-
-
-def _masked(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, 5] = -np.inf
-    rows[:, 6] = -1e9
-
-
-def _padded(rows: Rows, rng: np.random.Generator) -> None:
-    rows[:, -4:] = 0
-
-
-def _overflown(rows: Rows, rng: np.random.Generator) -> None:
+def _overflown(rows: Rows) -> None:
     rows[12:, 3] = np.inf
     rows[14:, 4] = np.nan
 
 
-DAMAGES: dict[str, Callable[[Rows, np.random.Generator], None]] = {
-    "uninitialised": _unset,
-    "freed": _freed,
-    "again": _again,
-    "stale": _stale,
-    "not_written": _not_written,
-    "masked": _masked,
-    "padding": _padded,
-    "overflow": _overflown,
-}
+DAMAGES: dict[str, Callable[[Rows], None]] = {"freed": _freed, "again": _again, "overflow": _overflown}
 
 
 def store_at(place: Path) -> Store:
@@ -85,9 +52,9 @@ def add(store: Store, folder: Path, name: str, rows: Rows, **said: Any) -> Entry
     return new_log(store, write(folder / f"{name}.jsonl.gz", objects(rows, **said)), names)
 
 
-def damaged_rows(name: str, seed: int = 0) -> Rows:
-    rows = clean(TOKENS, WIDTH, seed)
-    DAMAGES[name](rows, np.random.default_rng(seed))
+def damaged_rows(name: str) -> Rows:
+    rows = clean(TOKENS, WIDTH)
+    DAMAGES[name](rows)
     return rows
 
 
@@ -103,7 +70,7 @@ def add_all(store: Store, folder: Path) -> dict[str, Entry]:
 
 
 def add_hostile(store: Store, folder: Path) -> Entry:
-    rows = damaged_rows("uninitialised", seed=3)
+    rows = damaged_rows("freed")
     said = {"checkpoint": f"logits {HOSTILE}", "source": OVERRIDE, "precision": LONG}
     return add(store, folder, "hostile", rows, team=HOSTILE, model=OVERRIDE, label=HOSTILE + LONG, **said)
 

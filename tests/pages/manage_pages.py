@@ -14,6 +14,7 @@ from engine.errors import RunError
 from engine.figures.queue_words import QueueState
 from engine.jobs.commands import Input, Task, TaskQueue, TaskSnapshot
 from engine.jobs.progress import PartProgress
+from tests.pages.apps import section
 
 RUNS_PAGE = """
 from engine.store.store import Store
@@ -54,10 +55,10 @@ class Board(TaskQueue):
         if self.refusal is not None:
             raise self.refusal
         self.handed.append((title, list(words), list(inputs), about))
-        return self.task(len(self.handed), title, words, about, "waiting")
+        return self.task(title, words, about, "waiting")
 
-    def task(self, number: int, title: str, words: Sequence[str], about: str, state: QueueState) -> Task:
-        task = Task(number, title, words, self.folder, about)
+    def task(self, title: str, words: Sequence[str], about: str, state: QueueState) -> Task:
+        task = Task(len(self.handed) + len(self.told) + 1, title, words, self.folder, about)
         job: Any = SimpleNamespace(state=state)
         job.stop = lambda: setattr(job, "state", "stopped")
         task.job = job
@@ -67,17 +68,10 @@ class Board(TaskQueue):
         return self.told
 
     def tell(self, state: QueueState, *parts: PartProgress, title: str = "2 runs", **more: Any) -> Task:
-        task = self.task(len(self.told) + 1, title, ["run", "--model", "x"], more.pop("about", ""), state)
+        task = self.task(title, ["run", "--model", "x"], more.pop("about", ""), state)
         self._tasks.append(task)
-        self.told.insert(
-            0,
-            (
-                task,
-                TaskSnapshot(
-                    state, **{"ahead": 0, "note": "", "error": "", "elapsed_s": 75.0, "parts": parts, "log": (), **more}
-                ),
-            ),
-        )
+        told: dict[str, Any] = {"ahead": 0, "note": "", "error": "", "elapsed_s": 75.0, "parts": parts, "log": ()}
+        self.told.insert(0, (task, TaskSnapshot(state, **{**told, **more})))
         return task
 
     @classmethod
@@ -90,23 +84,12 @@ class Board(TaskQueue):
 
 
 def opened(page: str = RUNS_PAGE, **query: str | list[str]) -> AppTest:
-    app = AppTest.from_string(page + DRAWN, default_timeout=60)
-    for name, value in query.items():
-        app.query_params[name] = value
-    app.run()
-    assert not app.exception
-    return app
+    return section(page + DRAWN, **query)
 
 
-def query(app: AppTest, name: str) -> str | None:
-    values = app.query_params.get(name)
-    return None if not values else values[-1] if isinstance(values, list) else str(values)
+def keys(app: AppTest) -> set[str | None]:
+    return {button.key for button in app.button}
 
 
-def words(app: AppTest) -> str:
-    shown = (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)
-    return "\n".join(one.value for one in shown).replace("\\", "")
-
-
-def command(app: AppTest) -> str:
-    return str(app.code[-1].value)
+def labelled(app: AppTest, kind: str, label: str) -> Any:
+    return next(element for element in app.get(kind) if element.label == label)

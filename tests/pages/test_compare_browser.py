@@ -1,72 +1,42 @@
-"""The Compare page's choice of runs in a real browser: ticking rows, another control, links, and the browser's Back."""
+"""The Compare page in a real browser: ticking rows, links and Back, a point of a chart, work on the store."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import FilePayload, Locator, expect
 
 from engine.inspection.runs import runs_with_samples
+from engine.store.files import Files
 from engine.store.store import DEMO, Store
+from pages._shared.components.charts_ready import drawing_module
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.engine.store.reports.documents import document
-from tests.pages.browser import (
-    ROOT,
-    Browser,
-    Server,
-    Visit,
-    expect_harmless,
-    expect_well_in_both_themes,
-    serve_quietly,
-    visit,
-)
+from tests.pages.browser import ROOT, Browser, Server, Visit, expect_harmless, legend, serve_quietly, visit
 from tests.pages.canvas_clicks import click_row, open_picker
-from tests.pages.drift_stores import store_at
+from tests.support import of_soak
 
 pytestmark = pytest.mark.browser
 
 NONE, BLOCKLIST, ALLOWLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "group-v4.3", "exact"))
-QWEN = demo_run("qwen", "exact")
 ROWS = [run.run_id for run in runs_with_samples(DEMO_STORE)]  # newest first
+RUN_LIMIT_MS = 180_000
+HOSTILE = "<img src=x onerror=alert(1)>[a](http://b.c).json"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as started:
-        yield started
-
-
-def with_profiled(place: Path) -> Store:
-    """Two runs, and later ones of the same beside which a profiler ran."""
-    store = store_at(place)
-    for day, lp in enumerate(("none", "exact"), 1):
-        made = f"2026-01-{day:02}T00:00:00+00:00"
-        rows = [sample_row(0, decode_s=1.0, tokens=9)]
-        about: dict[str, Any] = {"model_alias": "m", "lp": lp, "tokens": 9, "wall_s": 1.0}
-        write_run(store, lp, rows, **about, created_at=made)
-        profiled: dict[str, Any] = {
-            "source": f"python -m engine run --lp {lp} --profile --n 1",
-            "created_at": made.replace("01", "02", 1),
-        }
-        write_run(store, f"{lp}-profiled", rows, **about, **profiled)
-    return store
-
-
-def legend(seen: Visit) -> Locator:
-    return seen.page.locator(".chosen-entries li")
-
-
-def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Server) -> None:
-    with visit(browser, server, "/compare") as seen:
+def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, "/compare") as seen:
         lps = ("group-v2.1", "group-v4.3", "exact", "guarded")
         expect(legend(seen)).to_have_text(["none (control)", *lps])
+        fetched = "file => performance.getEntriesByName(file).length"
+        seen.page.wait_for_function(
+            fetched, arg=f"{demo_server.url}/{drawing_module()}"
+        )  # though no chart is there yet
         open_picker(seen)
         other = next(run for run in ROWS if "demo-qwen" in run)
         click_row(seen, 0, ROWS.index(other))
@@ -76,56 +46,98 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, server: Serve
         expect(legend(seen)).to_have_count(5)
         expect(seen.page).not_to_have_url(re.compile(BLOCKLIST))
         expect_harmless(seen)
-        link = seen.page.url.removeprefix(server.url)
-    with visit(browser, server, link) as seen:
+        link = seen.page.url.removeprefix(demo_server.url)
+    with visit(browser, demo_server, link) as seen:
         names = ("none", "group-v4.3", "exact", "guarded", "qwen")
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
-def test_back_undoes_one_choice_at_a_time(browser: Browser, server: Server) -> None:
+def test_back_undoes_one_choice_at_a_time(browser: Browser, demo_server: Server) -> None:
     """Control and tests are one change of the address: between them, another run would be the control."""
-    with visit(browser, server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
+    with visit(browser, demo_server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
         expect(legend(seen)).to_have_count(3)
         open_picker(seen)
+        seen.page.get_by_role("combobox", name=re.compile("Control")).click()
+        seen.page.get_by_role("option", name=re.compile("exact")).click()
+        expect(legend(seen).first).to_have_text("exact (control)")
         seen.press("Clear selection")
         expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
-        seen.page.go_back()
+        for control in ("exact", "none"):
+            seen.page.go_back()
+            expect(legend(seen).first).to_have_text(re.compile(control))
         expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))
-        expect(legend(seen)).to_have_text([re.compile(lp) for lp in ("none", "group-v2.1", "exact")])
         expect_harmless(seen)
 
 
-def test_every_section_opens_by_its_link(browser: Browser, server: Server) -> None:
-    with visit(browser, server, "/compare") as seen:
-        names = [tab.inner_text() for tab in seen.page.get_by_role("tab").all()]
-        assert names == ["Side by side", "Charts", "Coverage", "Advice", "SQL", "Manage"]
-    for name in names:
-        query = f"?view={name.replace(' ', '+')}&control={NONE}&test={BLOCKLIST}&test={EXACT}"
-        with visit(browser, server, f"/compare{query}", width=820) as seen:
-            expect(seen.page.get_by_role("tab", name=name, exact=True)).to_have_attribute("aria-selected", "true")
-            expect_well_in_both_themes(seen)
+# --- cards ------------------------------------------------------------------------------------------------------------
+
+CHARTS = f"/compare?view=Charts&control={NONE}&test={ALLOWLIST}&test={EXACT}"
 
 
-def test_a_profiled_run_is_left_out_until_it_is_ticked(browser: Browser, tmp_path: Path) -> None:
-    with_profiled(tmp_path)
-    with (
-        serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
-        visit(browser, server, "/compare") as seen,
-    ):
-        expect(legend(seen)).to_have_text(["none (control)", "exact"])
-        open_picker(seen)
-        click_row(seen, 0, 0)  # the newest
-        expect(legend(seen).nth(2)).to_have_text("exact · profiled")
-        expect(seen.page.get_by_text("has no time to compare")).to_be_visible()
+def card(seen: Visit, key: str) -> Locator:
+    return seen.page.locator(f".st-key-card-compare_{key}")
+
+
+def click_point(seen: Visit, x: float, y: float) -> None:
+    """A place of the scatter in its own figures: WebGL draws no element to click on."""
+    plot = card(seen, "molecules").locator(".js-plotly-plot")
+    plot.scroll_into_view_if_needed()
+    expect(plot.locator(".main-svg").first).to_be_visible()
+    spot = plot.evaluate(
+        """(plot, [x, y]) => {
+          const {xaxis, yaxis} = plot._fullLayout, box = plot.getBoundingClientRect();
+          return [box.x + xaxis._offset + xaxis.d2p(x), box.y + yaxis._offset + yaxis.d2p(y)];
+        }""",
+        [x, y],
+    )
+    seen.page.mouse.move(spot[0] - 3, spot[1])
+    seen.page.mouse.move(spot[0], spot[1])
+    expect(plot.locator(".hoverlayer .hovertext")).to_be_visible()
+    seen.page.mouse.down()
+    seen.page.mouse.up()
+
+
+def test_a_point_leads_to_its_pairs_and_a_link_restores_them(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"{CHARTS}&points_by=passed") as seen:
+        click_point(seen, 1, 0)  # passed without the LP, failed with it
+        expect(seen.page).to_have_url(re.compile(r"[?&]pair=\d+-\d+"))
+        expect(card(seen, "molecules").get_by_role("button", name="Clear selection")).to_be_visible()
+        link = seen.page.url.removeprefix(demo_server.url)
+        expect_harmless(seen)
+    with visit(browser, demo_server, link) as seen:
+        card(seen, "molecules").get_by_role("button", name="Clear selection").click()
+        expect(seen.page).not_to_have_url(re.compile("pair="))
+        seen.press("Masks")
+        expect(card(seen, "masks").locator(".js-plotly-plot")).to_be_visible()
+        expect(seen.page).to_have_url(re.compile("question=Masks"))
         expect_harmless(seen)
 
 
-def test_runs_that_come_change_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
+def test_data_opens_as_a_table_and_leaves_as_a_file(browser: Browser, demo_server: Server) -> None:
+    with visit(browser, demo_server, f"{CHARTS}&question=Where+time+goes") as seen:
+        card(seen, "slowdown").get_by_role("button", name="Data").click()
+        with seen.page.expect_download() as started:
+            seen.page.locator(".st-key-file-compare_slowdown-main_csv button").first.click()
+        lines = Path(started.value.path()).read_text(encoding="utf-8").splitlines()
+        assert lines[0].startswith('"run","name","factor"') and len(lines) == 1 + 2 * 3
+        expect_harmless(seen)
+
+
+# --- work on the store ------------------------------------------------------------------------------------------------
+
+
+def test_uploads_come_in_once_and_change_nothing_that_is_compared(browser: Browser, tmp_path: Path) -> None:
     """The table grew under its ticks, which are row numbers in the browser: a click on a tab then compared others."""
     shutil.copytree(DEMO, tmp_path, dirs_exist_ok=True)
+    store = Store(Files(tmp_path))
     newest = document()
     newest["metadata"]["timestamp"] = "2098-01-01T00:00:00"
-    file = FilePayload(name="one.json", mimeType="application/json", buffer=json.dumps(newest).encode())
+    content = json.dumps(newest).encode()
+    files: list[FilePayload] = [
+        {"name": name, "mimeType": "application/json", "buffer": body}
+        for name, body in (("one.json", content), (HOSTILE, content), ("torn.json", b"{"))
+    ]
+    before = {entry.id for entry in store.found().entries}
     with (
         serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(tmp_path)}) as server,
         visit(browser, server, "/compare?manage=Import") as seen,
@@ -134,18 +146,81 @@ def test_runs_that_come_change_nothing_that_is_compared(browser: Browser, tmp_pa
         named = legend(seen).all_inner_texts()
         seen.press("Manage")
         query = parse_qs(urlsplit(seen.page.url).query)
-        seen.page.locator("input[type=file]").set_input_files([file])
+        seen.page.locator("input[type=file]").set_input_files(files)
         seen.settle()
         seen.press("Import")
-        expect(seen.page.get_by_text(re.compile("1 run in"))).to_be_visible()
-        for lp in ("", "none", "group-v2.1", "exact"):
-            if lp:  # another default, for whoever comes now
-                like = store_at(tmp_path).entry(demo_run("llama", lp)).row
-                like = {name: like[name] for name in ("model_alias", "model_step", "model_family", "molecules")}
-                write_run(store_at(tmp_path), f"new-{lp}", [sample_row(0)], **like, lp=lp, created_at="2099-01-01")
-            for view in ("Side by side", "Manage"):
-                seen.press(view)
-                expect(legend(seen)).to_have_text(named)
-        assert len(named) == 5
-        assert parse_qs(urlsplit(seen.page.url).query) == query
+        expect(seen.page.get_by_text(re.compile("1 run, 1 already in the store, 1 left out in"))).to_be_visible()
+        assert len({entry.id for entry in store.found().entries} - before) == 1
+        like = store.entry(NONE).row
+        like = {name: like[name] for name in ("model_alias", "model_step", "model_family", "molecules")}
+        for lp in ("none", "exact"):  # another default, for whoever comes now
+            write_run(store, f"new-{lp}", [sample_row(0)], **like, lp=lp, created_at="2099-01-01")
+        for view in ("Side by side", "Manage"):
+            seen.press(view)
+            expect(legend(seen)).to_have_text(named)
+        assert len(named) == 5 and parse_qs(urlsplit(seen.page.url).query) == query
+        expect_harmless(seen)
+
+
+@of_soak
+def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, own_server: Server, own_store: Store) -> None:
+    model = "&run_model=demo-llama%3Aearly&run_lp=none&run_lp=exact&run_from=SMILES&run_smiles=CC%3DO%0ACCO"
+    with visit(browser, own_server, f"/compare?view=Manage{model}") as seen:
+        page = seen.page
+        seen.press("Start")
+        expect(page.get_by_role("progressbar").first).to_be_visible()
+        expect(page.get_by_text(re.compile(r"2 runs in \d+ s"))).to_be_visible(timeout=RUN_LIMIT_MS)
+        none, exact = [entry.id for entry in own_store.found().entries]
+        compare = page.get_by_test_id("stMain").get_by_role("link", name="Compare runs")
+        expect(compare).to_have_attribute("href", f"compare?control={none}&test={exact}")
+        page.goto(f"{own_server.url}/{compare.get_attribute('href')}")
+        seen.settle()
+        seen.press("Manage")
+        seen.press("Runs")
+        page.get_by_test_id("stForm").get_by_label("Label", exact=True).fill("named here")
+        seen.press("Save label and notes")
+        expect(page.get_by_test_id("stToast").get_by_text("Saved", exact=True)).to_be_visible()
+        seen.settle()
+        labels = {entry.id: entry.row.get("label") for entry in own_store.found().entries}
+        assert labels == {none: "named here", exact: None}
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Export").click()
+        assert download.value.suggested_filename == f"{none}.json.gz"
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Delete permanently").click()
+        expect(page).to_have_url(re.compile(f"test={exact}"))
+        assert [entry.id for entry in own_store.found().entries] == [exact]
+        expect_harmless(seen)
+
+
+@of_soak
+@pytest.mark.parametrize(
+    ("address", "said", "link", "tab"),
+    [
+        (
+            "profiles?view=Traces&manage=Record&profile_model=demo-llama%3Aearly&run_from=SMILES&run_smiles=CC%3DO"
+            "&profile_steps=12",
+            r"2 traces in \d+ s",
+            "Compare traces",
+            "Families",
+        ),
+        (
+            "logits?view=Logs&manage=Record&log_of=demo-llama%3Aearly&log_values=6&run_from=SMILES&run_smiles=CC%3DO",
+            r"1 log in \d+ s",
+            "Open log",
+            "Health",
+        ),
+    ],
+)
+def test_what_a_model_here_writes_is_recorded_and_opened(
+    browser: Browser, own_server: Server, address: str, said: str, link: str, tab: str
+) -> None:
+    with visit(browser, own_server, f"/{address}") as seen:
+        seen.page.get_by_test_id("stBaseButton-primary").filter(has_text="Record").click()
+        expect(seen.page.get_by_text(re.compile(said))).to_be_visible(timeout=RUN_LIMIT_MS)
+        found = seen.page.get_by_role("link", name=link)
+        seen.page.goto(f"{own_server.url}/{found.get_attribute('href')}")
+        seen.settle()
+        expect(seen.page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+        expect(seen.page.get_by_test_id("stAlertContentError")).to_have_count(0)
         expect_harmless(seen)

@@ -1,26 +1,31 @@
-"""The Drift inspector's logic, by the state of its page, without a browser."""
+"""The Drift inspector by the state of its page, on demo runs and on made ones, without a browser."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
-import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.chem.group_reader import misread_ang
+from engine.figures.words import angstrom
+from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample
-from engine.paths import ROOT
 from engine.store.store import Store, temporary_files
-from pages._drift import molecules
+from pages._drift import files, molecules
+from pages._drift.molecule import OTHER_READER
 from pages._drift.molecules import FOLD
 from pages._kit.atoms import atom_rows
 from pages._shared.components.molecule2d import picked_atom
-from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.pages import apps
+from tests.pages.apps import is_harmless, query, shown, table, words
+from tests.pages.component_tests import frames_of
 from tests.pages.drift_stores import (
     BARE,
     CUT,
@@ -32,97 +37,85 @@ from tests.pages.drift_stores import (
     add_bare,
     add_hostile,
     add_imported,
-    add_verdicts,
     store_at,
     with_demo,
 )
 from tests.service_harness import ended
 
-PAGE = str(ROOT / "pages" / "drift.py")
-Open = Callable[..., AppTest]
+QWEN_JUNK, GUARDED = (demo_run("qwen", lp) for lp in ("group-v2.1", "guarded"))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One store for all: nothing here writes to it."""
     folder = tmp_path_factory.mktemp("drift")
-    store = with_demo(folder / "store", WITH_JUNK, EXACT)
+    store = with_demo(folder / "store", WITH_JUNK, EXACT, QWEN_JUNK, GUARDED)
     add_bare(store)
     add_hostile(store)
     add_imported(store, folder)
     return folder / "store"
 
 
-@pytest.fixture
-def opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
+@pytest.fixture(autouse=True)
+def is_of_place(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(place))
     monkeypatch.setattr(molecules, "ROWS_PER_PAGE", 100)  # all in one page, to be counted
-    return _open
 
 
-def _open(**query: str | list[str]) -> AppTest:
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store for this test alone."""
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    return store_at(tmp_path)
+
+
+def opened(**address: str | list[str]) -> AppTest:
     """With the table of molecules unfolded."""
-    app = AppTest.from_file(PAGE, default_timeout=120)
-    app.session_state[f"kept {FOLD}"] = True
-    for name, value in query.items():
-        app.query_params[name] = value
-    return app.run()
+    return apps.opened("drift", session={f"kept {FOLD}": True}, **address)
 
 
-def table(app: AppTest) -> pd.DataFrame:
-    """Of molecules."""
-    return next(one.value for one in app.dataframe if "drifts" in one.value)
+def molecules_of(app: AppTest) -> Any:
+    return table(app, "drifts")
 
 
-def ticked(app: AppTest) -> set[str]:
-    return set(json.loads(app.session_state["shown"])["runs"])
+def strip(app: AppTest) -> str:
+    """What is sent to the rows of atoms."""
+    return str(app.get("bidi_component")[-1].proto)
 
 
-def words(app: AppTest) -> str:
-    shown = (*app.markdown, *app.caption, *app.info, *app.error)
-    return "\n".join(one.value for one in shown).replace("\\", "")
-
-
-def query(app: AppTest, name: str) -> str | None:
-    values = app.query_params.get(name)
-    return None if not values else values[-1] if isinstance(values, list) else str(values)
+def keys(app: AppTest) -> set[str | None]:
+    return {button.key for button in app.button}
 
 
 # --- which runs ---------------------------------------------------------------------------------------------------
 
 
-def test_the_first_visit_opens_the_newest_run_with_junk_where_steps_are_kept(opened: Open) -> None:
+def test_the_first_visit_opens_the_worst_sample_of_the_newest_run_with_junk() -> None:
     app = opened()
-    assert not app.exception and not app.error
-    assert ticked(app) == {WITH_JUNK} and len(table(app)) == 64
-    assert "probabilities by the run" in str(opened(sample=str(WITH_STEPS)).get("bidi_component")[-1].proto)
-    assert list(table(app)["sample_id"])[:3] == WORST[:3]
+    assert shown(app)["runs"] == [WITH_JUNK] and not app.error
+    assert list(molecules_of(app)["sample_id"])[:3] == WORST[:3]
+    assert "probabilities by the run" in strip(opened(sample=str(WITH_STEPS)))
 
 
-def test_a_run_is_named_by_a_part_of_its_name(opened: Open) -> None:
+def test_a_run_is_named_by_a_part_of_its_name() -> None:
     app = opened(run=["qwen-final-exact", "bare"])
-    assert ticked(app) == {EXACT, BARE}
-    assert all(re.fullmatch(r"\S+, (exact|group-v2.1)", run) for run in table(app)["run"])
+    assert shown(app)["runs"] == [EXACT, BARE]
+    assert set(molecules_of(app)["run"].str.rpartition(", ")[2]) == {"exact", "group-v2.1"}
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("nothing", "There is no run 'nothing' with samples"), ("final", "There are 2 runs like 'final'")],
-)
-def test_a_name_that_fits_no_run_or_two_is_one_message(opened: Open, name: str, said: str) -> None:
+@pytest.mark.parametrize(("name", "errors"), [("nothing", 1), ("final", 1), ("", 0)])
+def test_a_name_that_fits_no_run_or_two_leaves_only_the_choice(name: str, errors: int) -> None:
     app = opened(run=name)
-    (error,) = app.error
-    assert said in error.value.replace("\\", "")
-    assert not app.exception and len(app.dataframe) == 1
+    assert (len(app.error), len(app.dataframe), shown(app)["runs"]) == (errors, 1, [])
+    assert app.expander[0].proto.expanded  # nothing is chosen yet
 
 
-def test_an_empty_store_and_a_damaged_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    assert "python -m engine run" in words(_open())
+def test_an_empty_store_and_a_damaged_one(own: Store, tmp_path: Path) -> None:
+    assert "python -m engine run" in words(opened())
     broken = tmp_path / "runs" / "run_id=broken"
     broken.mkdir(parents=True)
     (broken / "run.json").write_text("{", encoding="utf-8")
-    app = _open()
+    app = opened()
     assert [expander.label for expander in app.expander] == ["1 entry of the store is damaged"]
     assert "run_id=broken" in words(app)
 
@@ -136,247 +129,276 @@ def passing() -> Iterator[str]:
     temporary_files().remove(f"runs/run_id={run_id}")
 
 
-def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passing: str
-) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
-    assert "Three ways to get one" not in words(_open(run=passing))
-    assert "Three ways to get one" in words(_open())
-    app = _open(run=passing, sample="0")
-    assert "Not saved" in words(app)
+def test_an_unsaved_run_is_shown_by_its_whole_name_and_can_be_saved(own: Store, passing: str) -> None:
+    assert not opened().dataframe
+    app = opened(run=passing, sample="0")
     app.text_input(key=f"label-{passing}").set_value("mine")
     app.button(key=f"keep-{passing}").click().run()
-    assert not app.exception and not app.error
-    assert "Not saved" not in words(app)
-    assert store_at(tmp_path).entry(passing).row["label"] == "mine"
+    assert not app.exception and f"keep-{passing}" not in keys(app)
+    assert own.entry(passing).row["label"] == "mine"
+
+
+def test_a_sections_run_is_named_by_its_id_or_by_its_words_as_links_once_had_them() -> None:
+    named = EXACT
+    for _ in range(2):
+        app = opened(run=[WITH_JUNK, EXACT], view="Junk lexicon", one_run=named)
+        assert shown(app)["one_run"] == EXACT and EXACT in app.query_params["one_run"]
+        named = app.selectbox(key="one_run").options[1]
+    assert named.startswith("demo-qwen:final") and "measured" not in named
 
 
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
-def test_filters_and_order(opened: Open) -> None:
+def test_filters_and_order() -> None:
     app = opened(run=WITH_JUNK)
     app.segmented_control(key="show").set_value("Cut").run()
-    assert (table(app)["cut_blocks"] > 0).all() and len(table(app)) == CUT
+    assert (molecules_of(app)["cut_blocks"] > 0).all() and len(molecules_of(app)) == CUT
     app.segmented_control(key="show").set_value(None).run()
     app.selectbox(key="order").set_value("Most tokens").run()
-    assert table(app)["tokens"].is_monotonic_decreasing
+    assert molecules_of(app)["tokens"].is_monotonic_decreasing
     app.selectbox(key="first").set_value("10").run()
-    assert len(table(app)) == 10
+    assert len(molecules_of(app)) == 10
     app.text_input(key="contains").set_value("no such SMILES").run()
-    assert "No molecule matches the filters" in words(app)
     app.button(key="drop_filters").click().run()
-    assert len(table(app)) == 64
-    assert not app.exception
+    assert len(molecules_of(app)) == 64 and not app.exception
 
 
-def test_a_bar_filters_and_its_chip_lets_go(opened: Open) -> None:
-    app = opened(run=WITH_JUNK, bin="element~C~2", by="Element")
-    few = len(table(app))
-    assert 0 < few < 64
-    assert app.button(key="bar_chip").label.replace("\\", "") == "Only molecules with drift +2 · element C"
-    app.button(key="bar_chip").click().run()
-    assert len(table(app)) == 64
-    assert query(app, "bin") is None
-
-
-def test_the_bar_of_cut_blocks_filters_beside_the_other_filters(opened: Open) -> None:
-    app = opened(run=WITH_JUNK, bin="cut")
-    assert len(table(app)) == CUT and (table(app)["cut_blocks"] > 0).all()
+@pytest.mark.parametrize(
+    ("bar", "more", "chip"),
+    [("element~C~2", {"by": "Element"}, "Only molecules with drift +2 · element C"), ("cut", {}, "")],
+)
+def test_a_bar_filters_and_its_chip_lets_go(bar: str, more: dict[str, str], chip: str) -> None:
+    app = opened(run=WITH_JUNK, bin=bar, **more)
+    few = len(molecules_of(app))
+    assert few == CUT if bar == "cut" else 0 < few < 64
+    assert chip in app.button(key="bar_chip").label.replace("\\", "")
     app.segmented_control(key="show").set_value("With junk").run()
-    both = len(table(app))
-    assert 0 < both <= CUT
+    assert 0 < len(molecules_of(app)) <= few
+    app.segmented_control(key="show").set_value(None).run()
     app.button(key="bar_chip").click().run()
-    assert both < len(table(app)) <= 64
+    assert len(molecules_of(app)) == 64 and query(app, "bin") is None
 
 
-def test_next_and_previous_walk_the_table(opened: Open) -> None:
+def test_next_and_previous_walk_the_table() -> None:
     app = opened(run=WITH_JUNK, order="As written", sample="1", atom="3")
     app.button(key="go1").click().run()
     assert (query(app, "sample"), query(app, "atom")) == ("2", None)
     app.button(key="go-1").click().run()
     app.button(key="go-1").click().run()
-    assert query(app, "sample") == "0"
-    assert app.button(key="go-1").disabled
+    assert query(app, "sample") == "0" and app.button(key="go-1").disabled
 
 
-def test_a_sample_that_the_filters_leave_out_stays_open(opened: Open) -> None:
-    app = opened(run=WITH_JUNK, show="Clean", sample="1")
-    assert "hidden by the filters" in words(app)
-    assert "sample 1" in words(app)
-
-
-def test_a_sample_that_is_not_there_is_one_message(opened: Open) -> None:
+def test_a_sample_that_the_filters_leave_out_stays_open_and_one_that_is_not_there_is_an_error() -> None:
+    assert shown(opened(run=WITH_JUNK, show="Clean", sample="1"))["sample"] == 1
     app = opened(run=WITH_JUNK, sample="64")
-    assert "has no sample 64" in app.error[0].value.replace("\\", "")
-    assert len(table(app)) == 64
+    assert "has no sample 64" in words(app) and len(molecules_of(app)) == 64
+
+
+def test_the_table_is_one_line_until_it_is_opened() -> None:
+    app = apps.opened("drift", run=WITH_JUNK, show="Cut", order="Most tokens")
+    (line,) = [fold for fold in app.expander if "samples" in fold.label]
+    assert line.label.startswith(f"{CUT} of 64 samples: ") and not line.proto.expanded  # the address's filters hold
+    assert f"row 1 of {CUT}, most tokens" in words(app) and not app.get("plotly_chart")
+    assert "row 1 of 128, worst first · demo-llama:final · group-v2.1" in words(
+        apps.opened("drift", run=[EXACT, WITH_JUNK])
+    )
+
+
+def test_the_columns_that_matter_are_seen_in_a_window_of_1000_pixels() -> None:
+    (frame,) = [frame for frame in opened(run=EXACT).dataframe if "drifts" in frame.value]
+    names, widths = list(frame.proto.column_order), json.loads(frame.proto.columns)
+    ticks = 38
+    assert ticks + sum(widths[name]["width"] for name in names[: names.index("checks") + 1]) <= 650
 
 
 # --- one molecule -------------------------------------------------------------------------------------------------
 
 
-def test_a_token_selects_its_atom_and_an_atom_lets_go_of_the_token(opened: Open, place: Path) -> None:
-    one = inspect_sample(store_at(place), WITH_JUNK, 13)
-    (column, *_) = next(
-        row.columns for row in atom_rows(one.alignment, one.molecule.elements, one.blocks) if row.atom == 5
-    )
+def test_the_worst_is_opened_whether_its_steps_were_kept_or_not() -> None:
+    worst = sample_table(DEMO_STORE, [QWEN_JUNK], is_worst_first=True)
+    assert len(set(worst["has_steps"].to_pylist())) == 2 and not worst["has_steps"][0].as_py()
+    app = opened(run=QWEN_JUNK)
+    first = worst.slice(0, 1).to_pylist()[0]
+    assert first["lost_ang"] == max(ang for ang in worst["lost_ang"].to_pylist() if ang is not None)
+    damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged"
+    assert f"Worst of 64: atoms off by ≈ {angstrom(first['lost_ang'])} in all, {damaged}." in words(app)
+    assert app.code[0].value == first["smiles"]
+
+
+def test_a_pick_in_a_view_selects_in_all() -> None:
+    inspected = inspect_sample(DEMO_STORE, WITH_JUNK, 13)
+    rows = atom_rows(inspected.alignment, inspected.molecule.elements, inspected.blocks)
+    (column, *_) = next(row.columns for row in rows if row.atom == 5)
     app = opened(run=WITH_JUNK, sample="13")
-    app.session_state["drift_atoms"] = picked_atom(column)
-    app.run()
-    assert (query(app, "token"), query(app, "atom")) == (str(column), "5")
-    app.session_state["drift_drawing"] = picked_atom(2)
-    app.run()
-    assert (query(app, "token"), query(app, "atom")) == (None, "2")
-    app.session_state["drift_drawing"] = picked_atom(None)
-    app.run()
-    assert query(app, "atom") is None
-
-
-def test_a_pick_names_the_sample_that_was_opened_without_being_named(opened: Open) -> None:
-    app = opened()
+    for view, pick, expected in (
+        ("drift_atoms", column, (str(column), "5")),
+        ("drift_drawing", 2, (None, "2")),  # lets go of the token
+        ("drift_drawing", None, (None, None)),
+    ):
+        app.session_state[view] = picked_atom(pick)
+        app.run()
+        assert (query(app, "token"), query(app, "atom")) == expected
+    app = opened()  # names the sample that was opened without being named
     app.session_state["drift_drawing"] = picked_atom(0)
     app.run()
     assert (query(app, "run"), query(app, "sample"), query(app, "atom")) == (WITH_JUNK, str(WORST[0]), "0")
 
 
-def test_addresses_that_do_not_read_are_as_if_they_were_not_there(opened: Open) -> None:
+def test_addresses_that_do_not_read_are_as_if_they_were_not_there() -> None:
     app = opened(run=WITH_JUNK, sample="13", atom="999", token="-4", bin="element~C~many", show="Nonsense")
-    assert not app.exception and not app.error
-    assert "**Atom" not in words(app)
-    assert len(table(app)) == 64
+    assert not app.error and shown(app)["atom"] is None and len(molecules_of(app)) == 64
 
 
-def test_hostile_text_is_escaped(opened: Open) -> None:
+def test_hostile_text_is_escaped() -> None:
     app = opened(run=HOSTILE, atom="1")
-    assert not app.exception
-    assert r"\<img src\=x" in "".join(one.value for one in app.markdown)
-    assert "\u202e" not in "".join(one.value for one in (*app.markdown, *app.caption))
-    assert "\u202e" not in table(app).to_string()
-    assert "u202e" in str(app.get("bidi_component")[-1].proto)
+    assert is_harmless(app) and r"\<img src\=x" in "".join(one.value for one in app.markdown)
+    assert "u202e" in strip(app)
 
 
-def test_imported_text_says_what_cannot_be_shown(opened: Open) -> None:
-    app = opened(run="imported", sample="1")
-    assert "Only the text is stored" in words(app)
-    assert "cannot be computed" in words(app)
-    assert not [button for button in app.button if button.key == "ask-steps"]
+def test_drift_that_no_template_made_is_hypothetical() -> None:
+    app, of_junk = opened(run=EXACT), opened(run=WITH_JUNK)
+    assert ["hypothetical drift" in words(page) for page in (app, of_junk)] == [True, False]
+    assert ["junk-prone" in page.get("plotly_chart")[0].proto.spec for page in (app, of_junk)] == [False, True]
+    assert "no template wrote this text" in strip(app)
 
 
-def test_a_run_of_which_next_to_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+def test_tokens_and_forced_ones_count_the_end_in_the_badges() -> None:
+    names = "SELECT tokens, forced_tokens FROM samples WHERE run_id = $1 AND sample_id = 1"
+    (row,) = DEMO_STORE.rows(names, [WITH_JUNK])
+    badges = words(opened(run=WITH_JUNK, sample="1"))
+    assert f"{100 * row['forced_tokens'] / row['tokens']:.1f} % forced" in badges
+    assert f"{row['tokens']} tokens ({row['tokens'] - 1} and the end)" in badges
+    assert re.search(r"drift \+\d+ \(known in \d+ of 15 blocks\)", badges), "of those whose need is known"
+
+
+def test_imported_text_and_runs_of_which_next_to_nothing_is_known(own: Store, tmp_path: Path) -> None:
+    add_imported(own, tmp_path)
+    assert "ask-steps" not in keys(opened(run="imported", sample="1"))
     broken = {"smiles": "no SMILES at all", "text": None, "passed": False, "clean": False}
-    write_run(store_at(tmp_path), "odd", [sample_row(0, **broken), sample_row(1, text="[C]<1.0,2.0,")])
-    for sample, said in (("0", "There is no molecule to compare with"), ("1", "The run does not name its tokenizer")):
-        app = _open(run="odd", sample=sample)
-        assert not app.exception and not app.error
-        assert said in words(app)
-    app = _open(run="odd", view="What the LP did")
-    assert not app.exception and len(app.info) == 2
-    assert "its junk is unknown" in words(_open(run="odd", view="Junk lexicon"))
+    write_run(own, "odd", [sample_row(0, **broken), sample_row(1, text="[C]<1.0,2.0,")])
+    for sample in ("0", "1"):
+        app = opened(run="odd", sample=sample)
+        assert not app.error and len(app.info) >= 1
+    for view in ("What the LP did", "Junk lexicon"):
+        assert not opened(run="odd", view=view).error
 
 
-# --- scoring with a model -----------------------------------------------------------------------------------------
+# --- verdicts, tries and the other reader -------------------------------------------------------------------------
 
 
-def test_a_run_without_steps_is_scored_and_says_by_whom(opened: Open) -> None:
-    app = opened(run=BARE, sample="0")
-    assert "no probabilities stored" in str(app.get("bidi_component")[-1].proto)
-    app.button(key="ask-steps").click().run()
-    (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
-    ended(job)
-    app.run()
-    assert not app.exception and not app.error
-    rows = str(app.get("bidi_component")[-1].proto)
-    assert "probabilities by demo-llama:final" in rows and "p_raw" in rows
+def test_a_wrong_molecule_is_found_named_and_shown() -> None:
+    (row,) = DEMO_STORE.rows("SELECT * FROM samples WHERE run_id = $1 AND sample_id = 0", [EXACT])
+    rows = molecules_of(opened(run=EXACT, show="Clash"))
+    assert 0 < len(rows) < 64 and rows["checks"].str.contains("internal steric clash").all()
+    app = opened(run=EXACT, sample="0")
+    assert f"heavy atoms move {row['strain_moved_ang']:.2f} Å" in words(app)
+    of_row = molecules_of(app).set_index("sample_id").loc[0]
+    assert of_row["strain_kcal"] == pytest.approx(row["strain_kcal"]) and "stereo" in of_row["checks"]
+    (more,) = [fold for fold in app.get("popover") if "3 more checks failed" in str(fold.proto)]
+    assert len(more.button) == len(row["failed"]) - 1 == 3
+    first = app.button(key="failed-0")
+    assert first.label.replace("\\", "") == "stereo: mirrored (atom 1)"
+    first.click().run()
+    assert query(app, "atom") == "1"
+    sums = ", ".join(f"count({name}_right), avg({name}_right::INT)" for name in ("stereo", "geometry"))
+    (found,) = DEMO_STORE.rows(f"SELECT {sums} FROM samples WHERE run_id = $1", [EXACT])
+    stereo, stereo_right, judged, right = found.values()
+    of_texts = table(app, "what")
+    assert list(of_texts["judged"]) == [stereo, judged] == [37, 64]
+    assert list(of_texts["share"]) == pytest.approx([100 * stereo_right, 100 * right])
 
 
-def test_what_the_cuts_cost_is_asked_and_called_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+def tries_of(app: AppTest) -> tuple[str, str]:
+    (expander,) = [fold for fold in app.expander if fold.label.startswith("Tries")]
+    return expander.label, expander.get("html")[0].proto.body
+
+
+def test_tries_of_a_guard_stand_one_under_the_other() -> None:
+    tries = DEMO_STORE.rows("SELECT block FROM tries WHERE run_id = $1 AND sample_id = 0", [GUARDED])
+    blocks = inspect_sample(DEMO_STORE, GUARDED, 0).blocks
+    label, body = tries_of(opened(run=GUARDED, sample="0"))
+    assert label == f"Tries thrown away ({len(tries)})" and body.count("<s>") == len(tries) and "kept" not in body
+    block = min(row["block"] for row in tries)
+    count = sum(row["block"] == block for row in tries)
+    label, body = tries_of(opened(run=GUARDED, sample="0", atom=str(blocks[block]["atom"])))
+    assert label == f"Tries of block {block} thrown away ({count} of {len(tries)})"
+    assert body.count("<s>") == count and f"kept: <code>{blocks[block]['text']}</code>" in body
+    app = opened(run=GUARDED, sample="8", order="Most drawn anew")
+    assert table(app, "redrawn_blocks")["redrawn_blocks"].is_monotonic_decreasing
+    assert "bonds (atoms 8 and 10)" in words(app)
+
+
+BLOCKS = DEMO_STORE.rows(
+    "SELECT sample_id, decodes, blocks.text AS content, [x, y, z] AS stated FROM blocks JOIN samples "
+    "USING (run_id, sample_id) WHERE run_id = $1 ORDER BY sample_id",
+    [WITH_JUNK],
+)
+MISREAD_MOST, MISREAD = max(
+    (ang, row["sample_id"])
+    for row in BLOCKS
+    if row["decodes"] and (ang := misread_ang(row["content"], row["stated"])) is not None
+)
+REFUSED = next(row["sample_id"] for row in BLOCKS if not row["decodes"])
+
+
+def test_the_group_readers_conformer_is_measured_offered_and_downloaded() -> None:
+    app = opened(run=WITH_JUNK, sample=str(MISREAD))
+    (told,) = re.findall(r"misreads \d+ of \d+ blocks: atom \d+ by (\d\.\d\d) Å, the most\.", words(app))
+    assert float(told) == pytest.approx(MISREAD_MOST, abs=0.005)
+    (before,) = frames_of(app)
+    (after,) = frames_of(opened(run=WITH_JUNK, sample=str(MISREAD), drift_other_reader="true"))
+    assert before.models == after.models[:1] and len(after.models) == 2 and after.models[1] != after.models[0]
+    for run, sample in ((WITH_JUNK, REFUSED), (EXACT, 0)):  # refused, and whole: one conformer
+        assert OTHER_READER not in {toggle.key for toggle in opened(run=run, sample=str(sample)).toggle}
+    inspection = inspect_sample(DEMO_STORE, WITH_JUNK, MISREAD)
+    record = files.sdf_of_one(inspection, by_group=True)
+    assert "misread_most_ang" in record and f"{MISREAD_MOST:.4f}" in record and record != files.sdf_of_one(inspection)
+    assert files.sdf_of_one(inspect_sample(DEMO_STORE, WITH_JUNK, REFUSED), by_group=True) == ""
+
+
+# --- scoring with a model, and the other sections -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("button", "before", "after"),
+    [
+        ("ask-steps", "no probabilities stored", "probabilities by demo-llama:final"),
+        ("ask-costs", "", "by the greedy continuation of demo-llama:final"),
+    ],
+)
+def test_a_run_without_steps_is_scored_and_says_by_whom(own: Store, button: str, before: str, after: str) -> None:
     (cut,) = DEMO_STORE.rows(
         "SELECT sample_id FROM samples WHERE run_id = $run ORDER BY cut_blocks DESC, tokens LIMIT 1", {"run": WITH_JUNK}
     )
-    add_bare(store_at(tmp_path), [cut["sample_id"]])
-    app = _open(run=BARE)
-    assert "greedy continuation" not in str(app.get("bidi_component")[-1].proto)
-    app.button(key="ask-costs").click().run()
+    add_bare(own, [cut["sample_id"]])
+    app = opened(run=BARE)
+    assert before in strip(app) and after not in strip(app)
+    app.button(key=button).click().run()
     (job,) = [score.job for score in app.session_state["scores"].values() if score.job]
     ended(job)
     app.run()
-    assert not app.exception and not app.error
-    rows = str(app.get("bidi_component")[-1].proto)
-    assert "by the greedy continuation of demo-llama:final" in rows and "the model would have written" in rows
+    assert not app.exception and not app.error and after in strip(app)
 
 
-def test_scoring_can_be_stopped(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Waiting:
-        def submit(self, *_: object, **__: object) -> Any:
-            self.job = Mock()
-            self.job.poll.return_value = Mock(has_ended=False, state="waiting", ahead=2)
-            return self.job
-
-    waiting = Waiting()
-    monkeypatch.setattr("pages._drift.scoring.service", lambda: waiting)
+def test_scoring_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Mock()
+    job = service.submit.return_value
+    job.poll.return_value = Mock(has_ended=False, state="waiting", ahead=2)
+    monkeypatch.setattr("pages._drift.scoring.service", lambda: service)
     app = opened(run=BARE, sample="0")
     app.button(key="ask-steps").click().run()
     assert "demo-llama:final: waiting: 2 ahead of you" in words(app)
     app.button(key="ask-stop").click().run()
-    waiting.job.stop.assert_called_once_with()
-    assert app.button(key="ask-steps").label == "Compute token probabilities"
+    job.stop.assert_called_once_with()
+    assert "ask-steps" in keys(app)
 
 
-# --- junk, and what the LP did ------------------------------------------------------------------------------------
-
-
-def test_the_junk_lexicon_of_a_run(opened: Open) -> None:
+def test_the_sections_of_runs_and_the_work_that_they_offer() -> None:
     app = opened(run=[WITH_JUNK, EXACT], view="Junk lexicon")
-    count = app.dataframe[1].value["count"]
-    assert re.search(rf"\b{count.sum():,} junk tokens in \d\d samples", words(app)) and count.sum() > 100
-    assert count.is_monotonic_decreasing and "mean_p_raw" in app.dataframe[1].value
+    assert table(app, "mean_p_raw")["count"].is_monotonic_decreasing
     app.selectbox(key="one_run").set_value(EXACT).run()
-    assert "No block contains junk" in words(app)
-    assert not app.exception
-
-
-def test_what_the_lp_did_to_the_model_and_what_is_missing_for_it(opened: Open) -> None:
-    app = opened(run=EXACT, view="What the LP did")
-    assert "exact leaves the model what it would have written" in words(app) and len(app.get("plotly_chart")) >= 4
-    assert app.dataframe[-1].value["place"].iloc[0] == "0 to 10 %"
+    assert len(app.dataframe) == 1 and not app.exception
+    assert len(opened(run=EXACT, view="What the LP did").get("plotly_chart")) >= 4
     bare = opened(run=BARE, view="What the LP did")
-    assert {button.key for button in bare.button} >= {"compute-drift_lp", "compute-drift_lp_cost"}
-
-
-# --- verdicts on molecules ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("judged")
-    store = with_demo(folder, EXACT)
-    add_verdicts(store, EXACT)
-    return folder
-
-
-def test_a_wrong_molecule_is_found_named_and_shown(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_STORE", str(judged))
-    app = _open()
-    assert table(app)["checks"].iloc[0] == "internal steric clash, stereo", "the worst comes first"
-    assert set(table(app)["checks"].iloc[1:]) == {"right"}
-    assert "Clash" in str(app.main)
-    app = _open(show="Clash")
-    assert list(table(app)["sample_id"]) == [0]
-    assert "wrong: stereo, internal steric clash" in words(app)
-    assert "per heavy atom; heavy atoms move 0.25 Å" in words(app).replace("\\", "")
-    assert table(app)["strain_kcal"].iloc[0] == 7.5 > table(app)["strain_kcal_per_atom"].iloc[0] > 0
-    button = app.button(key="failed-0")
-    assert button.label.replace("\\", "") == "stereo: mirrored (atom 1)"
-    button.click().run()
-    assert query(app, "atom") == "1"
-    of_texts = next(frame.value for frame in app.dataframe if "what" in frame.value)
-    assert list(of_texts["text"]) == ["clean"] * 2 and of_texts["share"].iloc[0] == 100 * 63 / 64
-    assert list(of_texts["judged"]) == [64, 64]
-
-
-def test_without_verdicts_no_filter_and_no_column_speaks_of_them(opened: Open) -> None:
-    app = opened(run=BARE)
-    assert "checks" not in table(app).columns
-    assert "Clash" not in str(app.main)
+    assert keys(bare) >= {"compute-drift_lp", "compute-drift_lp_cost"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,11 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from engine import __version__
+from engine.errors import DEBUG
+from engine.store.schema import LOGIT_LOG
 from pages._shared.errors import escape_markdown
+from tests.crafted import copied, craft, craft_sheet, filled
+from tests.pages.apps import opened
 
 
 def framed_page() -> None:
@@ -28,25 +33,17 @@ def framed_page() -> None:
     st.text("after")
 
 
-def test_a_page_runs_alone_with_its_heading_lead_and_version() -> None:
+def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> None:
     page = AppTest.from_function(framed_page).run()
-    assert not page.exception
-    assert page.title[0].value == ":material/science: Some page"
-    assert page.markdown[0].value == "What it is for."
+    assert not page.exception and page.title[0].value == ":material/science: Some page"
     assert __version__ in page.sidebar.caption[0].value
     assert [text.value for text in page.text] == ["all is well", "after"]
-
-
-def test_an_engine_error_is_one_message_and_the_end_of_the_page() -> None:
-    page = AppTest.from_function(framed_page)
     page.session_state["smiles"] = "C1[link](http://x.y) `verify`\ud800"
     page.run()
-    assert not page.exception
-    assert len(page.error) == 1
-    assert "unclosed ring" in page.error[0].value
-    assert "](" not in page.error[0].value
-    assert re.findall(r"(?<!\\)`.*?`", page.error[0].value) == ["`1`"], "of our advice alone"
-    assert not page.text
+    (error,) = page.error
+    assert not page.exception and not page.text
+    assert "unclosed ring" in error.value and "](" not in error.value
+    assert re.findall(r"(?<!\\)`.*?`", error.value) == ["`1`"], "of our advice alone"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +56,6 @@ def test_an_engine_error_is_one_message_and_the_end_of_the_page() -> None:
         ("    code", "\u00a0" * 4 + "code"),
         ("\u202eabc\ud800", r"\\u202eabc\\ud800"),
         ("Pt <- N", "Pt \\<\u2060\\- N"),
-        ("C->[Pt]", r"C\-\>\[Pt\]"),
         (":material_home: :streamlit:", "\\:\u2060material\\_home\\: \\:\u2060streamlit\\:"),
         ("www.x.org", "www\u2060\\.x\\.org"),
     ],
@@ -75,3 +71,29 @@ def test_every_mark_is_escaped_and_the_text_is_kept(text: str) -> None:
     assert not re.search(r"(?<!\\)(?:\\\\)*[!-/:-@\[^-`{-~]", re.sub(r"\\[!-/:-@\[-`{-~]", "", escaped))
     if text.isascii() and text.isprintable() and not text.startswith(" "):
         assert re.sub(r"\\(.)|\u2060", r"\1", escaped) == (text or "\u00a0")
+
+
+@pytest.mark.parametrize(
+    ("view", "table", "column", "value"),
+    [("Models", "logit_entries", "middle", 1e308), ("Health", "logit_values", "flags", ["constant", "constant"])],
+)
+def test_a_crafted_log_breaks_no_section(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, view: str, table: str, column: str, value: object
+) -> None:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    _, entry = copied(tmp_path, LOGIT_LOG, "driftscope-demo-qwen")
+    craft(entry, table, filled(column, value))
+    craft_sheet(entry, lambda sheet: sheet["row"].update(entries=0))
+    opened("logits", view=view)
+
+
+def test_a_section_that_breaks_says_so_in_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: object) -> None:
+        raise ZeroDivisionError
+
+    copied(tmp_path, LOGIT_LOG, "driftscope-demo-qwen")
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path))
+    monkeypatch.setenv(DEBUG, "0")
+    monkeypatch.setattr("engine.questions.logits_models.tables", broken)
+    (error,) = opened("logits", view="Models").error
+    assert "ZeroDivisionError" in error.value

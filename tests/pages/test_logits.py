@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from engine.paths import ROOT
 from engine.store.entries import Entry
+from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from pages._logits.logs import default_choice
+from pages._logits.logs import LOGS, default_choice
 from tests.engine.logits.logs import clean
+from tests.pages import apps
+from tests.pages.apps import is_harmless, shown, table
 from tests.pages.logit_logs import add, add_all, add_hostile, lose_values, spoil_sheet, spoil_values, store_at
+from tests.pages.params import Params
 
-PAGE = str(ROOT / "pages" / "logits.py")
 Made = tuple[Store, dict[str, Entry]]
 
 
@@ -31,88 +31,94 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def open_(store: Store, **query: str) -> AppTest:
-        monkeypatch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
-        app = AppTest.from_file(PAGE, default_timeout=120)
-        for name, value in query.items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
-
-    return open_
+def logs(made: Made, monkeypatch: pytest.MonkeyPatch) -> dict[str, Entry]:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(made[0].home.where))
+    return made[1]
 
 
-def shown(app: AppTest) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(app.session_state["shown"])
-    return found
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    store = store_at(tmp_path)
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(store.home.where))
+    return store
 
 
-def table(app: AppTest, column: str) -> pd.DataFrame:
-    return next(one.value for one in app.dataframe if column in one.value.columns and "report" not in one.value.columns)
+def opened(**query: str) -> AppTest:
+    return apps.opened("logits", **query)
 
 
-def test_an_empty_store_says_what_to_do(opened: Any, tmp_path: Path) -> None:
-    for view in ("Models", "Health"):
-        app = opened(store_at(tmp_path), view=view)
-        assert any("--log-logits 10" in info.value for info in app.info)
-
-
-def test_a_first_visit_looks_at_the_newest_log_beside_another_engines(opened: Any, made: Made) -> None:
-    store, logs = made
-    app = opened(store)
+def test_a_first_visit_looks_at_the_newest_log_beside_another_engines(logs: dict[str, Entry]) -> None:
+    app = opened()
     assert shown(app)["logs"] == [logs["clean"].id, logs["theirs"].id]
     picker = app.dataframe[0].value.set_index("log")
     freed = picker.loc[logs["freed"].id]
-    assert (freed["flagged"], freed["report"]) == (0.5, 0.3)
-    assert freed["cause"] == "use after free (certain)"
+    assert (freed["flagged"], freed["report"], freed["cause"]) == (0.5, 0.3, "use after free (certain)")
     assert picker.loc[logs["clean"].id]["cause"] == "nothing flagged"
-    rows = table(app, "by_ours")
+    rows = table(app, "by_ours").set_index("model")
     assert len(rows) == len(logs)
-    freed = rows[rows["model"] == "model freed"].iloc[0]
-    assert (freed["by_report"], freed["by_ours"]) == (30, 50)
+    assert list(rows.loc["model freed"][["by_report", "by_ours"]]) == [30, 50]
 
 
-def test_health_opens_on_the_newest_damaged_log(opened: Any, made: Made) -> None:
-    store, logs = made
-    assert shown(opened(store, view="Health"))["logs"] == [logs["overflow"].id]
-    app = opened(store, view="Health", log=logs["clean"].id, beside=logs["freed"].id, of="B")
+def test_health_opens_on_the_newest_damaged_log(logs: dict[str, Entry]) -> None:
+    assert shown(opened(view="Health"))["logs"] == [logs["overflow"].id]
+    app = opened(view="Health", log=logs["clean"].id, beside=logs["freed"].id, of="B")
     assert shown(app)["of"] == logs["freed"].id
     assert table(app, "why")["cause"].to_list() == ["Use after free (certain)"]
-    kept = opened(store, view="Health", log=logs["again"].id, flags="zero", at="8", tokens="30")
-    assert (shown(kept)["flags"], shown(kept)["at"], shown(kept)["tokens"]) == (["zero"], [8], "30")
+    kept = opened(view="Health", log=logs["again"].id, flags="zero", at="8", tokens="30")
+    assert [shown(kept)[key] for key in ("flags", "at", "tokens")] == [["zero"], [8], "30"]
     assert table(kept, "reason")["position"].to_list() == [8] * 4
 
 
-def test_parity_of_two(opened: Any, made: Made) -> None:
-    store, logs = made
-    app = opened(store, view="Parity", log=logs["clean"].id, beside=logs["theirs"].id)
-    rows = table(app, "supported")
-    assert rows["mean_difference"].iloc[0] == pytest.approx(1e-4, rel=0.01)
+def test_parity_of_two(logs: dict[str, Entry]) -> None:
+    app = opened(view="Parity", log=logs["clean"].id, beside=logs["theirs"].id)
+    assert table(app, "supported")["mean_difference"].iloc[0] == pytest.approx(1e-4, rel=0.01)
     assert (shown(app)["parity_by"], shown(app)["parity_at"]) == ("relative", "logits")
-    assert len(opened(store, view="Parity", log=logs["clean"].id).info) == 1
+    assert len(opened(view="Parity", log=logs["clean"].id).info) == 1
 
 
-def test_logs_that_are_damaged_are_an_error_and_the_others_stay(opened: Any, tmp_path: Path) -> None:
-    store = store_at(tmp_path)
-    logs = [add(store, tmp_path, str(n), clean(20, 6, n), model="m", team=str(n)) for n in range(4)]
-    lose_values(store, logs[0])
-    spoil_values(store, logs[1])
-    spoil_sheet(store, logs[2], findings="[{}]")
-    assert len(table(opened(store), "by_ours")) == 1
+def test_hostile_texts_are_escaped_and_names_of_no_log_are_told(logs: dict[str, Entry]) -> None:
+    for view in ("Models", "Health", "Parity"):
+        assert is_harmless(opened(view=view, log=logs["hostile"].id, beside=logs["freed"].id))
+    app = opened(log="again", beside="nobody")
+    assert len(app.error) == 1 and shown(app)["logs"] == [logs["again"].id]
+
+
+def test_an_empty_store_and_logs_that_are_damaged(own: Store, tmp_path: Path) -> None:
+    for view in ("Models", "Health"):
+        assert any("--log-logits 10" in info.value for info in opened(view=view).info)
+    logs = [add(own, tmp_path, str(n), clean(20, 6, n), model="m", team=str(n)) for n in range(4)]
+    lose_values(own, logs[0])
+    spoil_values(own, logs[1])
+    spoil_sheet(own, logs[2], findings="[{}]")
+    assert len(table(opened(), "by_ours")) == 1
     for log in logs[:3]:
-        assert opened(store, view="Health", log=log.id).error
+        assert opened(view="Health", log=log.id).error
+
+
+def test_the_address_names_a_log_and_another(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, logs = made
+    params = Params()
+    monkeypatch.setattr(st, "query_params", params)
+    LOGS.put([logs["clean"].id, logs["freed"].id])
+    assert params == {"log": logs["clean"].id, "beside": [logs["freed"].id]}
+    monkeypatch.setattr(st, "query_params", Params(log=logs["freed"].id, beside=logs["freed"].id))
+    assert LOGS.read(store.found(LOGIT_LOG)) == ((logs["freed"],), [])
 
 
 def test_the_default_wants_the_same_model_of_another_engine(tmp_path: Path) -> None:
     said = ({"team": "llama.cpp", "model": "m"}, {"team": "llama.cpp", "model": "n"}, {"team": "ours", "model": "m"})
     store = store_at(tmp_path)
     old, other, newest = (add(store, tmp_path, str(n), clean(8, 4, n), **one) for n, one in enumerate(said))
-    assert default_choice((old, other, newest)) == (newest, old)
-    assert default_choice((old, other)) == (other,)
+    twin = add(store, tmp_path, "twin", clean(8, 4, 5), **said[0])
+    for pair, has_ids in (((old, other), False), ((old, twin), True)):
+        assert {name.endswith(id_) for id_, name in LOGS.names(pair).items()} == {has_ids}
     damaged = replace(old, row={**old.row, "cause": "freed"})
-    assert default_choice((old, damaged, newest)) == (newest, old)
     ours = replace(old, row={**old.row, "origin": "measured"})
-    assert default_choice((ours, old, newest)) == (newest, ours)
-    assert default_choice(()) == ()
+    for entries, expected in (
+        ((old, other, newest), (newest, old)),
+        ((old, other), (other,)),
+        ((old, damaged, newest), (newest, old)),
+        ((ours, old, newest), (newest, ours)),
+        ((), ()),
+    ):
+        assert default_choice(entries) == expected

@@ -1,4 +1,4 @@
-"""Work on the store from three pages: tables of entries, imports, tasks. No command is carried out here."""
+"""Work on the store from three pages: runs started, tables of entries, imports, tasks. No command is carried out."""
 
 from __future__ import annotations
 
@@ -6,28 +6,33 @@ import gzip
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from engine.chem.conformer_files import made_conformers
+from engine.chem.smiles import parse_smiles
+from engine.decode.plan import PRESETS, Sampling
+from engine.errors import RunError
 from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
-from engine.store.files import Files
+from engine.store.references import write_references
 from engine.store.reports.importing import import_report
 from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store
 from pages._compare.manage import packed_report
+from pages._shared.managing.start_form import sampling_words
 from tests.cli import parsed
-from tests.engine.inspection.made import DEMO_STORE, demo_run
+from tests.engine.inspection.made import demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
 from tests.engine.profile.made_events import event
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun, store_at, written
-from tests.pages.drift_stores import OVERRIDE, add_hostile, with_demo
-from tests.pages.logit_logs import HOSTILE
-from tests.pages.logit_logs import add as add_log
-from tests.pages.manage_pages import LOGS, RUNS_PAGE, TRACES, Board, command, opened, query, words
+from tests.pages.apps import is_harmless, query, shown, words
+from tests.pages.drift_stores import OVERRIDE, with_demo
+from tests.pages.manage_pages import LOGS, RUNS_PAGE, TRACES, Board, keys, labelled, opened
 from tests.pages.profile_traces import both
 
 CONTROL, TEST = demo_run("llama", "none"), demo_run("llama", "exact")
@@ -44,12 +49,100 @@ def store(tmp_path: Path) -> Store:
     return store_at(tmp_path / "store")
 
 
-def raw(app: AppTest) -> str:
-    return "\n".join(one.value for one in (*app.markdown, *app.caption, *app.warning, *app.error, *app.info))
-
-
 def ids(store: Store) -> list[str]:
     return [entry.id for entry in store.found().entries]
+
+
+# --- starting runs ----------------------------------------------------------------------------------------------------
+
+
+def start(app: AppTest, board: Board) -> tuple[str, list[str], list[Any]]:
+    """The title, the words and the files of what the button hands in."""
+    app.button("start_runs").click().run()
+    ((title, handed, inputs, about),) = board.handed
+    assert about == ""
+    return title, handed, inputs
+
+
+def test_the_first_offer_is_one_command_that_reads(board: Board) -> None:
+    app = opened()
+    assert "**3 runs** of 64 molecules: 192 samples in all" in words(app)
+    shown_command = str(app.code[-1].value).split()
+    title, handed, inputs = start(app, board)
+    assert (title, inputs) == ("3 runs of demo-llama:final", [])
+    assert handed[0] == "run" and handed[1].startswith("--threads=")
+    assert shown_command == [".venv/bin/python", "-m", "engine", "run", *handed[2:]]
+    args = parsed(handed)
+    assert (args.model, args.lp) == (["demo-llama:final"], ["none", "group-v2.1", "exact"])
+    assert (args.sample_size, args.keep_steps, args.rmsd, args.sampling) == (64, 16, None, "qwen3")
+
+
+def test_everything_that_is_chosen_is_in_the_command(board: Board) -> None:
+    app = opened(run_from="SMILES", run_smiles="CC=O first\n\nCCO", run_lp=["none", "exact"], seed="7", n="2")
+    app.multiselect("run_model").set_value(["demo-qwen:final", "demo-llama:early"])
+    app.segmented_control("run_backend").set_value("hf")
+    for key, value in (("run_batch", 8), ("run_steps", 0), ("run_rmsd", 3), ("temperature", 0.9), ("most_tokens", 99)):
+        app.number_input(key).set_value(value)
+    app.text_input("run_label").set_value("  --two words ")
+    app.run()
+    assert "**4 runs** of 2 molecules × 2 samples: 16 samples in all" in words(app)
+    title, handed, _ = start(app, board)
+    assert title == "4 runs “--two words”"
+    args = parsed(handed)
+    assert (args.model, args.lp) == (["demo-qwen:final", "demo-llama:early"], ["none", "exact"])
+    assert (args.smiles, args.label, args.seed, args.generations) == (["CC=O", "CCO"], "--two words", 7, 2)
+    assert (args.backend, args.batch_size, args.keep_steps, args.rmsd) == ("hf", 8, None, 3)
+    assert (args.sampling, args.temperature, args.limit) == ("qwen3", 0.9, 99)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"run_from": "SMILES", "run_smiles": "CCO\nC(C\n\nnope"}, ["Line 2: SMILES 'C(C'", "Line 4: SMILES 'nope'"]),
+        ({"run_from": "SMILES", "run_smiles": f"<img src=x>\n{OVERRIDE}"}, ["Line 1", "u202e"]),
+        ({"run_from": "SMILES", "run_smiles": " "}, ["at least one SMILES"]),
+        ({"run_from": "A file"}, ["file of molecules"]),
+        ({"run_lp": []}, ["at least one LP"]),
+        ({"temperature": "0", "top_p": "0.5", "n": "32", "run_lp": "exact"}, ["2,048 samples"]),
+    ],
+)
+def test_what_cannot_be_started_is_said_before(query: dict[str, Any], told: list[str]) -> None:
+    app = opened(**{name: value for name, value in query.items() if value != []})
+    if query.get("run_lp") == []:
+        app.multiselect("run_lp").set_value([]).run()
+    assert all(part in words(app) for part in told)
+    assert ("start_runs" in keys(app)) == ("samples" in told[0])
+
+
+def test_too_many_runs_and_a_command_that_is_not_taken_are_one_message(board: Board) -> None:
+    app = opened()
+    app.multiselect("run_lp").set_value(app.multiselect("run_lp").options)
+    app.multiselect("run_model").set_value(app.multiselect("run_model").options).run()
+    assert "Limit: 24 runs at once" in words(app)
+    board.refusal = RunError("this server is shutting down", "Start it again")
+    app = opened()
+    app.button("start_runs").click().run()
+    assert "shutting down. Start it again" in words(app)
+
+
+def test_files_and_many_typed_molecules_go_with_the_command(board: Board) -> None:
+    smiles = [f"{'C' * length}O" for length in range(1, 26)]
+    app = opened(run_from="SMILES", run_smiles="\n".join(smiles), run_lp="exact")
+    _, handed, inputs = start(app, board)
+    assert handed[-1] == "--smiles-file" and inputs == [("typed.smi", ("\n".join(smiles) + "\n").encode())]
+    board.handed.clear()
+    app = opened(run_from="A file", run_lp="exact", run_column="mol", run_limit="1")
+    app.file_uploader("run_file").set_value(("mole cules.csv", b"name,mol\na,CCO\n", "text/csv")).run()
+    assert "**1 run** of 1 molecule" in words(app)
+    _, handed, inputs = start(app, board)
+    assert inputs == [("mole cules.csv", b"name,mol\na,CCO\n")]
+    args = parsed([*handed, "x.csv"])
+    assert (args.smiles_column, args.sample_size) == ("mol", 1)
+
+
+def test_a_preset_goes_by_its_name_and_what_was_changed() -> None:
+    assert all(sampling_words(preset) == ["--sampling", name] for name, preset in PRESETS.items())
+    assert sampling_words(Sampling(0.9, 0, 0.8)) == ["--sampling", "qwen3", "--temperature=0.9", "--top-k=0"]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -61,8 +154,7 @@ def test_runs_are_ticked_by_ids_and_deleted_with_one_question(store: Store) -> N
     app = opened(manage="Several runs", run=["a", "c"], control="a", test=["b", "c"])
     written(store.home, "later")  # it stands above them, and nothing else is ticked
     app.run()
-    assert "**2 runs** (8 samples) permanently: a and c" in words(app)
-    assert app.session_state["shown"].count('"run": ["a", "c"]') == 1
+    assert shown(app)["run"] == ["a", "c"]
     app.button("remove-ticked").click().run()
     assert ids(store) == ["b", "later"]
     assert (query(app, "control"), query(app, "test"), query(app, "run")) == (None, "b", None)
@@ -74,11 +166,8 @@ def test_tags_of_all_that_are_ticked(store: Store) -> None:
     app = opened(manage="Several runs", run=["a", "c"])
     app.multiselect("tags-of-ticked").set_value(["slow  disk", "的"]).run()
     app.button("add-tags").click().run()
-    assert [entry.row.get("tags") for entry in store.found().entries] == [
-        ["slow disk", "的"],
-        None,
-        ["slow disk", "的"],
-    ]
+    tags = ["slow disk", "的"]
+    assert [entry.row.get("tags") for entry in store.found().entries] == [tags, None, tags]
     app.multiselect("tags-of-ticked").set_value(["的"]).run()
     app.button("take-tags").click().run()
     assert store.entry("a").row["tags"] == ["slow disk"]
@@ -89,38 +178,22 @@ def test_tags_of_all_that_are_ticked(store: Store) -> None:
 def test_a_run_is_renamed_and_shown_with_all_that_is_known(tmp_path: Path) -> None:
     store = with_demo(tmp_path / "store", CONTROL, TEST)
     app = opened(manage="One run", run=TEST)  # an older link
-    next(one for one in app.text_input if one.label == "Label").set_value(" my  x ")
+    labelled(app, "text_input", "Label").set_value(" my  x ")
     app.text_area[0].set_value(OVERRIDE)
-    next(one for one in app.button if one.label == "Save label and notes").click().run()
+    labelled(app, "button", "Save label and notes").click().run()
     assert (store.entry(TEST).row["label"], store.entry(TEST).row["notes"]) == ("my x", OVERRIDE)
     facts = app.dataframe[1].value.set_index("column")["value"]
-    assert facts["samples"] == "64" and "\u202e" not in facts["notes"]
-    assert opened(manage="Several runs", control=CONTROL).session_state["shown"].count(f'"run": "{CONTROL}"') == 1
-
-
-def test_strange_texts_are_shown_as_they_are(store: Store, tmp_path: Path) -> None:
-    hostile = add_hostile(store)
-    store.annotate(hostile, label=OVERRIDE)
-    app = opened(manage="Several runs", run=hostile)
-    assert "<img" not in raw(app) and "\u202e" not in str(app.dataframe[0].value)
-    log = add_log(store, tmp_path, "one", clean(), team=HOSTILE, model=OVERRIDE)
-    app = opened(LOGS, manage="One log", one=log.id)
-    assert "<img" not in raw(app).replace("\\<", "") and "\u202e" not in str(app.dataframe[0].value)
+    assert facts["samples"] == "64" and is_harmless(app)
+    (tmp_path / "out.json.gz").write_bytes(packed_report(store.entry(TEST)))
+    assert import_report(store, tmp_path / "out.json.gz").row["samples"] == 64
 
 
 def test_what_ships_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DRIFTSCOPE_STORE")
     monkeypatch.setattr("engine.store.store.HOME", tmp_path / "home")
     app = opened(manage="Several runs", run=TEST)
-    assert "can be exported, not changed" in words(app) and app.button("remove-ticked").disabled
-    assert not [one for one in app.button if one.key == "add-tags"] and app.text_area[0].disabled
+    assert app.button("remove-ticked").disabled and "add-tags" not in keys(app) and app.text_area[0].disabled
     assert opened(manage="Several runs", run="reported-002-llama-lp-1000").download_button[0].disabled
-
-
-def test_the_report_file_comes_in_again(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "out.json.gz").write_bytes(packed_report(DEMO_STORE.entry(TEST)))
-    entry = import_report(store, tmp_path / "out.json.gz")
-    assert entry.row["samples"] == 64
 
 
 def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Path) -> None:
@@ -128,10 +201,8 @@ def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Pa
     path.write_text(json.dumps({"traceEvents": [event("cpu_op", "aten::mm", 0, 10)]}))
     entry, (control, _) = add_trace(store, path, {"label": "kept"}, keep_file=True), both(store)
     app = opened(TRACES, manage="One trace", trace=control.id)
-    assert [one.proto.url for one in app.link_button] == [
-        f"compare?control={control.row['run_id']}",
-        f"drift?run={control.row['run_id']}",
-    ]
+    run_id = control.row["run_id"]
+    assert [one.proto.url for one in app.link_button] == [f"compare?control={run_id}", f"drift?run={run_id}"]
     assert app.get("download_button")[0].proto.disabled
     app = opened(TRACES, manage="One trace", trace=entry.id, control=entry.id, test=control.id)
     assert not app.get("download_button")[0].proto.disabled
@@ -148,32 +219,26 @@ def test_a_log_says_what_was_left_out_of_it(store: Store, tmp_path: Path) -> Non
     assert "1 line could not be read. The file is truncated. mine" in words(opened(LOGS, manage="One log"))
 
 
-def test_reference_sets_are_listed_and_deleted(tmp_path: Path) -> None:
-    store = store_at(tmp_path / "store")
-    assert "holds no reference set yet" in words(opened(manage="References"))
-    from engine.chem.conformer_files import made_conformers
-    from engine.chem.smiles import parse_smiles
-    from engine.store.references import write_references
-
+def test_reference_sets_are_listed_and_deleted(store: Store) -> None:
+    assert len(opened(manage="References").info) == 1
     made = made_conformers([parse_smiles("CCO")], 1, seed=0, mmff=False)
     write_references(store, made, label="mine", form="etkdg", source="x", origin="made")
     (name,) = [entry.id for entry in store.found(REFERENCES).entries]
-    app = opened(manage="References", references=name)
-    app.button("remove-ticked").click().run()
+    opened(manage="References", references=name).button("remove-ticked").click().run()
     assert store.found(REFERENCES).entries == ()
 
 
 # --- unfinished -------------------------------------------------------------------------------------------------------
 
 
-def begun_run(home: Files, run_id: str, samples: int) -> Staging:
+def begun_run(store: Store, run_id: str, samples: int) -> Staging:
     """As the runner begins one: with its plan, which an import has not."""
     row = {"created_at": MADE_AT, "origin": "measured", "lp": "exact", "model_alias": "<b>", "label": "[x](http://a.b)"}
-    return Staging.create(home, RUN, run_id, row, plan={}, samples=samples)
+    return Staging.create(store.home, RUN, run_id, row, plan={}, samples=samples)
 
 
 def test_unfinished_runs_are_resumed_or_deleted(board: Board, store: Store, tmp_path: Path) -> None:
-    add(begun_run(store.home, "stopped", 10), range(4))
+    add(begun_run(store, "stopped", 10), range(4))
     begun(store.home, "importing")
     begun(store.home, "torn")
     (tmp_path / "store" / "staging" / "torn" / "run.json").write_text("{")
@@ -188,9 +253,9 @@ def test_unfinished_runs_are_resumed_or_deleted(board: Board, store: Store, tmp_
 
 
 def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None:
-    writing = begun_run(store.home, "writing", 3)
+    writing = begun_run(store, "writing", 3)
     writing.lock()
-    begun_run(store.home, "queued", 3)
+    begun_run(store, "queued", 3)
     board.tell("waiting", about="queued")
     app = opened(manage="Unfinished", run=["writing", "queued"])
     assert app.button("resume-ticked").disabled and app.button("remove-ticked").disabled
@@ -199,6 +264,11 @@ def test_what_is_being_written_is_left_alone(board: Board, store: Store) -> None
 
 
 # --- tasks ------------------------------------------------------------------------------------------------------------
+
+
+def progress(app: AppTest) -> tuple[int, list[str]]:
+    (bar,) = app.get("progress")
+    return bar.proto.value, bar.proto.text.replace("\\", "").split(" · ")
 
 
 def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> None:
@@ -211,9 +281,8 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
     board.tell("waiting", title="much later", ahead=2)
     app = opened()
     assert "**2 runs** · running for 75 s" in words(app) and "waiting: 2 ahead of you" in words(app)
-    (bar,) = app.get("progress")
-    told = bar.proto.text.replace("\\", "").split(" · ")
-    assert (bar.proto.value, told[:4]) == (62, ["2 of 2: demo:final", "exact", "10 of 40 samples", "2.0 per second"])
+    done, told = progress(app)
+    assert (done, told[:4]) == (62, ["2 of 2: demo:final", "exact", "10 of 40 samples", "2.0 per second"])
     assert told[4:] == [
         *("15 s left of this run", "90.0 % passed", "80.0 % decode", "70.0 % clean", "2 of 80 blocks bad"),
     ]
@@ -222,16 +291,13 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
 
 
 def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
-    board.tell(
-        "stopped", PartProgress(0, 4, "done", run_id="there"), PartProgress(1, 4, run_id="begun"), title="4 runs"
-    )
+    board.tell("stopped", PartProgress(0, 4, "done", run_id="a"), PartProgress(1, 4, run_id="b"), title="4 runs")
     board.tell("stopped", title="none")
     board.tell("running", elapsed_s=1.2)
     app = opened()
     assert "stopped after 75 s: 1 of 4 done, 1 begun, 2 not begun" in words(app)
     assert "stopped after 75 s; nothing was begun" in words(app)
-    (bar,) = app.get("progress")
-    assert bar.proto.text.replace("\\", "") == "Starting Python and the model, 1 s"
+    assert progress(app)[1] == ["Starting Python and the model, 1 s"]
 
 
 def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path: Path) -> None:
@@ -245,17 +311,13 @@ def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path:
     assert task not in board._tasks
 
 
-def test_an_import_tells_of_each_file(board: Board) -> None:
-    hostile = "<b>[x](http://a.b)"
+def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> None:
+    hostile = "<img src=x>[x](http://a.b)"
     there = PartProgress(0, 2, "there", run_id="r", file="x.json")
     board.tell("done", there, PartProgress(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"))
     board.tell("failed", error=f"there is no model {hostile}")
     app = opened()
-    assert "x.json**, already in the store, as r" in words(app) and "there is no model" in words(app)
-    assert hostile not in raw(app)
-
-
-def test_captured_runs_are_compared_by_their_lps(board: Board, store: Store) -> None:
+    assert "x.json**, already in the store, as r" in words(app) and is_harmless(app)
     control, test = both(store)
     runs = [PartProgress(n, 2, "done", run_id=str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     board.tell("done", *runs).words = ("run", "--profile", "--lp", "none")
@@ -277,7 +339,7 @@ def test_uploads_are_handed_in_with_their_names(board: Board, page: str, key: st
     content = json.dumps(document()).encode()
     files = [("one.json", content, "application/json"), ("../two.json.gz", gzip.compress(content), "application/gzip")]
     app.file_uploader[0].set_value(files)
-    next(one for one in app.text_input if one.label == "Label").set_value("ours ")
+    labelled(app, "text_input", "Label").set_value("ours ")
     app.run()
     app.button(f"{key}_go").click().run()
     ((title, handed, inputs, _),) = board.handed
@@ -304,7 +366,7 @@ def test_recordings_are_commands_that_anybody_may_copy(board: Board) -> None:
     app = opened(
         TRACES, manage="Record", run_from="SMILES", run_smiles="CC=O\nCCO", profile_steps="12", profile_skip="3"
     )
-    args = parsed(shlex.split(command(app))[3:])
+    args = parsed(shlex.split(str(app.code[-1].value))[3:])
     assert args.profile and (args.profile_steps, args.profile_skip, args.lp) == (12, 3, ["none", "exact"])
     app.button("start_capture").click().run()
     app = opened(LOGS, manage="Record", log_values="17,", log_lp="exact")
@@ -312,4 +374,4 @@ def test_recordings_are_commands_that_anybody_may_copy(board: Board) -> None:
     args = parsed(board.handed[1][1])
     assert (args.log_logits, args.add_log, args.sample_size, args.lp) == ([17], True, 4, ["exact"])
     app.text_input("log_values").set_value("17 x").run()
-    assert "Give a number, or token ids" in words(app) and not [one for one in app.button if one.key == "start_log"]
+    assert "start_log" not in keys(app)

@@ -39,49 +39,33 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return messages_of(molecule2d._component, monkeypatch)
 
 
-def test_a_tick_that_lights_another_atom_sends_no_drawing(sent: list[dict[str, Any]]) -> None:
+def test_only_what_is_new_travels(sent: list[dict[str, Any]]) -> None:
     page = AppTest.from_function(drawing_page)
-    run(page, svg="<svg>" + "x" * 5000 + "</svg>")
+    run(page, svg="<svg>" + "x" * 5000 + "</svg>", atom=3, lit=-1)  # atoms that are not there are not marked
     run(page, lit=1)
     run(page, lit=2)
-    assert ["large" in message for message in sent] == [True, False, False]
-    assert ["code" in message for message in sent] == [True, False, False]
-    assert [message["lit"] for message in sent] == [None, 1, 2]
-    assert len({message["holds"] for message in sent}) == 1
-    assert len(str(sent[1])) < 300
-
-
-def test_another_drawing_or_another_name_travels(sent: list[dict[str, Any]]) -> None:
-    page = AppTest.from_function(drawing_page)
-    run(page)
     run(page, svg="<svg><g/></svg>")
     run(page, atoms=["junk: amen", "b", "c"])
     run(page)
-    assert ["large" in message for message in sent] == [True, True, True, False]
-    assert ["code" in message for message in sent] == [True, False, False, False]
-    assert sent[2]["large"]["atoms"] == ["junk: amen", "b", "c"]
-
-
-def test_what_cannot_be_encoded_is_an_escape(sent: list[dict[str, Any]]) -> None:
-    run(AppTest.from_function(drawing_page))
-    assert sent[0]["large"]["atoms"][1] == "\\ud800"
-
-
-def test_atoms_that_are_not_there_are_not_marked(sent: list[dict[str, Any]]) -> None:
-    run(AppTest.from_function(drawing_page), atom=3, lit=-1)
-    assert (sent[0]["selected"], sent[0]["lit"]) == (None, None)
+    assert ["large" in message for message in sent] == [True, False, False, True, True, False]
+    assert ["code" in message for message in sent] == [True, *[False] * 5]
+    assert [message["lit"] for message in sent[:3]] == [None, 1, 2] and sent[0]["selected"] is None
+    assert len({message["holds"] for message in sent[:3]}) == 1 and len(str(sent[1])) < 300
+    assert sent[0]["large"]["atoms"][1] == "\\ud800" and sent[4]["large"]["atoms"] == ["junk: amen", "b", "c"]
 
 
 def test_a_pick_is_handed_on_once_and_confirmed(sent: list[dict[str, Any]]) -> None:
     page = AppTest.from_function(drawing_page)
     assert run(page) == "told []"
-    assert run(page, flat=picked_atom(2)) == "told [2]"
-    assert run(page) == "told [2]"
-    assert sent[-1]["selected"] == 2
-    assert sent[-1]["heard"] != sent[0]["heard"]
-    assert run(page, flat=picked_atom(2)) == "told [2, 2]"
-    assert run(page, flat=picked_atom(None)) == "told [2, 2, None]"
-    assert sent[-1]["selected"] is None
+    for pick, told, selected in (
+        ({"flat": picked_atom(2)}, "told [2]", 2),
+        ({}, "told [2]", 2),
+        ({"flat": picked_atom(2)}, "told [2, 2]", 2),
+        ({"flat": picked_atom(None)}, "told [2, 2, None]", None),
+        ({"flat": picked_atom(0)}, "told [2, 2, None, 0]", 0),
+    ):
+        assert (run(page, **pick), sent[-1]["selected"]) == (told, selected)
+    assert sent[1]["heard"] != sent[0]["heard"]
 
 
 @pytest.mark.parametrize(

@@ -2,98 +2,124 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from engine.store.schema import TRACE
 from engine.store.store import Store
-from pages._profiles.traces import default_choice
-from tests.pages.profile_pages import Open, opened, runs, said, store, table
-from tests.pages.profile_traces import both, captured, on_gpu, operators
+from pages._profiles.traces import default_choice, trace_picker
+from pages._shared.links import profiles_address
+from tests.engine.store.stored_runs import store_at
+from tests.pages import apps
+from tests.pages.apps import is_harmless, shown, table, words
+from tests.pages.params import Params
+from tests.pages.profile_traces import both, captured, hostile, on_gpu, operators
 from tools.reported import publish_traces
 
-__all__ = ["opened", "store"]
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
+    return store_at(tmp_path / "store")
 
 
-def test_an_empty_store_says_what_to_do(opened: Open) -> None:
-    app = opened()
-    words = said(app)
-    assert "--profile" in words and "trace add" in words and "under *Traces*" in words
-    assert not app.dataframe
+def opened(**query: str | list[str]) -> AppTest:
+    return apps.opened("profiles", **query)
+
+
+def default(store: Store) -> list[str]:
+    runs = {entry.id: dict(entry.row) for entry in store.found().entries}
+    return [entry.id for entry in default_choice(store.found(TRACE).entries, runs)]
 
 
 @pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])
-def test_a_section_without_a_trace_is_empty(opened: Open, store: Store, view: str) -> None:
+def test_a_section_without_a_trace_is_empty_and_with_a_hostile_one_is_text(store: Store, view: str) -> None:
     assert len(opened(view=view).info) == 1  # that the store has none
-    on_gpu(store)
-    assert [info.value for info in opened(view=view, control="").info] == [
-        "Tick traces in the table. The first one is the control."
-    ]
+    entry = hostile(store)
+    assert len(opened(view=view, control="").info) == 1
+    app = opened(view=view, control=entry.id)
+    assert is_harmless(app) and (len(app.dataframe) > 1 or view == "Timeline")
 
 
-def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(opened: Open, store: Store) -> None:
+def test_a_first_visit_compares_the_newest_of_one_model_with_and_without_an_lp(store: Store) -> None:
     control, test = both(store)
     captured(store, "exact", operators(("mm", 1)), model="another")
-    on_gpu(store)
+    gpu = on_gpu(store)
     publish_traces(store)
     app = opened()
-    rows = table(app)
-    assert json.loads(app.session_state["shown"])["traces"] == [control.id, test.id]
-    assert set(rows["origin"]) == {"measured", "imported", "reported"} and rows["trace"].iloc[-1].startswith("reported")
-    row = rows.set_index("trace").loc[test.id]
-    assert (row["lp"], row["device"], row["tokens"], row["run"]) == (
-        "exact",
-        "CPU",
-        20,
-        "compare?control=run-tiny-exact",
-    )
-    assert "They cover 10 and 20 tokens" in said(app)
-    folded = app.expander[0]  # the legend has their names
-    assert (folded.label, folded.proto.expanded) == ("Traces: 2 of 6 selected", False)
-    families = table(app, 1).set_index("family")
+    rows = table(app, "trace").set_index("trace")
+    assert shown(app)["traces"] == [control.id, test.id]
+    assert set(rows["origin"]) == {"measured", "imported", "reported"} and rows.index[-1].startswith("reported")
+    run = "compare?control=run-tiny-exact"
+    assert list(rows.loc[test.id][["lp", "device", "tokens", "run"]]) == ["exact", "CPU", 20, run]
+    assert (rows.loc[gpu.id]["label"], rows.loc[gpu.id]["idle"] > 0) == ("a GPU", True)
+    families = table(app, "family").set_index("family")
     assert (families["us_control"]["gemm"], families["us_test"]["gemm"]) == (8, 1)  # per token
+    app.selectbox(key="control_trace").set_value(test.id).run()
+    assert not app.exception and app.query_params["control"] in (test.id, [test.id])
+    app.button(key="nothing").click().run()
+    assert not app.exception and shown(app)["traces"] == []
 
 
-def test_without_a_pair_the_newest_stands_alone(store: Store) -> None:
-    assert default_choice((), {}) == []
+def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Store) -> None:
+    assert default(store) == []
     publish_traces(store)
-    (alone,) = default_choice(store.found(TRACE).entries, {})
-    assert alone.id.startswith("reported")
-    imported = on_gpu(store)
-    captured(store, "none", operators(("mm", 1)))
-    newest = captured(store, "exact", operators(("mm", 1)), model="another")
-    assert [entry.id for entry in default_choice(store.found(TRACE).entries, runs(store))] == [newest.id]
-    assert len(default_choice([imported, *store.found(TRACE).entries[:2]], {})) == 1
-
-
-def test_a_cpu_is_not_set_beside_a_gpu_by_itself(store: Store) -> None:
-    captured(store, "none", operators(("mm", 1)))
+    assert default(store)[0].startswith("reported") and len(default(store)) == 1
     gpu = on_gpu(store)
+    none = captured(store, "none", operators(("mm", 1)))
+    newest = captured(store, "exact", operators(("mm", 1)), model="another")
+    assert default(store) == [newest.id]
     row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
-    known = runs(store) | {"run-tiny-exact": {"model_alias": "tiny", "model_step": "final", "lp": "exact"}}
-    assert len(default_choice([store.found(TRACE).entries[0], replace(gpu, row=row)], known)) == 1
+    known = {f"run-tiny-{lp}": {"model_alias": "tiny", "model_step": "final", "lp": lp} for lp in ("none", "exact")}
+    assert len(default_choice([none, replace(gpu, row=row)], known)) == 1, "a CPU is not set beside a GPU"
 
 
-def test_filters_come_with_many_traces(opened: Open, store: Store) -> None:
+def test_names_that_mean_no_trace_are_told_and_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    control, test = both(store)
+    picker = trace_picker({})
+    for query, ids, complaints in (
+        ({"control": ""}, [], 0),
+        ({"control": "nobody"}, [], 1),
+        ({"control": "nobody", "test": test.id}, [test.id], 1),
+        ({"control": control.id, "test": [test.id, "x"]}, [control.id, test.id], 1),
+        ({"control": control.id, "test": [control.id]}, [control.id], 0),
+    ):
+        monkeypatch.setattr(st, "query_params", Params(query))
+        monkeypatch.setattr(st, "session_state", {})
+        found, told = picker.read(store.found(TRACE))
+        assert ([entry.id for entry in found], len(told)) == (ids, complaints)
+    assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
+    for chosen in ([test.id, control.id], [test.id]):
+        picker.put([*chosen, test.id])
+        assert [entry.id for entry in picker.read(store.found(TRACE))[0]] == chosen
+
+
+def test_filters_come_with_many_traces(store: Store) -> None:
     control, _ = both(store)
     assert not opened().text_input
     for _ in range(7):
         on_gpu(store)
-    app = opened(contains="TINY none")
-    assert list(table(app)["trace"]) == [control.id]
-    assert len(table(opened(origin="imported"))) == 7
-    assert "No trace matches." in said(opened(contains="nothing is called this"))
+    assert list(table(opened(contains="TINY none"), "trace")["trace"]) == [control.id]
+    assert len(table(opened(origin="imported"), "trace")) == 7
 
 
-def test_what_is_damaged_is_named_and_the_rest_is_shown(opened: Open, store: Store) -> None:
+def test_what_is_damaged_is_named_and_the_rest_is_shown(store: Store) -> None:
     control, test = both(store)
     gpu = on_gpu(store)
     Path(store.home.path(f"{gpu.folder}/trace.json")).write_text("{")
     Path(test.path("trace_ops")).write_bytes(b"PAR1")
     app = opened(control=control.id, test=test.id)
-    assert len(table(app)) == 2
-    assert "no JSON" in said(app) and "has no table of operations" in said(app)
-    assert "gemm" in set(table(opened(control=control.id), 1)["family"])
+    assert len(table(app, "trace")) == 2
+    assert "no JSON" in words(app) and "has no table of operations" in words(app)
+    app = opened(control=control.id)
+    assert "gemm" in set(table(app, "family")["family"])
+    assert app.expander[0].label.endswith(": 1 of 2 selected") or not app.expander[0].proto.expanded
+
+
+def test_its_ready_queries_are_those_about_traces(demo_store: None) -> None:
+    (code,) = opened(view="SQL").code
+    assert "JOIN traces USING" in code.value

@@ -1,4 +1,4 @@
-"""The Profiles page in a real browser: ticking traces, swapping them, its first sections, links and narrow windows."""
+"""The Profiles page in a real browser: traces ticked, an option in the address, a zoom of both timelines at once."""
 
 from __future__ import annotations
 
@@ -9,19 +9,11 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.store.files import Files
+from engine.store.schema import TRACE
 from engine.store.store import Store
-from tests.pages.browser import (
-    ROOT,
-    Browser,
-    Server,
-    Visit,
-    expect_harmless,
-    expect_well_in_both_themes,
-    serve_quietly,
-    visit,
-)
-from tests.pages.profile_traces import both, hostile, on_gpu
-from tools.reported import publish_traces
+from tests.pages.browser import ROOT, Browser, Server, expect_harmless, legend, serve_quietly, visit
+from tests.pages.canvas_clicks import click_row, open_picker
+from tests.pages.profile_traces import both, on_gpu
 
 pytestmark = pytest.mark.browser
 
@@ -29,8 +21,6 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     found = Store(Files(tmp_path_factory.mktemp("profiles") / "store"))
-    publish_traces(found)
-    hostile(found)
     on_gpu(found)
     both(found)
     return found
@@ -42,17 +32,18 @@ def server(store: Store) -> Iterator[Server]:
         yield started
 
 
-def stays_within(seen: Visit, width: int) -> None:
-    assert seen.page.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
-    assert seen.page.get_by_test_id("stException").count() == 0
-
-
-def test_options_of_cards_are_in_the_address(browser: Browser, server: Server) -> None:
+def test_two_traces_are_ticked_and_compared_by_an_option(browser: Browser, server: Server, store: Store) -> None:
+    none, exact = (f"made.json · {entry.id}" for entry in store.found(TRACE).entries if entry.row.get("run_id"))
     with visit(browser, server, "/profiles?view=Families") as seen:
-        expect(seen.page.get_by_text("in work (9.50 µs to 2.50 µs)")).to_be_visible()
+        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
         seen.press("whole traces")
         expect(seen.page.get_by_text("in work (95.0 µs to 50.0 µs)")).to_be_visible()
         expect(seen.page).to_have_url(re.compile(r"per=whole\+traces"))
+        open_picker(seen)
+        click_row(seen, 0, 2)  # newest first: the GPU's comes last, and the oldest tick makes room
+        expect(legend(seen)).to_have_text(["made.json (control)", "a GPU · imported"])
+        seen.page.go_back()
+        expect(legend(seen)).to_have_text([f"{none} (control)", exact])
         expect_harmless(seen)
 
 
@@ -68,19 +59,6 @@ def test_the_timeline_zooms_both_traces_at_once(browser: Browser, server: Server
             "before => { const p = document.querySelector('.js-plotly-plot').layout;"
             " return p.xaxis.range[1] - p.xaxis.range[0] < before }", arg=before[0],
         )  # fmt: skip
-        one, other = chart.evaluate(ranges)
-        assert one == pytest.approx(other)
+        first, other = chart.evaluate(ranges)
+        assert first == pytest.approx(other)
         expect_harmless(seen)
-
-
-def test_sections_fit_a_narrow_window(browser: Browser, server: Server) -> None:
-    for view, pair in (
-        ("Families", ""),
-        ("Launches", "control=reported-003-llama&test=reported-003-qwen"),
-        ("Kernels", "control=img-src"),
-    ):
-        with visit(browser, server, f"/profiles?view={view}&{pair}", width=820) as seen:
-            expect(seen.page.get_by_role("tab", name=view, exact=True)).to_have_attribute("aria-selected", "true")
-            expect(seen.page.get_by_test_id("stDataFrame").last).to_be_visible()
-            stays_within(seen, 820)
-            expect_well_in_both_themes(seen)

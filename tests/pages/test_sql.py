@@ -1,4 +1,4 @@
-"""The SQL section: what its address shows and starts, its answers, its queries. Stop is in the browser's tests."""
+"""The SQL section: what its address shows and starts, its answers, its queries, its process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.comparing.queries import FILE, own_queries, ready_queries
-from engine.paths import ROOT
 from engine.store.store import DEMO
 from pages._shared.links import compare_address, inspector_address
+from tests.pages.apps import opened, query, words
 from tests.pages.drift_stores import EXACT, WITH_JUNK, store_at, with_demo
 from tests.pages.sql_processes import processes_of
-
-PAGE = str(ROOT / "pages" / "compare.py")
 
 
 @pytest.fixture
@@ -37,11 +35,7 @@ def left_behind() -> Iterator[None]:
 
 
 def linked(**query: Any) -> AppTest:
-    app = AppTest.from_file(PAGE, default_timeout=120)
-    for name, value in {"view": "SQL", **query}.items():
-        app.query_params[name] = value
-    assert not app.run().exception
-    return app
+    return opened("compare", **{"view": "SQL", **query})
 
 
 def press(app: AppTest, key: str) -> AppTest:
@@ -60,39 +54,22 @@ def rows(app: AppTest) -> pd.DataFrame:
     return found
 
 
-def words(app: AppTest) -> str:
-    shown = (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)
-    return "\n".join(one.value for one in shown).replace("\\", "")
-
-
-def query(app: AppTest, name: str) -> str:
-    values = app.query_params.get(name) or ""
-    return values[-1] if isinstance(values, list) else str(values)
-
-
 @pytest.mark.parametrize("sql", ["SELECT 1 AS one", f"saved:{ready_queries()[0].key}"])
 def test_a_link_fills_in_and_starts_nothing(place: Path, sql: str) -> None:
     app = linked(sql=sql)
     assert str(app.text_area[0].value).startswith("SELECT") and not processes_of()
     assert len(press(app, "sql_run").dataframe) and query(app, "sql") == sql
-
-
-def test_another_link_waits_and_what_was_run_here_comes_back(place: Path) -> None:
-    app = ran(sql="SELECT 1 AS one")
     app.query_params["sql"] = "SELECT 2 AS two"
     assert app.run().text_area[0].value == "SELECT 2 AS two" and "Press *Run*" in words(app)
-    app.query_params["sql"] = "SELECT 1 AS one"
-    assert list(rows(app.run())["one"]) == [1]
+    app.query_params["sql"] = sql
+    assert app.run().dataframe and "Press *Run*" not in words(app), "what was run here comes back"
 
 
-def test_runs_and_samples_are_links(place: Path) -> None:
+def test_runs_and_samples_are_links_and_names_stand_for_the_compared_runs(place: Path) -> None:
     app = ran(sql="SELECT run_id, sample_id FROM samples WHERE sample_id < 2 ORDER BY ALL")
     first = min(WITH_JUNK, EXACT)
     assert (rows(app)["run_id"][0], rows(app)["inspect"][0]) == (compare_address(first), inspector_address(first, 0))
     assert list(rows(ran(sql="SELECT 'javascript:1' AS run_id"))["run_id"]) == ["javascript:1"]
-
-
-def test_names_stand_for_the_compared_runs(place: Path) -> None:
     sql = "SELECT DISTINCT run_id, run_id = $control AS is_control FROM samples WHERE run_id IN $runs ORDER BY 2"
     app = ran(sql=sql, control=EXACT, test=[WITH_JUNK])
     assert list(rows(app)["is_control"]) == [False, True]
@@ -110,28 +87,21 @@ def test_names_stand_for_the_compared_runs(place: Path) -> None:
     ],
 )
 def test_an_error_is_one_line(place: Path, sql: str, said: str) -> None:
-    app = ran(sql=sql)
-    assert len(app.error) == 1 and said in app.error[0].value.replace("\\", "")
+    (error,) = ran(sql=sql).error
+    assert said in error.value.replace("\\", "")
 
 
-def test_what_is_cut_off_and_what_is_empty_is_said(place: Path) -> None:
+def test_what_is_cut_off_and_what_is_damaged_is_said_and_other_tables_answer(place: Path) -> None:
     app = ran(sql="SELECT range FROM range(10001)")
     assert "There are more rows" in words(app) and len(rows(app)) == 10_000
-    app = ran(sql="SELECT smiles FROM samples WHERE run_id IN $tests", control=EXACT)
-    assert "$tests stands for no run" in words(app) and list(rows(app).columns) == ["smiles"]
-
-
-def test_a_damaged_file_is_named_and_other_tables_answer(place: Path) -> None:
     (damaged,) = place.glob(f"*/run_id={EXACT}/samples*")
     damaged.write_bytes(bytes(damaged.stat().st_size))
-    app = ran(sql="SELECT DISTINCT run_id FROM samples")
-    told = app.error[0].value.replace("\\", "")
-    assert EXACT in told and "verify" in told
+    assert EXACT in words(ran(sql="SELECT DISTINCT run_id FROM samples"))
     assert len(rows(ran(sql="SELECT DISTINCT run_id FROM blocks"))) == 2
 
 
-@pytest.mark.parametrize("key", [ready.key for ready in ready_queries()])
-def test_every_ready_query_has_rows_and_a_chart(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("key", ["01-lp-on-off", "report-002-6.2", "report-003-traces"])
+def test_a_ready_query_has_rows_and_a_chart(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(DEMO))
     app = ran(sql=f"saved:{key}")
     reported = list(rows(app)["origin"]).count("reported") if "origin" in rows(app).columns else 0
@@ -140,35 +110,30 @@ def test_every_ready_query_has_rows_and_a_chart(key: str, monkeypatch: pytest.Mo
     assert not app.error and not app.exception and len(app.get("plotly_chart")) == 1
 
 
-def test_a_chart_is_as_its_address_says_and_takes_nothing_that_is_not_there(place: Path) -> None:
-    sql, keys = (
-        "SELECT lp, tokens, wall_s FROM runs",
-        ("sql_chart_kind", "sql_chart_x", "sql_chart_y", "sql_chart_colour"),
-    )
-    for given, expected in (
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
         ({}, ["bar", "lp", "wall_s", None]),
         ({"sql_chart": "scatter", "sql_x": "wall_s", "sql_y": "tokens"}, ["scatter", "wall_s", "tokens", None]),
         ({"sql_chart": "pie", "sql_x": "__class__", "sql_y": "lp", "sql_colour": "no"}, ["bar", "lp", "wall_s", None]),
-    ):
-        app = ran(sql=sql, sql_as="Chart", **given)
-        assert [app.selectbox(key=key).value for key in keys] == expected
+    ],
+)
+def test_a_chart_is_as_its_address_says_and_takes_nothing_that_is_not_there(
+    place: Path, address: dict[str, str], expected: list[str | None]
+) -> None:
+    app = ran(sql="SELECT lp, tokens, wall_s FROM runs", sql_as="Chart", **address)
+    assert [app.selectbox(key=f"sql_chart_{name}").value for name in ("kind", "x", "y", "colour")] == expected
     app.selectbox(key="sql_chart_y").set_value("tokens").run()
-    assert query(app, "sql_y") == "tokens"
-    assert "Nothing to draw" in words(ran(sql="SELECT 1 AS one", sql_as="Chart"))
+    assert query(app, "sql_y") == "tokens" and len(app.get("plotly_chart")) == 1
 
 
-def test_opening_a_query_runs_it_and_puts_its_name_into_the_address(place: Path) -> None:
+def test_queries_are_opened_saved_replaced_and_deleted(place: Path) -> None:
+    files = store_at(place).home
     app = linked(sql="SELECT 1 AS one", sql_x="one")
     app.selectbox(key="sql_open").set_value("02-junk-lexicon").run()
     app.session_state["sql_running"].answer.exception(60)
     app.run()
-    assert (query(app, "sql"), query(app, "sql_x")) == ("saved:02-junk-lexicon", "") and "junk_text" in rows(app)
-    assert "There is no saved query 'report-002-1.7'. Did you mean" in words(linked(sql="saved:report-002-1.7"))
-
-
-def test_ones_own_queries_are_saved_replaced_and_deleted(place: Path) -> None:
-    files = store_at(place).home
-    app = linked(sql="SELECT 1 AS one")
+    assert query(app, "sql") == "saved:02-junk-lexicon" and "junk_text" in rows(app) and not query(app, "sql_x")
     for sql in ("SELECT 1 AS one", "SELECT 2 AS two"):
         app.text_area[0].set_value(sql)
         app.text_input(key="sql_name").set_value("first *one*")
@@ -177,12 +142,9 @@ def test_ones_own_queries_are_saved_replaced_and_deleted(place: Path) -> None:
     assert query(app, "sql") == "saved:own:first *one*" and list(rows(app)["two"]) == [2]
     press(app, "sql_delete")
     assert own_queries(files) == [] and query(app, "sql") == "SELECT 2 AS two"
-
-
-def test_a_damaged_file_of_queries_leaves_the_rest_usable(place: Path) -> None:
     (place / FILE).write_text("{")
     app = ran(sql="SELECT 1 AS one")
-    assert "Your own queries are not shown" in app.warning[0].value and list(rows(app)["one"]) == [1]
+    assert len(app.warning) == 1 and list(rows(app)["one"]) == [1]
     app.text_input(key="sql_name").set_value("mine")
     assert "holds no saved queries" in words(press(app, "sql_save")) and (place / FILE).read_text() == "{"
 

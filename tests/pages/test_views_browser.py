@@ -1,0 +1,70 @@
+"""Every page's views in a real browser: names that are markup stay text, in a narrow window, light and dark."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from engine.store.store import DEMO
+from tests.engine.inspection.made import demo_run, sample_row, write_run
+from tests.pages import logit_logs, profile_traces
+from tests.pages.browser import ROOT, Browser, Server, expect_well_in_both_themes, serve_quietly, visit
+from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, OVERRIDE, add_hostile, store_at
+
+pytestmark = pytest.mark.browser
+
+PAIR = f"&control={demo_run('llama', 'none')}&test={demo_run('llama', 'exact')}"
+JUNK = quote(
+    "[C]<1.0,2.0,3.0<img src=x onerror=alert(1)>>[C]<1.0,</script><script>alert(2)</script>\u202e[x](http://a)"
+)
+ODD = "&control=odd-one&test=odd-two"
+PLOT, CELLS, TOKENS = ".js-plotly-plot", "[data-testid=stDataFrame]", ".atoms .step"
+VIEWS = [
+    (f"compare?view=Side+by+side{ODD}", CELLS),
+    (f"compare?view=Charts&question=Failures{ODD}", PLOT),
+    (f"compare?view=Coverage{PAIR}", PLOT),
+    (f"compare?view=Manage&manage=Several+runs{ODD}", CELLS),
+    (f"drift?run={HOSTILE}&atom=1", TOKENS),
+    (f"drift?run={HOSTILE}&view=Junk+lexicon", CELLS),
+    (f"drift?run={demo_run('qwen', 'exact')}&view=What+the+LP+did", PLOT),
+    ("evidence?view=All+claims", CELLS),
+    (f"live?smiles={quote(HOSTILE_JUNK)}", "[role=alert]"),
+    ("logits?view=Health&log=img-src&beside=driftscope-demo-qwen", PLOT),
+    ("logits?view=Logs&manage=One+log&one=img-src", CELLS),
+    ("profiles?view=Families", CELLS),
+    ("profiles?view=Launches&control=reported-003-llama&test=reported-003-qwen", CELLS),
+    ("profiles?view=Kernels&control=img-src", CELLS),
+    (f"tokenizer_lab?text={JUNK}", TOKENS),
+    ("tokenizer_lab?view=A+molecule+set&count=10", PLOT),
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Over the demo store, and a run, a trace and a log that are hostile."""
+    place: Path = tmp_path_factory.mktemp("views") / "store"
+    shutil.copytree(DEMO, place)
+    store = store_at(place)
+    add_hostile(store)
+    profile_traces.hostile(store)
+    logit_logs.add_hostile(store, place.parent)
+    for run_id in ("odd-one", "odd-two"):
+        odd = {"smiles": HOSTILE_JUNK, "passed": False, "issues": [HOSTILE_JUNK, OVERRIDE]}
+        rows = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
+        write_run(store, run_id, rows, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
+    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
+        yield started
+
+
+@pytest.mark.parametrize(("address", "drawn"), VIEWS, ids=[address.partition("&")[0] for address, _ in VIEWS])
+def test_a_view_is_text_and_fits(browser: Browser, server: Server, address: str, drawn: str) -> None:
+    with visit(browser, server, f"/{address}", width=820) as seen:
+        expect(seen.page.locator(f"{drawn} >> visible=true").first).to_be_visible()
+        assert seen.page.locator("img[src=x], a[href^='http://a']").count() == 0
+        assert "\u202e" not in seen.page.get_by_test_id("stMain").inner_text()
+        expect_well_in_both_themes(seen)
