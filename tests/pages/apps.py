@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.paths import ROOT
 
 
-def opened(page: str, *, session: dict[str, Any] | None = None, **query: str | list[str]) -> AppTest:
+def opened(page: str, *, session: Any = None, **query: str | list[str]) -> AppTest:
     """Of the store that ``DRIFTSCOPE_STORE`` names."""
     app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     return _run(app, session or {}, query)

@@ -92,4 +92,4 @@ def keys(app: AppTest) -> set[str | None]:
 
 
 def labelled(app: AppTest, kind: str, label: str) -> Any:
-    return next(element for element in app.get(kind) if element.label == label)
+    return next(element for element in app.get(kind) if getattr(element, "label", None) == label)

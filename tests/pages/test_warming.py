@@ -57,7 +57,8 @@ def test_tokenizers_tables_logs_parts_of_pages_and_plotly_are_ready_and_torch_is
 def test_torch_is_left_alone_until_a_reader_of_the_live_page_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # as pages in a browser have it
     submitted: list[object] = []
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
 
     class Idle:
         @property

@@ -48,7 +48,7 @@ def test_no_heavy_atom_is_moved_and_without_parameters_of_mmff94_it_is_uff() -> 
 
 def test_a_single_atom_has_none_and_atoms_in_one_place_a_huge_one() -> None:
     single, collapsed = strain(embedded("C")), strain_of(embedded("CCCO", 0.0))
-    assert (single.kcal, single.moved_ang) == (pytest.approx(0.0, abs=1e-3), 0.0)
+    assert abs(single.kcal) < 1e-3 and single.moved_ang == 0.0
     assert collapsed is None or collapsed.kcal > 1_000
 
 

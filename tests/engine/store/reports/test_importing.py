@@ -69,8 +69,8 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
         "unverified_blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
         "wall_s": 115.46, "chars_raw": 48_815, "chars_clean": 48_810,
     }  # fmt: skip
-    known = ("timestamp", "model_alias", "model_step", "tokenizer_name", "sampling", "batch_size", "num_generations")
-    known += ("total_generations", "kv_cache", "attention")
+    known = {"timestamp", "model_alias", "model_step", "tokenizer_name", "sampling", "batch_size", "num_generations"}
+    known |= {"total_generations", "kv_cache", "attention"}
     assert extra["metadata"] == {key: value for key, value in document()["metadata"].items() if key not in known}
     assert extra["throughput_chars_per_sec"] == 422.7
 
@@ -273,7 +273,7 @@ def test_whatever_is_in_a_file_the_answer_is_a_run_or_an_error(
         assert len(rows(folder, "SELECT * FROM samples")) == rows(folder, "SELECT samples FROM runs")[0]["samples"]
 
 
-VALUES = (
+VALUES: tuple[Any, ...] = (
     0,
     -7,
     2.5,
