@@ -50,7 +50,15 @@ def show_problems(problems: Sequence[str]) -> None:
 
 def quick_inputs() -> tuple[int, int]:
     left, right = st.columns(2)
-    seed = left.number_input("Seed", 0, 2**31 - 1, 0, key="seed", bind="query-params", help="The same in all lanes.")
+    seed = left.number_input(
+        "Seed",
+        0,
+        2**31 - 1,
+        0,
+        key="seed",
+        bind="query-params",
+        help="The same in all lanes.",
+    )
     count = right.number_input("Samples", 1, 32, 1, key="n", bind="query-params", help="Per molecule.")
     return int(seed or 0), int(count or 1)
 
@@ -71,7 +79,15 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         temperature = _real("Temperature", "temperature", 0.0, 5.0, chosen.temperature, "0 is greedy.")
         top_p = _real("Top-p", "top_p", 0.01, 1.0, chosen.top_p, "1 keeps all.")
     with two:
-        top_k = st.number_input("Top-k", 0, 1_000, chosen.top_k, key="top_k", bind="query-params", help="0 keeps all.")
+        top_k = st.number_input(
+            "Top-k",
+            0,
+            1_000,
+            chosen.top_k,
+            key="top_k",
+            bind="query-params",
+            help="0 keeps all.",
+        )
         min_p = _real("Min-p", "min_p", 0.0, 1.0, chosen.min_p, "0 keeps all.")
     sampling = Sampling(temperature, int(top_k), top_p, min_p)
     if sampling != chosen:

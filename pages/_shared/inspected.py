@@ -39,6 +39,10 @@ def inspected_in(store: Store, run_id: str | None, sample_id: int) -> Inspected 
     return inspected(store, run_facts(store, run_id), sample_id)
 
 
-@st.cache_resource(max_entries=128, show_spinner="Aligning tokens …", hash_funcs={RunFacts: lambda run: run.key})
+@st.cache_resource(
+    max_entries=128,
+    show_spinner="Aligning tokens …",
+    hash_funcs={RunFacts: lambda run: run.key},
+)
 def inspected(_store: Store, run: RunFacts, sample_id: int) -> Inspected:
     return inspect_sample(_store, run.run_id, sample_id)

@@ -39,7 +39,10 @@ def picked_rows(key: str) -> list[int] | None:
     Streamlit calls a table back also when it hears its own selection from the browser again. A click on a cell leaves
     the selected row as it is, and a click on a row's box the cell.
     """
-    (drawn, shown), selection = st.session_state[_shown(key)], st.session_state[key]["selection"]
+    (drawn, shown), selection = (
+        st.session_state[_shown(key)],
+        st.session_state[key]["selection"],
+    )
     if drawn != key:
         return None
     rows = list(selection["rows"])

@@ -55,7 +55,11 @@ _KEYS = {
     "grid": "borderColor",
     "series": "chartCategoricalColors",
 }
-_THEMES = read_toml(ROOT / ".streamlit" / "config.toml", "Streamlit's configuration", lambda read: read["theme"])
+_THEMES = read_toml(
+    ROOT / ".streamlit" / "config.toml",
+    "Streamlit's configuration",
+    lambda read: read["theme"],
+)
 LIGHT, DARK = (Palette(**{name: _THEMES[kind][key] for name, key in _KEYS.items()}) for kind in ("light", "dark"))
 
 INK, PAPER = "#0f171a", "#ffffff"

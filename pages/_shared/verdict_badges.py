@@ -27,7 +27,11 @@ _ICONS = {True: ":material/check:", False: ":material/warning:", None: None}
 _GEOMETRY = {True: "geometry right", False: "geometry wrong", None: "geometry not judged"}
 _TEXT: dict[str, Any] = {
     "clean": {"label": "text clean", "color": "green", "icon": ":material/check:"},
-    "passed": {"label": "text passed, damaged", "color": "orange", "icon": ":material/warning:"},
+    "passed": {
+        "label": "text passed, damaged",
+        "color": "orange",
+        "icon": ":material/warning:",
+    },
     "undecoded": {
         "label": "passed, does not decode",
         "color": "orange",
@@ -51,7 +55,10 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
         found = f"stereo {right} of {sites} right" if sites else "no stereo specified"
-        _badge(found if is_stereo_judged(sample) else "stereo not judged", sample["stereo_right"])
+        _badge(
+            found if is_stereo_judged(sample) else "stereo not judged",
+            sample["stereo_right"],
+        )
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
     if sample.get("rmsd_ang") is not None:
         _badge(f"RMSD {sample['rmsd_ang']:.2f} Å", None)

@@ -189,7 +189,12 @@ def _show_molecule(molecule: Molecule, chosen: list[TextTokenizer], placeholder:
     st.caption("ETKDGv3 with seed 0, in its principal-axis frame, four decimals. Measured here.")
     conformer, written = st.columns([2, 3], gap="large")
     with conformer:
-        view3d(decode(text).mol, key="lab_conformer", label="3D view of the conformer", zoom=APART)
+        view3d(
+            decode(text).mol,
+            key="lab_conformer",
+            label="3D view of the conformer",
+            zoom=APART,
+        )
     with written:
         st.code(text, language=None, wrap_lines=True, height=308)
     annotated = read_text(text, chosen[0])

@@ -38,7 +38,11 @@ def molecule2d(
         "lit": known(lit, len(atoms)),
         "height": height,
     }
-    large = {"svg": svg, "label": sendable(label), "atoms": [sendable(name) for name in atoms]}
+    large = {
+        "svg": svg,
+        "label": sendable(label),
+        "atoms": [sendable(name) for name in atoms],
+    }
     show_pickable(_component, key, len(atoms), on_pick, small, large)
 
 

@@ -88,7 +88,11 @@ def view3d(
         "ground": colours.background,
     }
     view = _Frame(label, told, height)
-    view.draw(mol, ghost, {place: marks[atom] for place, atom in enumerate(atoms) if atom in marks})
+    view.draw(
+        mol,
+        ghost,
+        {place: marks[atom] for place, atom in enumerate(atoms) if atom in marks},
+    )
     stmol.showmol(view, height=height + NAME_PX, width=label)
 
 
