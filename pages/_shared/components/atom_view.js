@@ -48,10 +48,13 @@ class Atoms {
   }
 
   update(message) {
-    for (const [name, row] of Object.entries(message.rows)) if (!this.known.has(name)) this.known.set(name, { row });
+    for (const [name, row] of Object.entries(message.rows)) {
+      if (!this.known.has(name)) this.known.set(name, { row });
+    }
     if (message.order.some((name) => !this.known.has(name))) return false;
     const wasAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 24;
-    if (this.message.follow && !message.follow) this.list.scrollTop = 0; // it is written: the worst come first
+    // It is written: the worst come first.
+    if (this.message.follow && !message.follow) this.list.scrollTop = 0;
     this.message = message;
     this.restyle();
     this.root.querySelector("header").hidden = !message.caption;
@@ -68,11 +71,14 @@ class Atoms {
 
   arrange(order) {
     const kept = new Set(order);
-    for (const name of [...this.known.keys()]) if (!kept.has(name)) this.known.delete(name);
+    for (const name of [...this.known.keys()]) {
+      if (!kept.has(name)) this.known.delete(name);
+    }
     order.forEach((name, place) => {
       const entry = this.known.get(name);
       entry.element ??= rowElement(entry.row);
-      if (this.list.children[place] !== entry.element) this.list.insertBefore(entry.element, this.list.children[place] ?? null);
+      const before = this.list.children[place] ?? null;
+      if (before !== entry.element) this.list.insertBefore(entry.element, before);
     });
     while (this.list.children.length > order.length) this.list.lastChild.remove();
     if (!this.list.querySelector("[tabindex='0']")) this.list.firstChild?.setAttribute("tabindex", "0");

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pages._shared.components.atom_picks import OnPick, known, picked_atom, show_pickable
+from pages._shared.components.atom_picks import (
+    OnPick,
+    known,
+    picked_atom,
+    show_pickable,
+)
 from pages._shared.components.atom_view import sendable
 from pages._shared.components.once import Component, source
 

@@ -41,7 +41,7 @@ SIGNS: dict[Fault, tuple[str, str]] = {
     "wrong": ("\u26a0\ufe0e", "wrong in space"),
 }
 NITROGEN = "#3050f8"  # as the 2D drawing has it; 3Dmol.js takes a pale one
-COLOURS = ("text", "muted", "surface", "grid", "accent")
+COLOURS = ("background", "text", "muted", "surface", "grid", "accent")
 
 
 def view3d(
@@ -118,7 +118,10 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
         for place, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
-            self.addModel(_block(conformer, turned(conformer.GetConformer().GetPositions())), "mol")
+            self.addModel(
+                _block(conformer, turned(conformer.GetConformer().GetPositions())),
+                "mol",
+            )
             self.setStyle({"model": place}, styles[place])
         for place, mark in marks.items():
             hue = getattr(colours, mark)
