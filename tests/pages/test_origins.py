@@ -54,7 +54,8 @@ def test_the_body_of_an_answer_waits_for_no_receipt_of_its_head() -> None:
     server = uvicorn.Server(uvicorn.Config(OwnOrigin(app), lifespan="off", log_level="error"))
     serving = threading.Thread(target=server.run, args=([listening],))
     serving.start()
-    connection = http.client.HTTPConnection(*listening.getsockname(), timeout=20)
+    host, port = listening.getsockname()
+    connection = http.client.HTTPConnection(host, port, timeout=20)
     connection.request("GET", "/", headers={"Host": "localhost"})
     assert connection.getresponse().read() == b"there"
     connection.close()

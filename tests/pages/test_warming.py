@@ -57,7 +57,8 @@ def test_tokenizers_tables_logs_parts_of_pages_and_plotly_are_ready_and_torch_is
 def test_torch_is_left_alone_until_a_reader_of_the_live_page_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # as pages in a browser have it
     submitted: list[object] = []
-    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    clock = SimpleNamespace(now=0.0)
+    clock.monotonic = lambda: clock.now
 
     class Idle:
         @property
@@ -92,6 +93,20 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with ThreadPoolExecutor(1) as pool:  # a thread of browser tests may have a loop that runs
         pool.submit(asyncio.run, start()).result()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_threads_share_two_heaps() -> None:
+    asked = (
+        "import ctypes, threading\n"
+        "import app\n"
+        "libc, met = ctypes.CDLL(None), threading.Barrier(20)\n"
+        "threads = [threading.Thread(target=lambda: (libc.malloc(99_999), met.wait())) for _ in range(20)]\n"
+        "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
+        "libc.malloc_stats()\n"
+    )
+    told = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stderr.count("Arena ") == 2
 
 
 def test_a_server_that_ends_ends_its_warming_first() -> None:
