@@ -95,6 +95,20 @@ def test_a_server_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
         pool.submit(asyncio.run, start()).result()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_threads_share_two_heaps() -> None:
+    asked = (
+        "import ctypes, threading\n"
+        "import app\n"
+        "libc, met = ctypes.CDLL(None), threading.Barrier(20)\n"
+        "threads = [threading.Thread(target=lambda: (libc.malloc(99_999), met.wait())) for _ in range(20)]\n"
+        "[thread.start() for thread in threads], [thread.join() for thread in threads]\n"
+        "libc.malloc_stats()\n"
+    )
+    told = subprocess.run([sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert told.stderr.count("Arena ") == 2
+
+
 def test_a_server_that_ends_ends_its_warming_first() -> None:
     """Python ended the thread in the middle of an import, and the process aborted."""
     ending = (
