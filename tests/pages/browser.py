@@ -325,7 +325,7 @@ def shape_words(seen: Visit) -> Locator:
 
 
 def _frame(seen: Visit) -> FrameLocator:
-    return seen.page.frame_locator("iframe[title^='3D view of']").last
+    return seen.page.frame_locator("iframe").last
 
 
 def legend(seen: Visit) -> Locator:

@@ -13,7 +13,7 @@ from engine.store.store import Store
 from pages._compare.manage import PICKER, default_choice
 from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
-from pages._shared.links import inspector_address, sql_address
+from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.pages.apps import is_harmless, opened, shown, table, words
 from tests.pages.drift_stores import OVERRIDE, store_at
@@ -92,6 +92,7 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert address("a b", ["c&d", "e"], view="Charts") == "compare?control=a+b&test=c%26d&test=e&view=Charts"
     assert sql_address("SELECT 1 + 1") == "compare?view=SQL&sql=SELECT+1+%2B+1"
     assert inspector_address("one", 3) == "drift?run=one&sample=3"
+    assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
     assert chosen(monkeypatch, control=NONE, test=[EXACT, EXACT, NONE]) == ([NONE, EXACT], [])
     PICKER.put([EXACT, NONE, EXACT])
     assert [entry.id for entry in PICKER.read(DEMO_STORE.found())[0]] == [EXACT, NONE]

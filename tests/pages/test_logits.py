@@ -6,18 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._logits.logs import LOGS, default_choice
 from tests.engine.logits.logs import clean
 from tests.pages import apps
-from tests.pages.apps import is_harmless, shown, table
+from tests.pages.apps import shown, table
 from tests.pages.logit_logs import add, add_all, add_hostile, lose_values, spoil_sheet, spoil_values, store_at
-from tests.pages.params import Params
 
 Made = tuple[Store, dict[str, Entry]]
 
@@ -76,13 +73,6 @@ def test_parity_of_two(logs: dict[str, Entry]) -> None:
     assert len(opened(view="Parity", log=logs["clean"].id).info) == 1
 
 
-def test_hostile_texts_are_escaped_and_names_of_no_log_are_told(logs: dict[str, Entry]) -> None:
-    for view in ("Models", "Health", "Parity"):
-        assert is_harmless(opened(view=view, log=logs["hostile"].id, beside=logs["freed"].id))
-    app = opened(log="again", beside="nobody")
-    assert len(app.error) == 1 and shown(app)["logs"] == [logs["again"].id]
-
-
 def test_an_empty_store_and_logs_that_are_damaged(own: Store, tmp_path: Path) -> None:
     for view in ("Models", "Health"):
         assert any("--log-logits 10" in info.value for info in opened(view=view).info)
@@ -93,16 +83,6 @@ def test_an_empty_store_and_logs_that_are_damaged(own: Store, tmp_path: Path) ->
     assert len(table(opened(), "by_ours")) == 1
     for log in logs[:3]:
         assert opened(view="Health", log=log.id).error
-
-
-def test_the_address_names_a_log_and_another(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, logs = made
-    params = Params()
-    monkeypatch.setattr(st, "query_params", params)
-    LOGS.put([logs["clean"].id, logs["freed"].id])
-    assert params == {"log": logs["clean"].id, "beside": [logs["freed"].id]}
-    monkeypatch.setattr(st, "query_params", Params(log=logs["freed"].id, beside=logs["freed"].id))
-    assert LOGS.read(store.found(LOGIT_LOG)) == ((logs["freed"],), [])
 
 
 def test_the_default_wants_the_same_model_of_another_engine(tmp_path: Path) -> None:

@@ -6,17 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from engine.store.schema import TRACE
 from engine.store.store import Store
-from pages._profiles.traces import default_choice, trace_picker
-from pages._shared.links import profiles_address
+from pages._profiles.traces import default_choice
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
 from tests.pages.apps import is_harmless, shown, table, words
-from tests.pages.params import Params
 from tests.pages.profile_traces import both, captured, hostile, on_gpu, operators
 from tools.reported import publish_traces
 
@@ -76,26 +73,6 @@ def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Sto
     row = {**gpu.row, "origin": "measured", "run_id": "run-tiny-exact"}
     known = {f"run-tiny-{lp}": {"model_alias": "tiny", "model_step": "final", "lp": lp} for lp in ("none", "exact")}
     assert len(default_choice([none, replace(gpu, row=row)], known)) == 1, "a CPU is not set beside a GPU"
-
-
-def test_names_that_mean_no_trace_are_told_and_links_read_back(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
-    control, test = both(store)
-    picker = trace_picker({})
-    for query, ids, complaints in (
-        ({"control": ""}, [], 0),
-        ({"control": "nobody"}, [], 1),
-        ({"control": "nobody", "test": test.id}, [test.id], 1),
-        ({"control": control.id, "test": [test.id, "x"]}, [control.id, test.id], 1),
-        ({"control": control.id, "test": [control.id]}, [control.id], 0),
-    ):
-        monkeypatch.setattr(st, "query_params", Params(query))
-        monkeypatch.setattr(st, "session_state", {})
-        found, told = picker.read(store.found(TRACE))
-        assert ([entry.id for entry in found], len(told)) == (ids, complaints)
-    assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
-    for chosen in ([test.id, control.id], [test.id]):
-        picker.put([*chosen, test.id])
-        assert [entry.id for entry in picker.read(store.found(TRACE))[0]] == chosen
 
 
 def test_filters_come_with_many_traces(store: Store) -> None:
