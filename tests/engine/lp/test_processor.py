@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from engine.chem.enriched import decode
 from engine.chem.smiles import in_text_order, parse_smiles, read_text_order, same_graph
@@ -19,7 +20,7 @@ from engine.models.registry import load_registry
 from engine.records import Molecule
 from engine.text.tokenizers import load_tokenizer
 from tests.small_models import SMALL
-from tests.support import ROOT
+from tests.support import ROOT, of_soak
 
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 MOLECULES = [parse_smiles(smiles) for smiles in ("C=O", "C[NH3+]", "C")]
@@ -77,6 +78,31 @@ def test_a_random_model_writes_molecules_and_an_instance_is_used_again(model: An
     assert_right(texts, MOLECULES)
     assert answers(model, made, do_sample=True, top_k=5) == texts
     assert made.stops == {}
+
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+GPT2, BLOOM = ({"n_embd": 32, "n_layer": 1, "n_head": 4}, {"hidden_size": 32, "n_layer": 1, "n_head": 4})
+OPT = {"hidden_size": 32, "ffn_dim": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "word_embed_proj_dim": 32}
+ARCHITECTURES: dict[str, dict[str, Any]] = {
+    **{
+        name: SIZES | {"num_key_value_heads": 2}
+        for name in ("llama", "mistral", "olmo2", "phi3", "qwen2", "starcoder2")
+    },
+    **{name: SIZES | {"num_key_value_heads": 2, "head_dim": 8} for name in ("gemma2", "qwen3")},
+    "gpt_neox": SIZES,
+    "gpt2": GPT2,
+    "bloom": BLOOM,
+    "opt": OPT,
+}
+
+
+@of_soak
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_models_of_any_architecture(name: str) -> None:
+    torch.manual_seed(0)
+    ends = {"bos_token_id": 128_000, "eos_token_id": END, "pad_token_id": END, "tie_word_embeddings": True}
+    config = AutoConfig.for_model(name, vocab_size=ROWS, **ends, **ARCHITECTURES[name])
+    assert_right(answers(AutoModelForCausalLM.from_config(config).eval(), processor(), do_sample=True), MOLECULES)
 
 
 def test_several_answers_a_prompt(model: Any) -> None:
