@@ -18,13 +18,7 @@ from engine.inspection.judging import judge_text
 from engine.questions.question import Column, rows_table
 from engine.records import FIXED4, Block, Molecule
 from engine.text.blocks import count_junk, find_blocks
-from engine.text.generated import (
-    ReadText,
-    ReadToken,
-    block_needs,
-    read_text,
-    read_tokens,
-)
+from engine.text.generated import ReadText, ReadToken, block_needs, read_text, read_tokens
 from engine.text.placeholder import reference_text
 from engine.text.template import build_template
 from engine.text.tokenizers import TextTokenizer

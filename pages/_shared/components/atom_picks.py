@@ -34,13 +34,7 @@ def show_pickable(
     """Mount a component of so many items. ``on_pick`` is called before the rerun; without it nothing can be picked."""
     hand_on_late(key, count, on_pick)
     message = {**small, "pickable": on_pick is not None, "heard": heard(key)}
-    component.show(
-        key,
-        message,
-        sent_under(key),
-        large,
-        on_picked_change=partial(hand_on, key, count, on_pick),
-    )
+    component.show(key, message, sent_under(key), large, on_picked_change=partial(hand_on, key, count, on_pick))
 
 
 def known(place: int | None, count: int) -> int | None:

@@ -13,7 +13,5 @@ def bring_into_view(name: str, *, key: str) -> None:
 
 
 _mount = st.components.v2.component(
-    "driftscope_bring_into_view",
-    html='<div class="place"></div>',
-    js=source("bring_into_view.js"),
+    "driftscope_bring_into_view", html='<div class="place"></div>', js=source("bring_into_view.js")
 )

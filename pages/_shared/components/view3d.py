@@ -127,12 +127,7 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
             hue = getattr(colours, mark)
             spot = dict(zip("xyz", turned(spots)[place].tolist(), strict=True))
             self.addSphere({"center": spot, "radius": 0.6, "color": hue, "opacity": 0.6})
-            look = {
-                "backgroundColor": hue,
-                "fontColor": ink_on(hue),
-                "fontSize": 13,
-                "bold": True,
-            }
+            look = {"backgroundColor": hue, "fontColor": ink_on(hue), "fontSize": 13, "bold": True}
             where = {
                 "position": spot,
                 "screenOffset": {"x": 18, "y": 18},
