@@ -24,7 +24,6 @@ from pages._shared.origins import OwnOrigin
 
 _ENDING = threading.Event()
 MOST_ENDING_S = 5.0
-M_ARENA_MAX, ARENAS = -8, 2
 
 
 def _entry(page: PageFile) -> partial[st.Page]:
@@ -63,13 +62,6 @@ def _end(warming: threading.Thread) -> None:
     warming.join(MOST_ENDING_S)
 
 
-def _share_heaps() -> None:
-    """glibc gives threads heaps of their own, eight a core, and each keeps what a page or a lane once took: with two
-    cores 300 MB more after ten minutes of generating."""
-    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
-        mallopt(M_ARENA_MAX, ARENAS)
-
-
 @asynccontextmanager
 async def _opened(_: st.App) -> AsyncIterator[None]:
     """The browser opens with the app, as ``streamlit run`` does it for a script alone; meanwhile the pages' parts
@@ -86,5 +78,8 @@ if __name__ == "__main__":
     _show()
 else:
     keep_private()
-    _share_heaps()
+    # glibc gives threads heaps of their own, eight a core, and each keeps what a page or a lane once took: with two
+    # cores 200 MB more after a few minutes of generating. -8 is M_ARENA_MAX.
+    if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
+        ctypes.CDLL(None).mallopt(-8, 2)
     app = st.App(__file__, lifespan=_opened, middleware=[Middleware(OwnOrigin)])

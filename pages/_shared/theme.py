@@ -64,7 +64,6 @@ LIGHT, DARK = (Palette(**{name: _THEMES[kind][key] for name, key in _KEYS.items(
 
 INK, PAPER = "#0f171a", "#ffffff"
 """Letters on fills."""
-_FONT = '"Source Sans", sans-serif'  # Streamlit's own, which it serves itself
 
 
 def palette() -> Palette:
@@ -107,7 +106,8 @@ def plotly_template(colours: Palette) -> Template:
             "colorway": colours.series,
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
-            "font": {"family": _FONT, "color": colours.text, "size": 14},
+            # Streamlit's own font, which it serves itself
+            "font": {"family": '"Source Sans", sans-serif', "color": colours.text, "size": 14},
             "title": {"x": 0, "xanchor": "left", "font": {"size": 16}},
             "xaxis": axis,
             "yaxis": axis,

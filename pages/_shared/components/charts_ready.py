@@ -26,10 +26,7 @@ def charts_ready() -> None:
 
 def drawing_module() -> str | None:
     """Its address below the app's own."""
-    return next(
-        (file.relative_to(_FILES).as_posix() for file in _FILES.glob("static/js/PlotlyChart.*.js")),
-        None,
-    )
+    return next((file.relative_to(_FILES).as_posix() for file in _FILES.glob("static/js/PlotlyChart.*.js")), None)
 
 
 _mount = st.components.v2.component("driftscope_charts_ready", html="<span></span>", js=_JS)
