@@ -198,7 +198,7 @@ def test_a_profiled_run_has_no_ratio_of_time(store: Store) -> None:
         write_run(store, run_id, [sample_row(n, tokens=9, decode_s=1.0) for n in range(8)], source=source, wall_s=8.0,
                   tokens=72)  # fmt: skip
     found = figures(["plain", "slow"], store)
-    assert found["wall_s_a_sample", "slow"]["ratio"] is None and "profiler" in found["wall_s", "slow"]["reason"]
+    assert found["wall_s_a_sample", "slow"]["ratio"] is None and "profile" in found["wall_s", "slow"]["reason"]
     assert found["tokens_a_sample", "slow"]["ratio"] == 1.0
 
 
