@@ -22,7 +22,7 @@ BENCH := $(STAMPS)/bench-$(call sum,requirements.txt requirements-bench.txt)
 PARITY := $(STAMPS)/parity-$(call sum,requirements.txt requirements-parity.txt)
 PREPARED := $(STAMPS)/prepared-$(call sum,requirements.txt engine/assets.py)
 
-# A broken environment (its Python is gone, or its making was broken off) is made anew, whatever the stamps say.
+# A broken environment (its Python is gone, or its making was broken off) is made again, whatever the stamps say.
 # Half an environment falls back to the system's packages, so pip has to be its own.
 VENV := $(shell $(PY) -c 'import pip, sys; print(sys.version_info >= (3, 11) and pip.__file__.startswith(sys.prefix) \
     and sys.prefix != sys.base_prefix)' 2>/dev/null)

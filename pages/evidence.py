@@ -1,4 +1,4 @@
-"""The Evidence page: what the reports state, each claim beside what comes out here, and the query behind it."""
+"""The Evidence page: what the reports state, each claim next to what comes out here, and the query behind it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pages._shared.words import unbroken
 
 TITLE = "Evidence"
 ICON = ":material/fact_check:"
-LEAD = "Which claims of the group's reports hold? Each is quoted, beside the figure computed **here**."
+LEAD = "Which claims of the group's reports hold? Each is quoted, next to the figure computed **here**."
 ALL, LOST_THIRD = "All claims", "The lost third"
 
 

@@ -56,7 +56,7 @@ def inputs() -> tuple[tuple[Molecule, ...], bool]:
                 seed, samples = quick_inputs()
             st.caption(size_words(molecules))
         with right:
-            if not molecules and not problems:  # beside an error a hint would be one thing too many
+            if not molecules and not problems:  # next to an error a hint would be one thing too many
                 st.info("Type a SMILES, or choose a named molecule.", icon=":material/edit:")
             preview(molecules)
         chosen = lane_inputs()

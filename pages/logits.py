@@ -19,7 +19,7 @@ from pages._shared.shown import put_shown
 
 TITLE = "Logit health"
 ICON = ":material/monitor_heart:"
-LEAD = "Logits as an engine logged them: **garbage, dead buffers and masks told apart, each with its likely cause**."
+LEAD = "Logits as an engine logged them: **garbage, dead buffers and masks distinguished, each with its likely cause**."
 
 
 def models(store: Store, ids: Sequence[str]) -> None:

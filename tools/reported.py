@@ -41,7 +41,7 @@ def load_reported(path: Path = RUNS_FILE) -> dict[str, Row]:
 def _run(table: Mapping[str, Any]) -> tuple[str, Row]:
     run_id, report, section = (table[key] for key in ("run_id", "report", "section"))
     if len(report) != 3 or not report.isdigit() or not section:
-        raise ValueError(f"{run_id}: report and section say where it stands, such as 002 and 1.1")
+        raise ValueError(f"{run_id}: report and section say where it is, such as 002 and 1.1")
     row = {"origin": "reported", "source": f"report {report}, section {section}"}
     columns = {key: value for key, value in table.items() if key not in (*row, "run_id", "report", "section", "extra")}
     row |= {key: value.isoformat() if isinstance(value, date) else value for key, value in columns.items()}
@@ -51,7 +51,7 @@ def _run(table: Mapping[str, Any]) -> tuple[str, Row]:
 
 
 def publish_reported(store: Store, runs: Mapping[str, Row] | None = None) -> list[Entry]:
-    """Write the runs into the store, in place of what stands there under their ids."""
+    """Write the runs into the store, in place of what is there under their ids."""
     return [_publish(store, RUN, id_, row) for id_, row in (load_reported() if runs is None else runs).items()]
 
 

@@ -60,7 +60,7 @@ REFERENCE_S, WAIT_S = 20.0, 0.2
 COUNTERS = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 MOLECULES_FILE = "molecules.parquet"
 CHECKED, BESIDE = 4, max(1, usable_cores() // 2)
-"""Molecules whose finished samples are generated again at a resume, and processes that judge beside the model."""
+"""Molecules whose finished samples are generated again at a resume, and judging processes."""
 COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
 """Sums of a group that the progress shows."""
 
@@ -256,7 +256,7 @@ class Run(RunState):
 
     @functools.cached_property
     def _references(self) -> ReferenceSet | None:
-        """The set that the plan names, in the run's own store or in the demo store beside it."""
+        """The set that the plan names, in the run's own store or in the demo store next to it."""
         if not self.plan.rmsd_references:
             return None
         own, usual = Store(self.staging.files), Store.open()
@@ -285,7 +285,7 @@ class GroupWork:
     generation: Generation
     run_id: str
     plan: RunPlan
-    judges: JudgePool | None = None  # of processes beside the model
+    judges: JudgePool | None = None  # of judging processes
     references: ReferenceSet | None = None  # in place of conformers by ETKDG
     reference_s: float = REFERENCE_S
     go_on: Callable[[], object] = lambda: None  # raises where the group is given up

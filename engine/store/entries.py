@@ -139,7 +139,7 @@ def rmsd_references(entry: Entry) -> str:
 
 
 def is_profiled(entry: Entry) -> bool:
-    """Whether a profiler ran beside it, as its command says: its times are not those of the work alone."""
+    """Whether a profiler ran next to it, as its command says: its times are not those of the work alone."""
     return "--profile" in str(entry.row.get("source") or "").split()
 
 
@@ -184,7 +184,7 @@ def read_entries(files: Files, kind: Kind) -> StoreListing:
     entries, damages = [], []
     for name in files.folders(kind.folder):
         entry, wrong = read_entry(files, kind, name)
-        if wrong:  # it may have been removed, or made anew, while it was read
+        if wrong:  # it may have been removed, or made again, while it was read
             entry, wrong = read_entry(files, kind, name)
         entries += [] if entry is None else [entry]
         damages += wrong

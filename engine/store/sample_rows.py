@@ -90,7 +90,7 @@ def tries_table(run_id: str, tries: Iterable[tuple[int, int, ThrownTry, str]]) -
 
 def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
     """What rows add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
-    # A sound block is read as it stands; one of bins is not for the group's reader.
+    # A sound block is read as it is; one of bins is not for the group's reader.
     damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))
     found = (misread_ang(block["text"], (block["x"], block["y"], block["z"])) for block in damaged)
     misread = [ang for ang in found if ang is not None]

@@ -2,7 +2,7 @@
 
 A run is written in *groups* of samples. A group is a file of each table and, written last, a JSON file that makes it
 count; a killed process loses the group that it was writing. Several writers may share a run, each under a rank of its
-own. What is written in one go (an import) is begun anew each time, and in the store whole or not at all.
+own. What is written in one go (an import) is begun again each time, and in the store whole or not at all.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Staging:
         return (self.files.root / self.kind.folder / f"{self.kind.key}={self.id}").exists()
 
     def write_note(self, rank: int, **values: Sequence[Any]) -> None:
-        """Keep lists of values beside the groups, in a file of this writer's own."""
+        """Keep lists of values next to the groups, in a file of this writer's own."""
         self.files.write_object(f"{self.folder}/told-{rank:04d}-{time.time_ns()}.json", values)
 
     def notes(self) -> dict[str, list[Any]]:
@@ -288,7 +288,7 @@ def write_entry(
 def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[str, Any]) -> Entry:
     """The run with these rows, by table, and these columns of its own, in the present schema version.
 
-    A new file lies beside the old one under a name of its own, and the sheet that names it is written last: a reader
+    A new file is next to the old one under a name of its own, and the sheet that names it is written last: a reader
     sees the old rows or the new ones, and what a killed process leaves goes with the next attempt. Of a run of an older
     version all tables are written anew, since all files of a run are of one version.
     """
@@ -336,7 +336,7 @@ class Unfinished:
     samples_done: int | None
     samples: int | None  # asked for
     row: Mapping[str, Any]
-    can_resume: bool  # an import begins anew
+    can_resume: bool  # an import starts again
 
 
 def unfinished_runs(files: Files) -> list[Unfinished]:

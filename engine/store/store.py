@@ -63,7 +63,7 @@ Found = Sequence[tuple[Kind, Sequence[Entry]]]
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """``home`` is written to; the places beside it are only read."""
+    """``home`` is written to; the places next to it are only read."""
 
     home: Files
     beside: tuple[Files, ...] = ()
@@ -71,7 +71,7 @@ class Store:
 
     @classmethod
     def open(cls, place: str | Path | None = None) -> Store:
-        """The place given, else ``DRIFTSCOPE_STORE``, else the user's own with the demo store beside it."""
+        """The place given, else ``DRIFTSCOPE_STORE``, else the user's own with the demo store next to it."""
         chosen = str(place or "") or os.environ.get(VARIABLE, "")
         return cls(files_at(chosen)) if chosen else cls(Files(HOME), (Files(DEMO),))
 
@@ -192,7 +192,7 @@ class Store:
         """An entry that may be changed."""
         entry = self.entry(id_, kind)
         if entry.files is not self.home:
-            raise StoreError(f"{entry.id} lies in {entry.files.where}, which is read-only", "Export it instead")
+            raise StoreError(f"{entry.id} is in {entry.files.where}, which is read-only", "Export it instead")
         return entry
 
 
@@ -268,7 +268,7 @@ def state_rows(store: Store) -> list[dict[str, Any]]:
 
 
 # --- runs that are not saved ----------------------------------------------------------------------------------------
-# The live page writes to a place of this process, which is shown beside the store and goes with the process.
+# The live page writes to a place of this process, which is shown next to the store and goes with the process.
 
 _CREATING = threading.Lock()
 
@@ -287,7 +287,7 @@ def _temporary_files() -> Files:
 
 
 def with_temporary(store: Store) -> Store:
-    """The store, with the temporary runs beside it."""
+    """The store, with the temporary runs next to it."""
     return Store(store.home, (*store.beside, temporary_files()))
 
 

@@ -98,5 +98,5 @@ def _connection() -> duckdb.DuckDBPyConnection:
 def _database(process: int) -> duckdb.DuckDBPyConnection:
     """``process``: a fork has none of the threads of its parent's database."""
     atexit.register(_database.cache_clear)  # else DuckDB writes about what was left to standard error
-    # By default it takes four fifths of the machine, then writes beside the program.
+    # By default it takes four fifths of the machine, then writes next to the program.
     return duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": MOST_MEMORY, "temp_directory": ""})

@@ -39,21 +39,21 @@ from pages._shared.shown import put_shown
 from pages._shared.table_files import table_buttons
 
 LIMITS = Limits(answer_mb=32)  # an answer is held as long as it is shown, and sent to the browser
-MOST_ADDRESS = 8_000  # characters of a statement, which stands in the address
+MOST_ADDRESS = 8_000  # characters of a statement, which is in the address
 QUICK_S, TICK_S = 0.7, 0.3  # most statements take less than the first: then no progress is drawn
 MOST_DRAWN, MOST_BARS, MOST_COLOURS = 5_000, 60, 8
 SQL, SAVED = "sql", "saved:"
 FIELD, FILLED, OPEN, NAME = "sql_field", "sql_filled", "sql_open", "sql_name"
 ASKED, RUNNING = "sql_asked", "sql_running"
 HELP = (
-    "`$control`, `$tests` and `$runs` stand for the compared runs: `run_id = $control`, `run_id IN $tests`. "
+    "`$control`, `$tests` and `$runs` mean the compared runs: `run_id = $control`, `run_id IN $tests`. "
     f"Read-only; at most {LIMITS.rows:,} rows, {LIMITS.seconds:g} s and {LIMITS.memory_mb} MB."
 )
 
 
 @st.fragment
 def show(store: Store, ids: Sequence[str]) -> None:
-    """``ids`` of the compared runs: the names for runs stand for them."""
+    """``ids`` of the compared runs: the names for runs mean them."""
     store = store.snapshot()  # runs may have come since the page was drawn
     queries = {query.key: query for query in ready_queries()}
     try:
@@ -171,7 +171,7 @@ def _columns() -> pa.Table:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Statement:
-    """One statement under way, with the runs that its names stand for."""
+    """One statement under way, with the runs that its names mean."""
 
     sql: str
     runs: tuple[str, ...]
@@ -228,7 +228,7 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
         answer = statement.answer.result()
     except DriftscopeError as error:
         if error.what == "$control has no value":
-            error = SqlError("$control stands for no run", "Choose a control above, or write a run's id in quotes")
+            error = SqlError("$control means no run", "Choose a control above, or write a run's id in quotes")
         st.error(error_markdown(error), icon=":material/error:")
         return
     table = answer.table
@@ -238,7 +238,7 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
         table_buttons(table, "answer", key="sql_file", what="All rows here")
     notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
-        notes.append("$tests stands for no run: choose a test above.")
+        notes.append("$tests means no run: choose a test above.")
     ids = table["run_id"].to_pylist() if "run_id" in table.column_names else []
     origins = [runs[id_].row.get("origin") if id_ in runs else None for id_ in ids]
     if "origin" in table.column_names:

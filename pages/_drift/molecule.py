@@ -1,4 +1,4 @@
-"""One molecule in the Drift inspector: its verdict, its drawing and conformer, and beside them its text atom by atom.
+"""One molecule in the Drift inspector: its verdict, its drawing and conformer, and next to them its text atom by atom.
 
 The selected atom and token are in the address; every view draws them from there, and every pick writes them there. All
 views are one fragment, so a pick redraws nothing else.
@@ -52,7 +52,7 @@ from pages._shared.words import (
 VIEW_HEIGHT = 230  # so that drawing and conformer are in one screen
 NOTE_CHARS = 10
 NOTES: dict[Fault, str] = {"junk": "!", "cut": "cut", "wrong": "✗"}
-GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever stands around it"
+GROUP_HELP = "The conformer as the group's runner reads it: the last number of each part, whatever is around it"
 READERS_HELP = (
     "Three readers, each of which stops at its own first error. The *reports* name issues of a text; junk may pass. A "
     "text *decodes* where the group's *runner* takes every block: its reader takes the last number of each part. The "
@@ -72,7 +72,7 @@ Blocks = Mapping[int, Mapping[str, Any]]
 
 
 def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], None]) -> None:
-    """``lead`` comes before the verdict; ``steps`` draws the way to the next molecule, beside the SMILES."""
+    """``lead`` comes before the verdict; ``steps`` draws the way to the next molecule, next to the SMILES."""
     sample = inspection.sample
     with st.container(gap="xsmall", key="molecule"):
         with st.container(horizontal=True, vertical_alignment="center", key="molecule-heading"):
@@ -109,7 +109,7 @@ def check_line(failed: Mapping[str, Any]) -> str:
     """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
     if failed["check"] != LOADED:
         return failed_words(failed)
-    place = place_of(failed["detail"]).partition(" in '<")[0]  # the block's text stands in the strip
+    place = place_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
     return failed_words(
         {
             **failed,
@@ -164,7 +164,7 @@ def _linked(store: Store, inspection: Inspected) -> None:
     atom = atom if atom is not None and atom < inspection.molecule.atoms else None
     put_shown(atom=atom)
     left, right = st.columns([2, 3], gap="medium")
-    with left.container(gap="xsmall", key="pictures"):  # they stay in sight beside the rows
+    with left.container(gap="xsmall", key="pictures"):  # they stay in sight next to the rows
         if inspection.molecule.atoms:
             _drawing(inspection, of_atom, atom)
             group = None if inspection.conformer is None or inspection.by_group is None else inspection.by_group.mol
@@ -278,7 +278,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
 
 
 def _readers(inspection: Inspected) -> None:
-    """What the two readers made of the text. Why it has no conformer stands above where its molecule was judged."""
+    """What the two readers made of the text. Why it has no conformer is above where its molecule was judged."""
     is_partial = inspection.conformer is not None and inspection.why_no_conformer
     words = [inspection.why_no_conformer] if is_partial and not _is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
@@ -291,7 +291,7 @@ def _group_words(inspection: Inspected, group: GroupShape) -> str:
     if group.mol is None:
         return f"The group's reader takes the last number of each part and stops at {place_of(group.why_not)}."
     if not group.misread:
-        return "The group's reader takes this text, and every atom stands where its numbers put it."
+        return "The group's reader takes this text, and every atom is where its numbers put it."
     count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"
     if group.farthest is None:
         return f"{count}, which state no three numbers."
@@ -436,7 +436,7 @@ def _badges(inspection: Inspected) -> None:
         (drift_words(inspection), "gray", drift_help),
         (tokens_words(sample), "gray", None),
         (f"{forced} forced" if forced else "", "gray", None),
-        (f"drawn anew {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
+        (f"redrawn {counted(redrawn, 'time')}" if redrawn else "", "gray", None),
         (
             f"RMSD {sample['rmsd_ang']:.2f} Å to {against}" if sample["rmsd_ang"] is not None else "",
             "gray",

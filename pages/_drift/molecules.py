@@ -94,7 +94,7 @@ def show(store: Store, runs: Sequence[RunFacts]) -> None:
 
 
 def _all(store: Store, table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
-    """The table of molecules, the histogram of their blocks beside it, and damage of texts beside that of molecules."""
+    """The table of molecules with the histogram of their blocks, and damage of texts with that of molecules."""
     left, right = st.container(key="stacked-molecules").columns([32, 17], gap="medium")
     with left:
         if table.num_rows:
@@ -345,7 +345,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
             help="How far damage puts its atoms off, added up; an estimate of cuts",
         ),
         "redrawn_blocks": number(
-            "drawn anew",
+            "redrawn",
             width=70,
             help="How often the guard found a block wrong and had it drawn again",
         ),

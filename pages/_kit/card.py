@@ -42,7 +42,7 @@ ZOOM = ["pan2d", "zoom2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]
 def card(key: str, store: Store, ids: Sequence[str]) -> None:
     """A fragment: an option of one card redraws that card alone."""
     if st.session_state.pop("picked", False):
-        st.rerun()  # the page beside the card may show what was picked
+        st.rerun()  # the page next to the card may show what was picked
     question = question_of(key)
     with st.container(border=True, key=f"card-{key}"):
         head = st.container(

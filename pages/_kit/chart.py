@@ -1,6 +1,6 @@
 """One function from a question's chart and its table to a plotly figure.
 
-Texts may be anybody's: they are escaped here and go into the figure as data, never into a template. Colour never stands
+Texts may be anybody's: they are escaped here and go into the figure as data, never into a template. Colour is never
 alone: series differ by symbol or pattern too.
 """
 

@@ -67,7 +67,7 @@ def put_sample(sample: int) -> None:
 
 
 def preview(molecules: Sequence[Molecule]) -> None:
-    """The chosen one of the molecules that are typed in, beside the inputs."""
+    """The chosen one of the molecules that are typed in, next to the inputs."""
     if not molecules:
         return
     molecule = molecules[_place(len(molecules))]

@@ -71,7 +71,7 @@ def all_files(lanes: Sequence[Running], entries: Mapping[str, Entry]) -> None:
 
 
 def zip_of(lanes: Sequence[tuple[str, Entry]]) -> bytes:
-    """A name a lane beside its run."""
+    """A name a lane next to its run."""
     table = sample_table(with_temporary(Store.open()), [entry.id for _, entry in lanes])
     names = [names_by_smiles().get(smiles, "") for smiles in table["smiles"].to_pylist()]
     table = table.add_column(0, "name", pa.array(names, pa.string()))

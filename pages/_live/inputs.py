@@ -131,7 +131,7 @@ def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
 
 
 def model_input(problems: DeltaGenerator) -> ModelEntry | None:
-    """``problems`` is where a sentence on an unknown model stands."""
+    """``problems`` is where a sentence on an unknown model is."""
     entries = {entry.name: entry for entry in load_registry().entries}
     names = list(entries)
     first = names.index(FIRST_MODEL) if FIRST_MODEL in names else 0

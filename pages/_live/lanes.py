@@ -139,7 +139,7 @@ def counters(lane: Running, shown: int) -> None:
         redrawn = watch.redrawn
         reasons = ", ".join(f"{count:,} {check}" for check, count in redrawn.most_common())
         st.markdown(
-            f"blocks drawn anew **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
+            f"blocks redrawn **{redrawn.total():,}** {'time' if redrawn.total() == 1 else 'times'}"
             + (f" ({reasons})" if reasons else "")
             + f" · **{watch.thrown_tokens:,}** tokens thrown away",
             help=GUARD_HELP,
@@ -147,7 +147,7 @@ def counters(lane: Running, shown: int) -> None:
 
 
 def of_tokens(watch: LaneWatch) -> str:
-    """What a lane's count of tokens has beside the tokens of its rows."""
+    """What a lane's count of tokens has next to the tokens of its rows."""
     if watch.samples > 1:
         return " in all"
     return " with the end" if any(answer.stop_reason == "end" for answer in watch.answered) else ""

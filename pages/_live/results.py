@@ -56,7 +56,7 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),
     "forced_share": ("Forced", percent, "Tokens without a choice"),
     "forward_passes": ("Passes", whole, "Forward passes; forced tokens may need none"),
-    "redrawn_blocks": ("Drawn anew", whole, "How often the guard found a block wrong"),
+    "redrawn_blocks": ("Drawn again", whole, "How often the guard found a block wrong"),
     "thrown_tokens": ("Thrown tokens", whole, "Cost of that; not among the tokens"),
     "samples": ("Samples", whole, ""),
     "passes": ("Passed", whole, RULE_HELP["passed"]),
@@ -174,7 +174,7 @@ def show_verdict(seen: Inspected) -> None:
 
 
 def show_failures(seen: Inspected) -> None:
-    """What is wrong in words. Why a text has no conformer stands where the conformer would be."""
+    """What is wrong in words. Why a text has no conformer is where the conformer would be."""
     sample = seen.sample
     if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
         st.markdown(escape_markdown(verdict(sample, seen.blocks)))

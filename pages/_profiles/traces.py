@@ -88,7 +88,7 @@ def model_and_lp(entry: Entry, runs: Mapping[str, Mapping[str, Any]]) -> tuple[s
 
 
 def default_choice(entries: Sequence[Entry], runs: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
-    """The newest captured trace of a run without an LP, and beside it the newest of the same model under one.
+    """The newest captured trace of a run without an LP, and next to it the newest of the same model under one.
 
     Where there is none such: the newest trace alone, one that was captured or read before one that a text reports.
     """

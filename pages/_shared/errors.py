@@ -37,7 +37,7 @@ _REPLACED_LATER = re.compile(
 def shown_errors(name: str = "This page", *, stops: bool = True) -> Iterator[None]:
     """Show an error raised inside as one message, and stop the page there; or go on behind it.
 
-    One that nobody foresaw, such as a stored figure that breaks a sum, is told by ``name`` and its kind, and goes to
+    One that nobody foresaw, such as a stored figure that breaks a sum, is known by ``name`` and its kind, and goes to
     the log with its traceback."""
     try:
         yield

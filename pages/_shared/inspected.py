@@ -28,7 +28,7 @@ def save_run(entry: Entry, label: str = "") -> None:
 
 
 def open_store() -> Store:
-    """The store, and beside it what the live page wrote and nobody has saved."""
+    """The store, and next to it what the live page wrote and nobody has saved."""
     return with_temporary(Store.open()).snapshot()
 
 

@@ -1,6 +1,6 @@
 """Links from page to page: each with what the page is to show in its query.
 
-People keep such links, so parameter names stay. Texts are encoded here; where a link stands in HTML, escape it there.
+People keep such links, so parameter names stay. Texts are encoded here; where a link is in HTML, escape it there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who may talk to the app's server: its own pages. What another site's page or frame asks for is refused.
 
-Streamlit lets a page of any port of this machine open a session, and has no setting for framing. So this stands before
+Streamlit lets a page of any port of this machine open a session, and has no setting for framing. So this is before
 its server (``app.py``), for every request. ``server.corsAllowedOrigins`` in ``.streamlit/config.toml`` names other
 origins that may connect to the app and frame it.
 """

@@ -1,7 +1,7 @@
 """Colours for figures and drawings, the same meaning in the light and in the dark.
 
 The hues are Okabe and Ito's. ``.streamlit/config.toml`` holds them for Streamlit's own widgets and the token strip;
-here they are read for what is drawn in Python: plotly figures and SVG. Colour never stands alone.
+here they are read for what is drawn in Python: plotly figures and SVG. Colour is never alone.
 """
 
 from __future__ import annotations

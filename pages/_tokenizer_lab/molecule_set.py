@@ -92,7 +92,7 @@ def show() -> None:
     with answer:
         texts = _texts(molecules, form)
         if not texts:
-            if not molecules:  # beside what was left out a hint would be one thing too many
+            if not molecules:  # next to what was left out a hint would be one thing too many
                 st.info("No molecules: choose some below.", icon=":material/info:")
             return
         weights = (st.session_state["junk_weight"], st.session_state["cut_weight"])

@@ -74,7 +74,7 @@ def test_runs_and_samples_are_links_and_names_stand_for_the_compared_runs(place:
     app = ran(sql=sql, control=EXACT, test=[WITH_JUNK])
     assert list(rows(app)["is_control"]) == [False, True]
     app.query_params["test"], app.query_params["control"] = [""], ""
-    assert "$control stands for no run" in words(app.run())
+    assert "$control means no run" in words(app.run())
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def machine(*packages: str) -> str:
 
 
 def in_turn(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each, by name. They take turns, so that a busy machine slows all alike; a first round warms up."""
+    """Seconds of each, by name. They take turns, so that a busy machine slows all equally; a first round warms up."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for repeat in range(repeats + 1):
         for name, work in works.items():

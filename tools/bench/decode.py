@@ -1,4 +1,4 @@
-"""How fast answers are written: the fast backend beside plain ``generate``, with and without LPs, of equal work.
+"""How fast answers are written: the fast backend next to plain ``generate``, with and without LPs, of equal work.
 
 ``python -m tools.bench.decode`` prints Markdown tables of medians with their spread, all of one run. Every side writes,
 for each molecule, as many tokens as the exact LP's answer has with the same seed (where nothing would end an answer
@@ -161,7 +161,7 @@ def parts(run: Run, head_s: float) -> tuple[str, ...]:
 def round_robin(
     desk: Desk, sides: Sequence[Side], batch: int, args: argparse.Namespace
 ) -> dict[Side, list[tuple[Run, float]]]:
-    """Every side in turn, in both directions, and the exact LP's side before each: noise hits all alike."""
+    """Every side in turn, in both directions, and the exact LP's side before each: noise hits all equally."""
     single = 1 if args.quick else SINGLE
     lengths = desk.lengths[:single] if batch == 1 else desk.lengths
     for side in (EXACT, *sides):

@@ -1,4 +1,4 @@
-"""The geometry of conformers, beside PoseBusters: does each check agree, and how long does each side take?
+"""The geometry of conformers, next to PoseBusters: does each check agree, and how long does each side take?
 
 ``python -m tools.bench.geometry`` asks both of the same conformers: ``tests/engine/chem/posebusters_beside.py`` draws
 them. It tells what a guard costs, too.

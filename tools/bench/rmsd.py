@@ -1,4 +1,4 @@
-"""RMSD matrices beside a plain loop of RDKit's ``GetBestRMS``: equal, how much faster, and what 200,000 samples take.
+"""RMSD matrices next to a plain loop of RDKit's ``GetBestRMS``: equal, how much faster, and what 200,000 samples take.
 
 ``python -m tools.bench.rmsd`` takes drug-like molecules with 2K samples for K references each: K = 10, and K = 100 as
 GEOM's test set has it. Conformers are by ETKDG; copies with noise are added to reach 100. The loop has its molecules

@@ -27,7 +27,7 @@ from tools.bench._sized import Shape, SizedModel
 TOKENS, FEW_TOKENS, FIRST_TOKENS = 64, 32, 12
 """Tokens per answer; of a large model at a large batch; after the prompt, whose time is taken off."""
 LARGE = 10**8
-"""Weights of the layers from which on a shape is timed beside ``generate``."""
+"""Weights of the layers from which on a shape is timed next to ``generate``."""
 SHAPES = {
     shape.name: shape
     for shape in (

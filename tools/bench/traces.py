@@ -3,7 +3,7 @@
 ``python -m tools.bench.traces`` makes a trace of a million events and one of seven million, as torch.profiler writes
 them on a GPU, and reads each in processes of their own, pinned to two cores, one side after the other in each round.
 What a process takes at its peak is the system's own figure, imports included. Each side's sum over all kernels is
-beside the one that the trace was made with. It is no test.
+next to the one that the trace was made with. It is no test.
 
     --events N ...   sizes (1,000,000 and 7,000,000)
     --repeats N      of each (3)
@@ -102,7 +102,7 @@ def main() -> None:
                     cells = over(values, [run[what] for run in our])
                     ratios.append((size, f"{SIDES[side]} / trace add, {what}", *cells))
     show("Reading a trace", "events|what|s|least .. most|asked|MB at most|asked", speeds)
-    show("Beside ours", "events|what|times|least .. most", ratios)
+    show("Compared with ours", "events|what|times|least .. most", ratios)
     show("Time of all kernels", "events|what|ms|off by", sums)
 
 

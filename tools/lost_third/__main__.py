@@ -2,7 +2,7 @@
 
     python -m tools.lost_third --model demo-qwen
 
-A lane is a stored run: its LP, placeholder and atom order, over the same held-out molecules. Lanes are told apart by
+A lane is a stored run: its LP, placeholder and atom order, over the same held-out molecules. Lanes are distinguished by
 their run's label, so a stopped experiment resumes and nothing is written twice.
 """
 

@@ -209,7 +209,7 @@ function make(tag, classes, text = "", children = []) {
 
 function rowElement(row) {
   const ladder = make("div", "ladder", "", row.tokens.map(stepElement));
-  const parts = row.words.split("`"); // what was written stands between backticks
+  const parts = row.words.split("`"); // what was written is between backticks
   const said = make("p", "say", "", parts.map((part, place) => (place % 2 ? make("code", "", part) : part)));
   const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
   const element = make("li", `row ${row.kind} ${row.is_other ? "other" : ""}`, "", [make("div", "name", row.name), ladder, harm, said]);

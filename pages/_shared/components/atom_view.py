@@ -29,7 +29,7 @@ SHOWN_CHARS, MOST_LIKELY = 48, 6
 TAGS = {
     "outside": "not its text",
     "unlikely": "forced",
-    "redrawn": "drawn anew",
+    "redrawn": "redrawn",
     "missing": "not written",
 }
 _GLYPHS = {" ": "·", "\n": "↵", "\t": "⇥"}

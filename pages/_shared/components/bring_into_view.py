@@ -8,7 +8,7 @@ from pages._shared.components.once import source
 
 
 def bring_into_view(name: str, *, key: str) -> None:
-    """Each ``name`` once in a tab; what stands below may still be drawn meanwhile."""
+    """Each ``name`` once in a tab; what is below may still be drawn meanwhile."""
     _mount(key=key, data={"name": name})
 
 

@@ -214,7 +214,7 @@ class Molecule {
     }
   }
 
-  // The atom that lies nearest in a direction; what lies to the side counts as farther away.
+  // The atom that is nearest in a direction; what is to the side counts as farther away.
   nearest(right, down) {
     const here = this.spot(this.current);
     let best = { atom: this.current, far: Infinity };

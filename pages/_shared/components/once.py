@@ -25,7 +25,7 @@ _ROOT = '<div class="once"></div>'
 
 
 def source(*names: str) -> str:
-    """Files beside this one, one after the other: a module of several files is one module in the browser."""
+    """Files next to this one, one after the other: a module of several files is one module in the browser."""
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Conformers in 3D: stmol and py3Dmol draw them in a frame, with the 3Dmol.js that set-up put beside the app.
+"""Conformers in 3D: stmol and py3Dmol draw them in a frame, with the 3Dmol.js that set-up put next to the app.
 
 Only mol blocks that RDKit wrote, and words, numbers and colours from here, reach py3Dmol: it writes all of it into a
 script and escapes nothing. Names are untrusted; they are data for ``view3d.js``, which links the frame with the page's

@@ -100,7 +100,7 @@ def test_tries_of_a_guard_are_read_where_they_were_kept(store: Store) -> None:
     assert checks_by_block((one.blocks, one.check) for one in found.tries) == {1: ["clash", "bonds"], 0: ["bonds"]}
     not_kept = "The guard had blocks drawn anew 3 times. Tries are stored only of samples that keep their steps."
     assert not_kept in said(store, "guarded", 1)
-    assert "drawn anew" not in said(store, "guarded") + said(store, "guarded", 2)
+    assert "redrawn" not in said(store, "guarded") + said(store, "guarded", 2)
 
 
 # --- imported -----------------------------------------------------------------------------------------------------

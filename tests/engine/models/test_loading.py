@@ -85,7 +85,7 @@ def test_a_model_is_expanded_once_and_damage_to_it_is_named(
     monkeypatch.setattr(shipped, "expand", None)
     assert model_folder(embedded) == folder
     (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-1])
-    with pytest.raises(FileFormatError, match=rf"{folder}.* damaged .*delete its folder if it lies in our cache"):
+    with pytest.raises(FileFormatError, match=rf"{folder}.* damaged .*delete its folder if it is in our cache"):
         load_model(embedded, "cpu")
 
 

@@ -61,7 +61,7 @@ def test_the_demo_store_is_shown_beside_the_users_own_and_only_read(demo: Path) 
     assert store.rows("SELECT count(*) AS n, count(DISTINCT run_id) AS runs FROM samples") == [{"n": 12, "runs": 3}]
     assert store.rows("SELECT run_id FROM steps") == [{"run_id": "shipped"}]
     for change in (lambda: store.remove("shipped"), lambda: store.annotate("shipped", label="x")):
-        with pytest.raises(StoreError, match=r"^shipped lies in .*demo, which is read-only\. Export it"):
+        with pytest.raises(StoreError, match=r"^shipped is in .*demo, which is read-only\. Export it"):
             change()
     store.remove("both")
     assert store.entry("both").row["lp"] == "shipped"
