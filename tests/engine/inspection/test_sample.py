@@ -98,7 +98,7 @@ def test_tries_of_a_guard_are_read_where_they_were_kept(store: Store) -> None:
     assert found.tries[0] == ThrownText(range(1, 2), "clash", "0.9>")
     assert found.tries[1:] == (ThrownText(range(2), "bonds", "0.5>[O]<1.0"), ThrownText(range(1, 2), "weighed", "0.8>"))
     assert checks_by_block((one.blocks, one.check) for one in found.tries) == {1: ["clash", "bonds"], 0: ["bonds"]}
-    not_kept = "The guard had blocks drawn anew 3 times. Tries are stored only of samples that keep their steps."
+    not_kept = "The guard had blocks redrawn 3 times. Tries are stored only of samples that keep their steps."
     assert not_kept in said(store, "guarded", 1)
     assert "redrawn" not in said(store, "guarded") + said(store, "guarded", 2)
 
