@@ -92,7 +92,7 @@ def test_a_guard_of_greedy_sampling_throws_nothing_away_and_says_so(loaded: Load
     samples = guarded.run()
     assert [one.token_ids for one in samples] == [one.token_ids for one in exact.run()]
     assert guarded.counters.thrown_tokens == 0 and any(one.guarding and one.guarding.unmended for one in samples)
-    assert any(note.startswith("greedy sampling draws nothing anew") for note in guarded.counters.notes)
+    assert any(note.startswith("greedy sampling redraws nothing") for note in guarded.counters.notes)
 
 
 def test_plans_that_cannot_be() -> None:

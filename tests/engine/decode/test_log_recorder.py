@@ -100,6 +100,8 @@ def test_what_cannot_be_logged_is_refused(small: LoadedModel, tmp_path: Path) ->
     for number, wrong in enumerate(((151_673,), (1, 1))):
         with LogFile(tmp_path / f"{number}.jsonl", wrong) as log, pytest.raises(RunError, match="0 to 151,672"):
             log.tap(small, PLAN.sampling, 0)
+        assert not log.path.exists()
+    (tmp_path / "0.jsonl").touch()
     with pytest.raises(RunError, match="there already"):
         LogFile(tmp_path / "0.jsonl", 3)
     with pytest.raises(RunError, match="cannot be written"):

@@ -165,7 +165,7 @@ MISFITS: list[tuple[dict[str, object] | str | None, str]] = [
     ({"hidden_size": "wide"}, "cannot be loaded from .*hidden_size"),
     ({"hidden_size": 64}, r"the shape \[151936, 32\], config.json says \[151936, 64\] .* tensors do not fit"),
     ({"num_key_value_heads": 2}, r"self_attn.k_proj.weight' with the shape \[16, 32\], config.json says \[32, 32\]"),
-    ({"num_hidden_layers": 1_000, "layer_types": None}, "has 1 layers, config.json 1,000"),
+    ({"num_hidden_layers": 1_000, "layer_types": None}, "has 1 layers, config.json 1000"),
     ({"attention_bias": True}, f"has no tensor '{LAYER}self_attn.k_proj.bias'"),
     ({"tie_word_embeddings": False}, f"has no tensor '{HEAD}'"),
     (None, r"mine:1 cannot be loaded from '.*' \(.*config"),

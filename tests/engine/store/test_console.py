@@ -174,7 +174,7 @@ ATTACKS = [
     "FROM 'secret.csv'", 'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)', "FROM os",
     "FROM console", "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
     "FROM read_text('secret.csv')", 'FROM "Read_CSV"(\'secret.csv\')', "FROM enable_logging()",
-    "SELECT getenv('HOME')", "SELECT nextval('s')", "SELECT sleep_ms(100000)", "SELECT t.a.getvariable() FROM t",
+    "SELECT getenv('HOME')", "SELECT nextval('s')", "SELECT t.a.getvariable() FROM t",
     # letters that only look right
     "ＣＯＰＹ t TO 'f'", "CO\u200bPY t TO 'f'", "\u202eSELECT 1", "SELECT * FROM t\u0000; COPY t TO 'f'",
     "SELECT '\ud800'", "SELECT * FROM ｔ", "SELECT getvarıable('x')", "SELECT * FROM tеst",
