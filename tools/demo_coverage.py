@@ -1,4 +1,4 @@
-"""Coverage of a store's measured runs against ETKDG references, evaluated and laid beside them as ``rmsd.arrays``:
+"""Coverage of a store's measured runs against ETKDG references, evaluated and laid next to them as ``rmsd.arrays``:
 
 python -m tools.demo_coverage --into data/demo
 """

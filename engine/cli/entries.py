@@ -223,9 +223,9 @@ def verify(io: cli.Io) -> int:
     else:
         io.show({"whole": Counter(row["kind"] for row in rows if row["state"] == "whole")})
         for row in rows:
-            whose = row["id"] if row["state"] == "unfinished" else row["where"]
+            subject = row["id"] if row["state"] == "unfinished" else row["where"]
             if row["state"] != "whole":
-                cli.write(one_line(f"{row['state']}: {whose}: {row['what']}"))
+                cli.write(one_line(f"{row['state']}: {subject}: {row['what']}"))
     if damaged := sum(row["state"] == "damaged" for row in rows):
         cli.note(f"driftscope: {damaged} damaged. Run or import them again, or remove them")
     return 2 if damaged else 0

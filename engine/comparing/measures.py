@@ -112,7 +112,7 @@ MEASURES = (
     share("usable_rate", "usable", "usable", "judged", "usable::INT",
           help="Of judged answers: clean, stereo right, geometry right"),
     share("stereo_right_rate", "stereo right", "stereo_right", "stereo_judged", "stereo_right::INT",
-          help="Of answers whose SMILES specifies any: all right"),
+          help="Of answers for which the SMILES specifies any: all right"),
     share("geometry_right_rate", "geometry right", "geometry_right", "geometry_judged", "geometry_right::INT",
           help="Of those with a conformer to judge: no check failed"),
     Measure("strain_kcal", "strain", "kcal/mol", "strain_kcal", sample=GEOMETRY.format("strain_kcal"), better="less",

@@ -42,7 +42,7 @@ WHERE blocks.run_id = $run AND blocks.drift IS NOT NULL ORDER BY blocks.sample_i
 
 @computed_once(MOST_KEPT)
 def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
-    """Of each block whose drift is known, in order: ``sample_id``, and a column for each of ``AXES``."""
+    """Of each block of known drift, in order: ``sample_id``, and a column for each of ``AXES``."""
     tokenizer, _ = run_tokenizer(run)
     if tokenizer is None:
         return pa.table({name: np.zeros(0, np.int64) for name in ("sample_id", *AXES)})

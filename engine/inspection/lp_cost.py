@@ -33,7 +33,7 @@ from engine.store.schema import STEPS
 from engine.store.store import Store
 
 MOST_SAMPLES = 5_000
-"""Samples of a run that are looked at, the first whose steps are kept."""
+"""Samples of a run that are looked at, the first with kept steps."""
 MOST_KEPT = 16
 LEAST_EFFECTIVE, LEAST_SHARE = 10, 0.1
 """With a smaller effective size, or share of the samples, figures are unreliable."""

@@ -46,7 +46,7 @@ class RunPlan:
 
     model: ModelChoice
     plan: Plan
-    keep_steps: int = 0  # samples whose steps are kept
+    keep_steps: int = 0  # samples with kept steps
     closing: bool = True  # score the blocks that a position LP closed by force
     rmsd: int = 0  # reference conformers per molecule
     rmsd_references: str = ""  # the set whose conformers they are, all of a molecule's; empty: by ETKDG

@@ -136,16 +136,16 @@ class RunState:
 
     def publish(self) -> Entry:
         """Moves the run into the store; every group has to be written."""
-        self.finished, told = self.staging.groups(), self.staging.notes()
+        self.finished, notes = self.staging.groups(), self.staging.notes()
         if left := self.left():
             what = f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups"
             raise RunError(what, "Resume it with --resume")
-        resumed, threads = told.get("resumed", []), told.get("threads", [])
+        resumed, threads = notes.get("resumed", []), notes.get("threads", [])
         settings = self.plan.judge_settings
         columns = {
-            "device": ", ".join(told["devices"]),
+            "device": ", ".join(notes["devices"]),
             "threads": threads[0] if len(threads) == 1 else None,  # no one number holds for several
-            "notes": " ".join(told.get("notes", [])) or None,
+            "notes": " ".join(notes.get("notes", [])) or None,
             "judged_with": None if settings is None else judged_with(settings.geometry),
             "resumed": len(resumed),
             "checked_samples": sum(check["checked"] for check in resumed),
@@ -156,11 +156,11 @@ class RunState:
     def now(self, more: Mapping[str, int] = {}) -> PartProgress:
         """``more``: sums of the finished samples of the current group."""
         sums = self._sums + Counter(more)
-        told: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
-        told |= {name: sums[name] for name in COUNTED[1:]}
-        told |= {"samples": self.samples, "done": sums["samples"], "work": sums["expected"] / self._expected}
-        told |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
-        return PartProgress(self.part, self.parts, run_id=self.staging.id, **told)
+        part: dict[str, Any] = {name: self.staging.sheet["row"][name] for name in ("model_alias", "model_step", "lp")}
+        part |= {name: sums[name] for name in COUNTED[1:]}
+        part |= {"samples": self.samples, "done": sums["samples"], "work": sums["expected"] / self._expected}
+        part |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
+        return PartProgress(self.part, self.parts, run_id=self.staging.id, **part)
 
     def places_of(self, *groups: Group) -> set[int]:
         """The places of the molecules in these groups."""
@@ -370,7 +370,7 @@ class GroupWork:
         return sample.text
 
     def _scores(self) -> dict[int, Scored]:
-        """By sample: diagnoses of those whose steps are kept, and of all where blocks were closed by force, what the
+        """By sample: diagnoses of those with kept steps, and of all where blocks were closed by force, what the
         model wanted there."""
         generation, loaded = self.generation, self.generation.loaded
         by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics

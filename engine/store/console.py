@@ -87,13 +87,13 @@ class Console:
                 (is_cut, seconds), body = self._child.ask(sql, names or {})
         except SandboxError as error:
             memory = f"the statement ran out of memory (limit {self._limits.memory_mb} MB)"
-            told = {
+            answers = {
                 "stopped": ("the statement was stopped", ""),
                 "time": (f"the statement ran for over {self._limits.seconds:g} s and was stopped", "Ask for less"),
                 "memory": (memory, "Filter or aggregate before sorting, joining or making long values"),
             }
             other = f"the statement failed: {error.what}", "Write it in another way"
-            raise SqlError(*told.get(error.why, other)) from None
+            raise SqlError(*answers.get(error.why, other)) from None
         return SqlAnswer(pa.ipc.open_stream(body).read_all(), is_cut, seconds)
 
     def cancel(self) -> None:

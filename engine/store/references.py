@@ -124,8 +124,8 @@ def write_references(
                 first = first or f": {placed.source}: {placed.problem}"
                 counts["left_out"] += 1
                 key = placed.key[:500] or None  # a SMILES of any length
-                told = {"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem}
-                rows[REFERENCE_OMISSIONS.name].append(told)
+                omission = {"reference_set": name, "source": placed.source, "key": key, "reason": placed.problem}
+                rows[REFERENCE_OMISSIONS.name].append(omission)
             else:
                 smiles, xyz = placed.smiles, placed.xyz
                 number, digests = seen.setdefault(smiles, (len(seen), set()))

@@ -49,9 +49,9 @@ def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, **more: 
     return sample_row(sample.check, sample.blocks, extra, own)
 
 
-def block_rows(sample_id: int, blocks: Iterable[Block], **told: None) -> list[Row]:
-    """Rows of ``blocks``; ``told`` are columns of which nothing is known."""
-    return [{"sample_id": sample_id, **_columns(block, BLOCKS), **told} for block in blocks]
+def block_rows(sample_id: int, blocks: Iterable[Block], **unknown: None) -> list[Row]:
+    """Rows of ``blocks``; ``unknown`` are columns of which nothing is known."""
+    return [{"sample_id": sample_id, **_columns(block, BLOCKS), **unknown} for block in blocks]
 
 
 def _columns(record: Any, table: Table) -> Row:

@@ -63,7 +63,7 @@ RUNS = table(
     ("misread_most_ang", "real", "the farthest of those that state three numbers; infinities do not count"),
     ("judged", "whole", "samples with a verdict on their molecule; null where none was asked for"),
     ("judged_with", "text", "what judged their geometry, its version and settings"),
-    ("stereo_judged", "whole", "judged samples whose SMILES specifies a centre or double bond"),
+    ("stereo_judged", "whole", "judged samples for which the SMILES specifies a centre or double bond"),
     ("stereo_right", "whole", "those with all of them as the SMILES says"),
     ("stereo_sites", "whole", "centres and double bonds that were judged"),
     ("stereo_sites_right", "whole", "those as the SMILES says"),

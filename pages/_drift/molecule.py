@@ -63,7 +63,7 @@ DESCRIPTORS_HELP = (
     "How the LP writes an atom with hydrogens: [O] and [N] (plain), or [OH] and [NH2] (with-hydrogens), as the group's "
     "LPs do whatever the model was trained on."
 )
-DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks whose need is known."
+DRIFT_HELP = "FREE positions minus the tokens that the numbers need, over the blocks of known need."
 ATOMS, DRAWING, SHAPE = "drift_atoms", "drift_drawing", "drift_shape"
 ORDERS = ["Worst first", "Order of the text"]
 OTHER_READER = "drift_other_reader"

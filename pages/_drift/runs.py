@@ -123,10 +123,10 @@ def choose_one(runs: Sequence[RunFacts]) -> RunFacts:
     if len(runs) == 1:
         return runs[0]
     words = {run.run_id: run_words(run) for run in runs}
-    alike = Counter(words.values())
+    same = Counter(words.values())
     named = st.query_params.get(ONE)
     if ids := [run_id for run_id, text in words.items() if text == named]:
         st.query_params[ONE] = ids[0]  # links once had the words
-    titles = {run_id: text if alike[text] == 1 else f"{text} · {run_id}" for run_id, text in words.items()}
+    titles = {run_id: text if same[text] == 1 else f"{text} · {run_id}" for run_id, text in words.items()}
     chosen = choose(Option(ONE), "Run", titles)
     return next(run for run in runs if run.run_id == chosen)

@@ -41,9 +41,11 @@ class Frame(NamedTuple):
     source: str
 
     @property
-    def told(self) -> dict[str, Any]:
-        told, _ = json.JSONDecoder().raw_decode(self.source, self.source.index("const told = ") + len("const told = "))
-        return dict(told)
+    def scene(self) -> dict[str, Any]:
+        scene, _ = json.JSONDecoder().raw_decode(
+            self.source, self.source.index("const scene = ") + len("const scene = ")
+        )
+        return dict(scene)
 
     @property
     def models(self) -> list[str]:

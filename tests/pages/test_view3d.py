@@ -51,17 +51,17 @@ def frame(smiles: str = "CC(=O)N", name: str = "a", *, ghost: bool = False) -> F
 
 def test_nothing_untrusted_is_in_a_script_and_nothing_from_outside_is_named() -> None:
     shown = frame(name=HOSTILE)
-    assert shown.title == HOSTILE and shown.told["names"][1] == HOSTILE
+    assert shown.title == HOSTILE and shown.scene["names"][1] == HOSTILE
     assert shown.source.count("<script") == 4 and "<script>alert" not in shown.source
     assert set(re.findall(r"https?://[^\"' ]+", shown.source)) <= {"https://medium.com/@vschroeder/javascript-how-to"}
     assert f'.setBackgroundColor("{LIGHT.surface}")' in shown.source
 
 
 def test_names_marks_and_places_are_of_the_molecules_atoms() -> None:
-    told = frame().told
-    assert told["atoms"] == [1, 0, -1, -1]
-    assert told["names"] == ["\ud800, junk", "a", "atom 2, N", "atom 3, O"]
-    assert told["elements"] == "C C N O"
+    scene = frame().scene
+    assert scene["atoms"] == [1, 0, -1, -1]
+    assert scene["names"] == ["\ud800, junk", "a", "atom 2, N", "atom 3, O"]
+    assert scene["elements"] == "C C N O"
 
 
 @pytest.mark.parametrize("smiles", ["CC(=O)Nc1cc[nH]c1", "[H][H]", "C" * 30])

@@ -166,8 +166,8 @@ def measure(place: Path) -> None:
     rows = {table.name: sum(entry.parts[table.name].rows for entry in entries) for table in (SAMPLES, BLOCKS)}
     total = sum(part.bytes for entry in entries for part in entry.parts.values())
     title = f"{len(entries):,} runs, {rows['samples']:,} samples, {rows['blocks']:,} blocks in {total / 1e9:.2f} GB"
-    told = [(name, *spread(found), asked.get(name, "")) for name, found in seconds.items()]
-    show(title, "what|s|least .. most|asked", told)
+    lines = [(name, *spread(found), asked.get(name, "")) for name, found in seconds.items()]
+    show(title, "what|s|least .. most|asked", lines)
 
 
 def main() -> None:

@@ -85,7 +85,7 @@ class AnswerAgreement:
     """Greedy answers of an engine compared with ours for the same molecules."""
 
     texts: int = 0
-    alike: int = 0  # token by token
+    same: int = 0  # token by token
     first: int | None = None  # the earliest token at which one differs
     passed: int = 0
 
@@ -94,12 +94,12 @@ class AnswerAgreement:
         self.passed += passed
         place = first_difference(ours, theirs)
         if place is None:
-            self.alike += 1
+            self.same += 1
         else:
             self.first = place if self.first is None else min(self.first, place)
 
 
-HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "texts alike", "differs at", "passed")
+HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "same texts", "differs at", "passed")
 
 
 def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> t
         f"{agreed.top_1:.2%}",
         f"{agreed.mean_divergence:.1e}",
         f"{agreed.most_divergence:.1e}",
-        f"{own.alike} of {own.texts}" if written else NONE,
+        f"{own.same} of {own.texts}" if written else NONE,
         f"{own.first:,}" if own.first is not None else NONE,
         f"{own.passed} of {own.texts}" if written else NONE,
     )

@@ -24,7 +24,7 @@ ROUND = 8
 
 @dataclass(frozen=True, slots=True)
 class TrainBatch:
-    """``ids[:, 1:]`` are the targets of ``ids[:, :-1]``; what tells of a target stands at its place."""
+    """``ids[:, 1:]`` are the targets of ``ids[:, :-1]``; what tells of a target is at its place."""
 
     ids: Tensor  # int64 [B, T]
     weights: Tensor  # float32 [B, T - 1]

@@ -315,7 +315,7 @@ def _geometry(quality: Quality) -> Iterator[str]:
         "## Are the coordinates any good?",
         "",
         f"Heavy-atom RMSD to the nearest of {figures['references']} ETKDGv3 conformers, in angstrom: mean, and median "
-        "in brackets, over the molecules whose graph is right and whose numbers can be read. Beside it, for the same "
+        "in brackets, over the molecules whose graph is right and whose numbers can be read. Next to it, for the same "
         "molecules: one more ETKDGv3 conformer, about the best to be hoped for, and a random chain, which knows the "
         "bonds and nothing else (each atom 1.5 angstrom from one that it is bonded to, in a random direction).",
         "",

@@ -38,5 +38,5 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FileFormatError(
-            f"{path} is no checkpoint that can be read ({error})", "Remove it to begin anew, or bring a whole one"
+            f"{path} is no checkpoint that can be read ({error})", "Remove it to begin again, or bring a whole one"
         ) from error

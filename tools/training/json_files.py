@@ -1,4 +1,4 @@
-"""JSON and other files beside those of arrays: written whole, read with one line where they are damaged."""
+"""JSON and other files next to those of arrays: written whole, read with one line where they are damaged."""
 
 from __future__ import annotations
 

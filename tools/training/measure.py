@@ -1,9 +1,9 @@
-"""Measures a registered model on the held-out molecules and writes its card beside its weights.
+"""Measures a registered model on the held-out molecules and writes its card next to its weights.
 
     python -m tools.training.measure --model demo-qwen:final --trained-by "python -m tools.training.train ..."
 
 Minutes to a quarter of an hour on a CPU: plain ``generate`` sorts the whole vocabulary for every token. A user's own
-checkpoint is measured alike; its figures are printed, and no card is written.
+checkpoint is measured in the same way; its figures are printed, and no card is written.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ Item = TypeVar("Item")
 
 
 def draw(*parts: str) -> int:
-    """A large integer that stands for chance."""
+    """A large integer that means chance."""
     return int.from_bytes(hashlib.sha256("\0".join(("driftscope", *parts)).encode()).digest()[:8])
 
 

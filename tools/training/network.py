@@ -1,4 +1,4 @@
-"""What is trained: a ``transformers`` body over the live ids, and the one row that stands for the whole tail."""
+"""What is trained: a ``transformers`` body over the live ids, and the one row that means the whole tail."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def tail_logit(hidden: Tensor, row: Tensor, sigma: float, count: int) -> Tensor:
 
     The loss of the full model needs the whole mass of the rows t + e that no text names, sum of exp(h·(t + e)). Over
     the noise e its expectation is n · exp(h·t) · E[exp(h·e)], and E[exp(h·e)] = exp(sigma²|h|²/2). With 130,000
-    independent rows and more, the sum lies within a fraction of a percent of it; that the noise which ships is binomial
+    independent rows and more, the sum is within a fraction of a percent of it; that the noise which ships is binomial
     changes its log by less than |sigma·h|⁴/192 a dimension. So no junk is put in, or held out.
     """
     state = hidden.float()

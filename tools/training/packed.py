@@ -268,7 +268,7 @@ def text_frame(
 
     Three atoms of the text, its ``anchors`` [texts, 3], span it, so that hands are a sign: the first three written of
     the stereocentre (or double bond) that is complete first, itself and its neighbours counted. The first is the
-    origin, the second lies along x, the third on the side of positive y: the sign of the fourth's z is the centre's
+    origin, the second is along x, the third on the side of positive y: the sign of the fourth's z is the centre's
     hand, and mirror images differ in the sign of z alone. Where no stereo is stated (three times 0), the text's first
     two atoms and the first one off their axis do the same. In the principal-axis frame every place follows from the
     whole molecule, which a model that writes atom by atom does not know yet.
@@ -337,7 +337,7 @@ def _rows_of_atoms(arrays: Arrays, conformer: Index, atoms: Index, is_canonical:
 
 
 def _segment_table(arrays: Arrays, minus: int, end: int) -> TokenTable:
-    """Every segment as it stands before a number without a sign, then every segment with the sign of x."""
+    """Every segment as it is before a number without a sign, then every segment with the sign of x."""
     ids = np.concatenate((arrays["plain"], arrays["signed"])).astype(np.int32)
     lengths = np.concatenate((arrays["plain_lengths"], arrays["signed_lengths"])).astype(np.int64)
     kinds = np.where(ids == end, END, STRUCTURE).astype(np.uint8)

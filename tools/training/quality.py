@@ -58,7 +58,7 @@ class Distances:
 def distances(generated: Chem.Mol, molecule: Molecule, seed: int = 0, references: int = REFERENCES) -> Distances:
     """Of a generated conformer of the same graph, atoms in any order; ``DriftscopeError`` without references.
 
-    Two yardsticks are beside the model's: a random chain, which knows the bonds and nothing else, and one more ETKDGv3
+    Two yardsticks are next to the model's: a random chain, which knows the bonds and nothing else, and one more ETKDGv3
     conformer, about the best that can be hoped for.
     """
     embedded = reference_conformers(molecule, references + 1, seed=seed, max_seconds=EMBED_SECONDS)

@@ -1,4 +1,4 @@
-"""Turns a checkpoint of a training into the shipped form: half precision, and the live ids written beside the rows.
+"""Turns a checkpoint of a training into the shipped form: half precision, and the live ids written next to the rows.
 
 python -m tools.training.ship --checkpoint SNAPSHOT --data PACKED --out data/models/demo-qwen-final.safetensors
 """

@@ -40,7 +40,7 @@ PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16}
 CHECKPOINT, LOG, SNAPSHOTS = "checkpoint.safetensors", "log.jsonl", "snapshots"
 CLIP, LOG_STEPS, SAVE_S = 1.0, 25, 120.0
 WARM_STEPS = 40
-"""Steps after every start in which the learning rate rises: the optimiser's moments begin anew."""
+"""Steps after every start in which the learning rate rises: the optimiser's moments begin again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ force is judged by the model's own mass on closing it or going on, scored afterw
 *Verdicts*, where a corpus is given that was built with ``--held-out``: the exact LP forces the molecule, stereo and
 all, and the model writes the numbers: whether they are the molecule's is the model's own doing; the guarded LP has
 blocks drawn anew. There are as many molecules of each number of stereo sites, one of each pair of mirror images. Beside
-the model are ETKDGv3, judged alike, and chance: a half for each site.
+the model are ETKDGv3, judged in the same way, and chance: a half for each site.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def verdict_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     yield (
         f"Held-out molecules of at most {MOST_ATOMS} heavy atoms, each asked once under the LP `exact` (preset qwen3, "
         "seed 0), which forces the molecule and leaves the numbers to the model, and under `guarded`, which has blocks "
-        "drawn anew that make the molecule wrong; beside them ETKDGv3, judged alike. "
+        "redrawn that make the molecule wrong; next to them ETKDGv3, judged in the same way. "
         "*Sites*: stereocentres and double bonds whose stereo the SMILES states. *Stereo*: all of a molecule's are "
         "right; by lot, as many as *chance* says would be. *Geometry*: all checks of PoseBusters' `mol_fast`. "
         "*Usable*: clean text, right stereo, right geometry. *Strain*: median where the geometry is right, kcal/mol "
@@ -214,8 +214,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             rates = [rate for writer, answers in judged.items() for rate in rates_of(writer, answers)]
             for rate in rates:
                 log.info("%s", json.dumps(rate))
-            told = {"verdicts": rates, "verdicts_by": command}
-            sections.append((list(verdict_section(rates, command)), told))
+            figures = {"verdicts": rates, "verdicts_by": command}
+            sections.append((list(verdict_section(rates, command)), figures))
         if args.molecules is None and entry.card is not None:
             for lines, found in sections:
                 put_section(entry.card, lines, found)

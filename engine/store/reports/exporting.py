@@ -116,6 +116,6 @@ def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
     item |= _unknown(extra) | extra.get(_REPORTED, {})
     if len(samples) > 1:
         rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]
-        told = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
-        item[keys.GENERATIONS] = [{keys.TEXT: one[keys.TEXT], **rest} if rest else one[keys.TEXT] for one, rest in told]
+        each = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
+        item[keys.GENERATIONS] = [{keys.TEXT: one[keys.TEXT], **rest} if rest else one[keys.TEXT] for one, rest in each]
     return passed, item

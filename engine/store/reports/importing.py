@@ -112,7 +112,7 @@ class RunOfFile:
 
     row: Mapping[str, Any]
     lp: str | None
-    tokenizer: TextTokenizer | None  # None where no template can be told
+    tokenizer: TextTokenizer | None  # None where no template can be made
     form: NumberFormat | None  # as its texts show; None where they are too few
     rule: tuple[RuleName, str]  # that the file goes by: our check of it, and in words
 
@@ -268,9 +268,9 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
         if listed_in == keys.PASSES:
             raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    told = [{keys.TEXT: one} if isinstance(one, str) else one for one in listed or ()]
-    texts = [one[keys.TEXT] for one in told]
-    extras = [{key: value for key, value in one.items() if key not in keys.KNOWN} for one in told]
+    answers = [{keys.TEXT: one} if isinstance(one, str) else one for one in listed or ()]
+    texts = [one[keys.TEXT] for one in answers]
+    extras = [{key: value for key, value in one.items() if key not in keys.KNOWN} for one in answers]
     if own is not None and own not in texts:
         texts, extras = [own, *texts], [{}, *extras]
     main = 0 if own is None else texts.index(own)
@@ -333,8 +333,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     if loaded is None:
         notes.insert(0, f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
     if lp is None:
-        told = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
-        what = f"Which LP made it is not known ({told or 'the file names none'})"
+        named = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
+        what = f"Which LP made it is not known ({named or 'the file names none'})"
         notes.insert(0, f"{what}: blocks are read as closed by force, without drift.")
     row = {
         "origin": "imported",
@@ -381,7 +381,7 @@ def lp_of(enabled: bool | None, processor: str, version: str) -> str | None:
 
 
 def rule_of(version: str) -> tuple[RuleName, str]:
-    """By which rule the program of this version told passes from failures, as our check of it and in words."""
+    """By which rule the program of this version distinguished passes from failures, as our check of it and in words."""
     digits = _VERSION.fullmatch(version.strip())
     if digits is None:
         return "passed", "a rule that it does not name"

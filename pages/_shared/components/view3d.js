@@ -1,5 +1,5 @@
 // In the frame of a 3D view: its camera, keys and buttons, and what links it with the page's other views: the atom under
-// the pointer, the one that is selected, and clicks, which an atom view hands on. `told` is from view3d.py; names are
+// the pointer, the one that is selected, and clicks, which an atom view hands on. `scene` is from view3d.py; names are
 // untrusted and are written as text.
 
 const HINT = "Drag turns, + and - zoom, n and p step, Enter selects.";
@@ -62,10 +62,10 @@ class View {
   start() {
     const { viewer, stage } = this;
     const cameras = (page.driftscopeCameras ??= {});
-    const kept = cameras[told.camera];
-    if (kept?.elements === told.elements) viewer.setView([...kept.view]); // an array of this frame
+    const kept = cameras[scene.camera];
+    if (kept?.elements === scene.elements) viewer.setView([...kept.view]); // an array of this frame
     else this.fit();
-    viewer.setViewChangeCallback((view) => (cameras[told.camera] = { elements: told.elements, view }));
+    viewer.setViewChangeCallback((view) => (cameras[scene.camera] = { elements: scene.elements, view }));
     viewer.setHoverDuration(60);
     viewer.setClickable({ model: 0 }, true, (atom) => this.pick(atom.index));
     viewer.setHoverable({ model: 0 }, true, (atom) => this.hover(atom.index), () => this.hover(null));
@@ -114,16 +114,16 @@ class View {
     for (const halo of this.halos.splice(0)) viewer.removeShape(halo);
     if (this.tag) viewer.removeLabel(this.tag);
     this.tag = null;
-    if (pointed !== null && pointed !== selected) this.addHalo(pointed, { radius: 0.5, color: told.text, opacity: 0.35 });
+    if (pointed !== null && pointed !== selected) this.addHalo(pointed, { radius: 0.5, color: scene.text, opacity: 0.35 });
     if (selected !== null) {
-      this.addHalo(selected, { radius: 0.75, color: told.selected, opacity: 0.5 });
-      const look = { backgroundColor: told.ground, fontColor: told.text, fontSize: 13, bold: true, inFront: true };
+      this.addHalo(selected, { radius: 0.75, color: scene.selected, opacity: 0.5 });
+      const look = { backgroundColor: scene.ground, fontColor: scene.text, fontSize: 13, bold: true, inFront: true };
       const where = { position: this.atoms[selected], screenOffset: { x: 0, y: -26 }, alignment: "center" };
-      this.tag = viewer.addLabel(`atom ${told.atoms[selected]}`, { ...where, ...look });
+      this.tag = viewer.addLabel(`atom ${scene.atoms[selected]}`, { ...where, ...look });
     }
     viewer.render();
     const place = pointed ?? selected;
-    const name = place === null ? told.caption || HINT : told.names[place];
+    const name = place === null ? scene.caption || HINT : scene.names[place];
     document.querySelector("[role=status]").textContent = place !== null && place === selected ? `${name}, selected` : name;
   }
 
@@ -151,7 +151,7 @@ class View {
   fit() {
     this.viewer.setView([0, 0, 0, 0, 0, 0, 0, 1]);
     this.viewer.zoomTo();
-    this.viewer.zoom(told.zoom * Math.min(1, this.stage.clientWidth / this.stage.clientHeight));
+    this.viewer.zoom(scene.zoom * Math.min(1, this.stage.clientWidth / this.stage.clientHeight));
   }
 
   save() {
@@ -160,10 +160,10 @@ class View {
 }
 
 function placeOf(atom) {
-  const place = told.atoms.indexOf(atom ?? null);
+  const place = scene.atoms.indexOf(atom ?? null);
   return place < 0 ? null : place;
 }
 
 function atomAt(place) {
-  return place === null || told.atoms[place] < 0 ? null : told.atoms[place];
+  return place === null || scene.atoms[place] < 0 ? null : scene.atoms[place];
 }

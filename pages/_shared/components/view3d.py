@@ -70,7 +70,7 @@ def view3d(
     symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
     atoms = [*atoms, *[-1] * len(symbols)][: len(symbols)]
     colours = palette()
-    told = {
+    scene = {
         "camera": key,
         "elements": " ".join(symbols),
         "atoms": atoms,
@@ -87,7 +87,7 @@ def view3d(
         "text": colours.text,
         "ground": colours.background,
     }
-    view = _Frame(label, told, height)
+    view = _Frame(label, scene, height)
     view.draw(
         mol,
         ghost,
@@ -102,9 +102,9 @@ def _name(name: str, mark: Fault | None) -> str:
 
 
 class _Frame(py3Dmol.view):  # type: ignore[misc]
-    def __init__(self, label: str, told: Mapping[str, Any], height: int) -> None:
+    def __init__(self, label: str, scene: Mapping[str, Any], height: int) -> None:
         super().__init__(js=SCRIPT, width="100%", height=height)
-        self._label, self._told = label, told
+        self._label, self._scene = label, scene
 
     def draw(self, mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]) -> None:
         """Seen from where the atoms spread most: the widest axis across, the next one up."""
@@ -143,11 +143,11 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         values = {name: getattr(colours, name) for name in COLOURS}
         values["scheme"] = "dark" if colours is DARK else "light"
         style = "".join(f"--{name}: {value};" for name, value in values.items())
-        told = json.dumps(self._told).replace("<", "\\u003c")
+        scene = json.dumps(self._scene).replace("<", "\\u003c")
         drawing = (self.startjs + self.endjs).replace("UNIQUEID", "0")
         return f"""<style>:root {{{style}}} {source("view3d.css")}</style>
 <script src="{SCRIPT}"></script>
-<script>const told = {told}; {source("view3d.js")}</script>
+<script>const scene = {scene}; {source("view3d.js")}</script>
 <main tabindex="0" role="application" aria-label="{html.escape(self._label)}">
 <nav><button data-do="fit">Reset view</button> <button data-do="save">PNG</button></nav>
 {drawing}

@@ -114,8 +114,8 @@ def _standing(seen: TaskSnapshot, found: Brought) -> str:
     stopped = "stopped" + (f" after {took}" if seen.elapsed_s else "")
     if not seen.parts:
         return f"{stopped}; nothing was begun"
-    whole, told, done = seen.parts[0].parts, len(seen.parts), sum(part.has_ended for part in seen.parts)
-    return f"{stopped}: {done} of {whole} done, {told - done} begun, {whole - told} not begun"
+    whole, begun, done = seen.parts[0].parts, len(seen.parts), sum(part.has_ended for part in seen.parts)
+    return f"{stopped}: {done} of {whole} done, {begun - done} begun, {whole - begun} not begun"
 
 
 def progress_words(seen: TaskSnapshot) -> str:
