@@ -122,6 +122,8 @@ def test_right_conformers_pass_and_mirrored_ones_are_caught() -> None:
     judged_right = chiral = 0
     with rdBase.BlockLogs():
         for entry in load_molecule_set(MOLECULES, tag="stereo"):
+            if "@SP" in entry.smiles:  # metals' own kinds of stereo are not judged
+                continue
             asked = parse_smiles(entry.smiles).mol
             whole, settings = Chem.AddHs(asked), rdDistGeom.ETKDGv3()
             settings.randomSeed, settings.maxIterations = 7, 5
