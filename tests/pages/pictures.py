@@ -42,11 +42,11 @@ def lost_third(chart: int) -> Picture:
 
 def one_molecule(run: str, sample: int, atom: int) -> Picture:
     query = {"run": run, "sample": str(sample), "atom": str(atom)}
-    return Picture("drift", query, 1000, ready="Template over generated text", top="Molecules")
+    return Picture("drift", query, 1000, ready="Atom by atom", top="Molecules")
 
 
 PICTURES = {
-    "drift": one_molecule("demo-llama-final-group-v2.1", 13, atom=6),
+    "drift": one_molecule("demo-qwen-final-group-v2.1", 0, atom=3),
     "compare": Picture("compare", {}, 1150, ready="All figures", top="Side by side"),
     "profiles": Picture("profiles", {}, 1000, ready="Where does", top="Families"),
     "logits": Picture("logits", {"view": "Health"}, 1150, ready="Data", top="Health"),
