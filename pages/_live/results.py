@@ -56,7 +56,7 @@ FIGURES: dict[str, tuple[str, Callable[[Any], str], str]] = {
     "speed_ratio": ("Tokens/s, ratio", times, "Divided by the first lane's"),
     "forced_share": ("Forced", percent, "Tokens without a choice"),
     "forward_passes": ("Passes", whole, "Forward passes; forced tokens may need none"),
-    "redrawn_blocks": ("Drawn again", whole, "How often the guard found a block wrong"),
+    "redrawn_blocks": ("Redrawn", whole, "How often the guard found a block wrong"),
     "thrown_tokens": ("Thrown tokens", whole, "Cost of that; not among the tokens"),
     "samples": ("Samples", whole, ""),
     "passes": ("Passed", whole, RULE_HELP["passed"]),

@@ -146,7 +146,7 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     app = generated(live)
     assert not app.error
     rows, said = figures(app), words(app)
-    assert rows["Figure"] == ["1 · none", "2 · group-v2.1", "3 · exact"] and "Drawn anew" not in rows
+    assert rows["Figure"] == ["1 · none", "2 · group-v2.1", "3 · exact"] and "Redrawn" not in rows
     assert rows["Time, ratio"][0] == "1.00×" and all(ratio.endswith("×") for ratio in rows["Time, ratio"])
     assert rows["Clean"][2] == "1" and rows["Geometry right"][2] in ("0", "1") and set(rows["Stereo right"]) == {"–"}
     assert f"badge[RMSD {rows['RMSD'][2]}]" in said, "twice the same"
@@ -179,7 +179,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     listed = expander.get("html")[0].proto.body
     assert listed.count("<s>") == 1 and f"and {tries - 1} more tr" in listed
     rows = figures(app)
-    assert rows["Drawn anew"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
+    assert rows["Redrawn"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
     shown_try = verdict_badges._try(ThrownText(range(1, 3), "stereo", "<img src=x>\u202e"), ["[C]", "[N]", "[C@@H]"])
     assert "blocks 1 to 2, [C@@H]: stereo <s>" in shown_try
     assert "&lt;img" in shown_try and "\u202e" not in shown_try
