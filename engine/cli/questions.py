@@ -115,7 +115,7 @@ def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., An
 
 
 def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By run and measure: the value, and what it is next to that of the first, the control."""
+    """By run and measure: the value, and how it compares with that of the first, the control."""
     from engine.questions import ask
 
     figures: dict[str, dict[str, dict[str, Any]]] = {entry.id: {name: {} for name in BY_NAME} for entry in entries}

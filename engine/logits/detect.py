@@ -31,7 +31,7 @@ MOST_SAMPLED, MOST_PLAUSIBLE, LEAST_SPREAD = 20_000, 1e6, 0.01
 MANTISSA, MOST_DECIMALS = 23, 6
 DENSITY = 3.5  # of two draws from one bell curve being equal: a step over so many spreads
 MOST_ALIKE = 64  # of values side by side, or of tokens in a row: a log that needs more is too coarse
-# In a coarse log neighbours are equal in groups: the logits of rare tokens rise and fall as one. So many times more of
+# In a coarse log equal neighbours come in groups: the logits of rare tokens rise and fall as one. So many times more of
 # them have to be equal than if each were so by a chance of its own; measured on bfloat16 and on one to four decimals.
 SIDE_BY_SIDE, IN_A_ROW = 5, 2
 

@@ -50,7 +50,7 @@ Three ways to get a first run:
 def default_choice(entries: Sequence[Entry]) -> list[Entry]:
     """The newest run without an LP, and of the same model and size the newest under each LP, oldest first.
 
-    Runs next to which a profiler ran are left out where there are others, since their times say little. Where there is
+    Runs made under a profiler are left out where there are others, since their times say little. Where there is
     no such control: the newest run with samples, alone.
     """
     with_samples = [entry for entry in reversed(entries) if has_samples(entry)]

@@ -1,6 +1,6 @@
 """Makes the README's pictures: ``python -m tests.pages.pictures [NAME ...]``. Each is a view of the shipped demo store.
 
-Live generates, so its times are those of the machine. Exits 2 when a page asked for anything outside of its server.
+Exits 2 when a page asked for anything outside of its server.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class Picture:
     height: int
     ready: str
     top: str = ""
-    button: str = ""  # to press; its name may go on with a shortcut
     part: str = ""
 
 
@@ -64,10 +63,6 @@ def take(name: str, browser: BrowserContext, server: Server) -> bool:
     with visit(browser, server, address, width=1280, height=picture.height) as seen:
         page = seen.page
         page.add_style_tag(content=NO_SIDEBAR)
-        if picture.button:
-            page.get_by_role("button", name=picture.button).click()
-            page.mouse.move(0, 0)
-            page.evaluate("document.activeElement?.blur()")  # no tooltip
         expect(page.get_by_text(picture.ready).first).to_be_visible(timeout=PATIENCE_MS)
         seen.settle()
         page.wait_for_timeout(4_000)  # for what draws itself after the page has settled: WebGL, charts
