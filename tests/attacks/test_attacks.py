@@ -22,7 +22,8 @@ from tests.pages.browser import ROOT, Server, serve_quietly
 from tests.support import of_soak
 
 pytestmark = pytest.mark.soak
-LEAST, MOST_SECONDS, MOST_MB = 150, 30, 1_500
+LEAST, MOST_SECONDS, MOST_MB, GIVEN_UP = 150, 30, 1_500, 300
+"""Seconds are a processor's, so that other work on the machine does not count; what waits is given up after 300."""
 
 
 def test_the_list_is_long_and_has_nothing_twice() -> None:
@@ -77,14 +78,15 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: list[st
     with open(tmp_path / "told", "w+") as told:  # noqa: PTH123 - one file for both streams
         command = [sys.executable, "-m", "engine", *reader, name]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=told, stderr=told, env=environment)
-        stop = threading.Timer(MOST_SECONDS, process.kill)
+        stop = threading.Timer(GIVEN_UP, process.kill)
         stop.start()
         _, status, used = os.wait4(process.pid, 0)
         stop.cancel()
         told.seek(0)
+        process.returncode = os.waitstatus_to_exitcode(status)
         (line,) = told.read().splitlines()
-    process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 2
+    assert used.ru_utime + used.ru_stime < MOST_SECONDS
     assert used.ru_maxrss < MOST_MB * 1024
     assert line.isprintable() and SECRET not in line and "Traceback" not in line
     assert not list((tmp_path / "store").glob("*/*=*")), "nothing of it is in the store"
