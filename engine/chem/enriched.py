@@ -3,10 +3,15 @@
 ``[C]<1.2034,-0.5100,0.0000>=[O]<...>``: each atom of the canonical SMILES becomes its bracketed descriptor and a
 block of three numbers; all else is copied. Numbers are truncated, never rounded, and never ``-0.0000``. Decoding
 is strict: a block is three numbers or an error that names it. Junk is the business of ``engine.text``.
+
+At the end is the group's decoder, as its runner (from v3.9 on) and its inference use it. It splits a block at commas,
+wants three parts, and takes of each part the *last* thing that reads as a number. So it takes blocks that hold junk,
+and ``-0.2623(cc6`` becomes 6.0: a position that the text does not state, and that nobody is told of.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -234,3 +239,59 @@ def as_decimals(text: str, form: NumberFormat) -> str:
         return f"<{','.join(format_number(value or 0.0, WIDEST) for value in values)}>"
 
     return re.sub(r"<([0-9]+),([0-9]+),([0-9]+)>", centres, text) if isinstance(form, BinFormat) else text
+
+
+# --- the group's decoder ------------------------------------------------------------------------------------------
+
+BAD_TRIPLET, BAD_FLOAT = "Bad coord triplet", "Bad float token"
+MISREAD_ANG = 0.01
+"""A position that is farther than this from what the text states is misread."""
+_ROUNDING = 1e-9
+
+_FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
+_PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
+
+Triple = tuple[str, str, str]
+
+
+def why_not_taken(content: str) -> str | None:
+    """The error with which the group's decoder refuses a block's content; None where it takes it."""
+    parts = content.split(",")
+    if len(parts) != 3:
+        return BAD_TRIPLET
+    return None if all(_FLOAT.search(part) for part in parts) else BAD_FLOAT
+
+
+def numbers_taken(content: str, block: int | None = None) -> Triple:
+    """What the decoder takes for x, y and z: of each part the last number."""
+    if problem := why_not_taken(content):
+        raise EnrichedError(problem, block=block, text=f"<{content}>")
+    x, y, z = (_FLOAT.findall(part)[-1] for part in content.split(","))
+    return x, y, z
+
+
+def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
+    """How far the decoder puts the atom of this block from ``stated``, the numbers that it states; None if it does not.
+
+    Where not all three can be told: NaN if the decoder took a part for a number that is none.
+    """
+    if why_not_taken(content) is not None:
+        return None
+    known = [number for number in stated if number is not None]
+    if len(known) < len(stated):
+        return None if all(_PLAIN.fullmatch(part) for part in content.split(",")) else math.nan
+    ang = math.dist(tuple(map(float, numbers_taken(content))), known)
+    return ang if ang > MISREAD_ANG + _ROUNDING else None
+
+
+def decode_parts(smiles: str, contents: Sequence[str]) -> Decoded:
+    """The molecule and conformer that the decoder makes of a SMILES and its blocks' contents."""
+    numbers = [numbers_taken(content, block) for block, content in enumerate(contents)]
+    try:
+        mol = read_text_order(smiles)
+    except SmilesError as error:
+        raise EnrichedError(f"its SMILES is not a molecule: {error.reason}", text=smiles) from error
+    if mol.GetNumAtoms() != len(numbers):
+        raise EnrichedError(f"{mol.GetNumAtoms()} atoms but {len(numbers)} blocks", text=smiles)
+    add_conformer(mol, [list(map(float, triple)) for triple in numbers])
+    return Decoded(smiles, mol, tuple(numbers))

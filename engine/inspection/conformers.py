@@ -18,9 +18,8 @@ from typing import Any
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
-from engine.chem.enriched import decode
+from engine.chem.enriched import decode, misread_ang
 from engine.chem.frame import add_conformer
-from engine.chem.group_reader import misread_ang
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_written
 from engine.chem.structure_files import to_sdf

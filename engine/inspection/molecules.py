@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.chem.group_reader import misread_ang
+from engine.chem.enriched import misread_ang
 from engine.chem.verdict import GRAPH
 from engine.inspection.axes import AXES, axis_drifts
 from engine.inspection.memo import computed_once

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.chem.group_reader import misread_ang
+from engine.chem.enriched import misread_ang
 from engine.decode.samples import Guarding, Sample, ThrownTry
 from engine.decode.steps import Diagnosis
 from engine.records import Block, Check, MoleculeVerdict

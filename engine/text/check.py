@@ -3,7 +3,7 @@
 The check of a sample has the issues, ``passed`` by the reports' rule, ``decodes`` by their runner's, ``clean`` by ours.
 
 The reports strip the blocks, read the SMILES that is left and compare it with the prompt's; a block full of junk
-passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.group_reader``): that
+passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.enriched``): that
 stops at what holds no number, and takes most junk. It does not ask for coordinates that are not all zero, which is
 ours, so that an answer may decode and not pass. ``clean`` looks into the blocks. Whether a conformer is good chemistry
 is not known here (see ``engine.chem.rmsd``).
@@ -21,8 +21,17 @@ from collections.abc import Sequence
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.enriched import CLOSE_TAG, MOST_ATOMS, MOST_CHARACTERS, OPEN_TAG, Decoded, decode, prompt_smiles
-from engine.chem.group_reader import decode_parts, why_not_taken
+from engine.chem.enriched import (
+    CLOSE_TAG,
+    MOST_ATOMS,
+    MOST_CHARACTERS,
+    OPEN_TAG,
+    Decoded,
+    decode,
+    decode_parts,
+    prompt_smiles,
+    why_not_taken,
+)
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph

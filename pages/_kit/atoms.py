@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Literal
 
-from engine.chem.group_reader import numbers_taken, why_not_taken
+from engine.chem.enriched import numbers_taken, why_not_taken
 from engine.figures.words import percent
 from engine.inspection.sample import BlockEstimate
 from engine.text.align import AlignedToken, Alignment

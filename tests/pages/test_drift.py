@@ -12,7 +12,7 @@ from unittest.mock import Mock
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from engine.chem.group_reader import misread_ang
+from engine.chem.enriched import misread_ang
 from engine.figures.words import angstrom
 from engine.inspection.molecules import sample_table
 from engine.inspection.sample import inspect_sample

@@ -7,8 +7,7 @@ import math
 import pytest
 from hypothesis import given
 
-from engine.chem.enriched import decode
-from engine.chem.group_reader import BAD_FLOAT, BAD_TRIPLET, misread_ang, numbers_taken, why_not_taken
+from engine.chem.enriched import BAD_FLOAT, BAD_TRIPLET, decode, misread_ang, numbers_taken, why_not_taken
 from engine.chem.smiles import parse_smiles
 from engine.errors import EnrichedError
 from engine.records import TRIMMED4
