@@ -1,6 +1,6 @@
 """Every error that a user can meet: what happened, with which values, and what to do about it.
 
-Messages are one line, so that a terminal and a page show them alike. Values come from untrusted text
+Messages are one line, so that a terminal and a page show the same. Values come from untrusted text
 and pass through ``shown``, which escapes what would break a line and shortens what would flood it.
 """
 
@@ -84,7 +84,7 @@ class EmbedError(DriftscopeError):
 
 
 class ConformerError(DriftscopeError):
-    """A molecule whose conformer is missing or unusable (none at all, not finite, out of range)."""
+    """A molecule without a usable conformer (none at all, not finite, out of range)."""
 
 
 class EnrichedError(DriftscopeError):

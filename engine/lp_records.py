@@ -163,7 +163,7 @@ def guard_words(stored: str | None) -> str:
 
 
 UNKNOWN_LP = LpRecord("unknown", "the LP is unknown: a clean block may have been cut", "", "unknown")
-"""For stored texts whose LP is not named or is not one of ours. It cannot be run."""
+"""For stored texts of an LP that is not named or is not one of ours. It cannot be run."""
 
 ALIASES = {
     "generic": "group-v2.1",

@@ -2,7 +2,7 @@
 the process that does it: a user's SQL, pickles, mol blocks, judges of geometry, embeddings, files of traces, logs and
 references.
 
-The child is a program started anew: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would
+The child is a program started new: a fork would copy locks that RDKit and numpy hold, and ``multiprocessing`` would
 run the parent's main module once more, which in an app is a page. It is asked in pickles, which come from here alone,
 and answers in JSON and bytes, which carry no code. It ends with its parent, and no Ctrl-C reaches it.
 

@@ -47,7 +47,7 @@ SHAPES: dict[Shape, str] = {
     "geom": "a file of GEOM ({'conformers': [{'rd_mol': Mol}]})",
 }
 UNREADABLE = "RDKit cannot read it"
-"""Begins what is said of a molecule whose bytes are damaged; one that is missing is a generation that failed."""
+"""Begins what is said of a molecule with damaged bytes; one that is missing is a generation that failed."""
 MOST_BYTES = 8 * 2**30  # of a pickle, which is held in memory
 _FIX = f"Known are {', '.join(SHAPES.values())}"
 

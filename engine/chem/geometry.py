@@ -34,7 +34,7 @@ Indices = NDArray[np.int64]
 POSEBUSTERS = "0.6.5"
 """The version that this agrees with."""
 MOST_FAILURES = 12
-"""Of one check; the rest are counted. A molecule whose atoms all lie in one place fails hundreds of times."""
+"""Of one check; the rest are counted. A molecule with all atoms in one place fails hundreds of times."""
 
 BOND_LENGTHS, BOND_ANGLES, CLASH = "bond_lengths", "bond_angles", "internal_steric_clash"
 AROMATIC, RINGS, DOUBLE_BONDS = "aromatic_ring_flatness", "non-aromatic_ring_non-flatness", "double_bond_flatness"

@@ -26,7 +26,7 @@ _OF_PAIRS: dict[str, GuardCheck] = dict(zip(APART, GUARD_CHECKS[:3], strict=True
 
 @dataclass(frozen=True, slots=True)
 class WrongPlace:
-    """A check that an atom failed, and all atoms by whose places it was made."""
+    """A check that an atom failed, and all atoms that it was made by."""
 
     check: GuardCheck
     atoms: tuple[int, ...]  # of the text

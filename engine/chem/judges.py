@@ -51,7 +51,7 @@ class JudgePool(Pool):
 
     @property
     def under_way(self) -> int:
-        """Tasks whose verdict was not handed back."""
+        """Tasks without a verdict that was handed back."""
         return len(self._tasks)
 
     def add(self, task: JudgeTask) -> None:

@@ -343,7 +343,7 @@ def add_references(
 
     Pickles ({smiles: {'confs': [Mol, ...]}}, GEOM's own files, {smiles: [Mol, ...]}), of which nothing is run; SDF with
     a record per conformer; Parquet with smiles and xyz (of each atom of the SMILES, in its order). Hydrogens are
-    removed, equal conformers kept once; one whose graph is not its molecule's is named and left out.
+    removed, equal conformers kept once; one with another graph than its molecule's is named and left out.
     """
     from engine.store import references
 

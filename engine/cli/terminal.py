@@ -117,7 +117,7 @@ def flat(work: Callable[..., int | None]) -> Callable[..., int | None]:
 
 
 def command(app: typer.Typer, name: str, *, rules: bool = False) -> Callable[[Callable[..., Any]], Any]:
-    """Registers a function of typer's parameters. One whose type is a dataclass means the dataclass's fields.
+    """Registers a function of typer's parameters. One of a dataclass means the dataclass's fields.
 
     ``rules``: it says of texts whether they passed, decode and are clean, and its help what that means.
     """

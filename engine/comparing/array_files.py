@@ -1,4 +1,4 @@
-"""Files of named arrays and what is said of them: safetensors in an xz stream, whose own checksum tells damage.
+"""Files of named arrays and what is said of them: safetensors in an xz stream, which has a checksum.
 
 The same content gives the same bytes. What the arrays mean is not known here.
 """

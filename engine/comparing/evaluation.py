@@ -109,7 +109,7 @@ def evaluate_run(
     molecules = molecules_of({*asked})
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []
-    kept: list[int] = []  # of those that have references, whose conformers were found
+    kept: list[int] = []  # of those that have references and conformers
     references = done = 0
     with closing(run_jobs(jobs_of(store, entry, request, without), workers or usable_cores())) as jobs:
         for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule

@@ -187,7 +187,7 @@ class StaticLoop(Loop):
     def _write_report(
         self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, cell: Tensor, tokens: Tensor
     ) -> None:
-        """Into the place whose turn it is."""
+        """Into the place that has its turn."""
         columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced, cell]
         self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
         self.turn.add_(1)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from engine.decode.hf import HfBackend
 
 FITTED_MOLECULES = 20
-"""Molecules whose reference conformers an adaptive placeholder is fitted to."""
+"""Molecules of which reference conformers an adaptive placeholder is fitted to."""
 
 
 class Generation:

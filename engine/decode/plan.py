@@ -78,7 +78,7 @@ class DecodeOptions:
     batch_size: int = 32
     diagnostics: bool = False
     candidates: int = 10  # of a step, with diagnostics
-    close_ids: CloseIds | None = None  # whose masses a diagnosis tells
+    close_ids: CloseIds | None = None  # a diagnosis has their masses
     time_limit_s: float | None = None
     tap: Tap | None = None
 

@@ -170,7 +170,7 @@ class RowBatch:
         self.count[row], self.waiting[row] = 0, 0
 
     def go_back(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
-        """A row whose text has become shorter: it reads its last token again, and is at this cell and node."""
+        """A row with a text that has become shorter: it reads its last token again, and is at this cell and node."""
         self._stand(row, work, place, seed)
         self.has_read(row, len(work.prefix) - 1)
         self.pending[row, 0] = work.written[-1]

@@ -35,7 +35,7 @@ READ_WIDTH = 256
 MOST_SCORES = 2**22
 """Scores that the head gives at once: 27 positions of a vocabulary of 151,936. More are slower on a CPU's caches."""
 WALKED = 64
-"""Samples whose states are followed together where no model is asked."""
+"""Samples that are followed together where no model is asked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,7 +211,7 @@ class _ReadBatch:
         return [of_tokens[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
     def _chunks(self, places: Tensor) -> Iterator[Tensor]:
-        """Places [N] in parts whose scores fit."""
+        """Places [N] in parts with scores that fit."""
         for part in places.split(max(1, MOST_SCORES // self.vocab_size)) if len(places) else ():
             self.between()
             yield part

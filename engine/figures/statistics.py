@@ -124,7 +124,7 @@ class Sums:
 
     values: Array
     weights: Array
-    answers: Array  # whose value is known
+    answers: Array  # with a known value
 
     def only(self, place: int) -> Sums:
         """One measure."""

@@ -25,7 +25,7 @@ from engine.text.tokenizers import BUILT_IN, TextTokenizer
 
 AXES = ("x", "y", "z")
 MOST_KEPT = 32
-"""Runs whose axis drifts are kept."""
+"""Runs of which axis drifts are kept."""
 ORDINARY = "[C]"
 """The descriptor before blocks of a molecule that does not read."""
 

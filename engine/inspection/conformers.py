@@ -1,7 +1,7 @@
 """Conformers of stored texts: one sample's, whole or in part, and all of a run's, also in a file; and how far
 the group's reader misreads a run's blocks.
 
-A whole text is read strictly. Of any other, the atoms whose three coordinates can be read are put together with the
+A whole text is read strictly. Of any other, the atoms with three readable coordinates are put together with the
 bonds between them; how many are missing, and why the text was refused, is reported next to them.
 """
 
@@ -68,7 +68,7 @@ def conformer_of(sample: Row, blocks: Sequence[Row], molecule: Molecule) -> Shap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupShape:
-    """A damaged text's conformer by the group's reader, whose atoms stand in the order of the blocks."""
+    """A damaged text's conformer by the group's reader, with atoms in the order of the blocks."""
 
     mol: Chem.Mol | None
     misread: Mapping[int, float]  # by block: how far off, in angstrom; NaN where the text states no position

@@ -47,11 +47,11 @@ JUDGED: dict[str, Any] = {
     "Geometry wrong": ~pc.field("geometry_right"),
     "Clash": pc.match_substring(pc.field("checks"), "clash"),
 }
-"""Only true of samples whose molecule was judged: without a conformer there is nothing wrong."""
+"""Only true of samples with a judged molecule: without a conformer there is nothing wrong."""
 
 By = Literal["run", "tokenizer", "lp", "element", "axis"]
 BYS: tuple[By, ...] = get_args(By)
-UNKNOWN = "unknown"  # the group of blocks whose tokenizer, LP or element is unknown
+UNKNOWN = "unknown"  # the group of blocks of an unknown tokenizer, LP or element
 
 GROUPS: dict[By, str] = {
     "run": "blocks.run_id",

@@ -130,7 +130,7 @@ def with_pieces(step: Row, tokenizer: TextTokenizer | None) -> Row:
 def estimates_of(
     blocks: Sequence[Row], molecule: Molecule, tokenizer: TextTokenizer | None
 ) -> dict[int, BlockEstimate]:
-    """By block, for those whose row has a continuation: what is lost from it to the text as written."""
+    """By block, for rows with a continuation: what is lost from it to the text as written."""
     estimates = {}
     for row in (row for row in blocks if row["continued_text"]):
         written, continued, atom = row["text"] or "", row["continued_text"], row["atom"]

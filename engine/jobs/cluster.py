@@ -2,7 +2,7 @@
 through ``submitit``, or a Ray cluster's.
 
 A task finds all it needs in the run's staging folder; store, checkpoint and this checkout are visible where it runs.
-One that is pre-empted, or whose Ray worker dies, begins again and resumes; the groups of a killed one are left to
+One that is pre-empted, or loses its Ray worker, begins again and resumes; the groups of a killed one are left to
 ``run --resume``. Whoever writes the last group publishes the run.
 """
 

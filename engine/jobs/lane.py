@@ -1,4 +1,4 @@
-"""A lane of the live page: a small run whose state a page reads while the worker writes it.
+"""A lane of the live page: a small run; a page reads its state while the worker writes.
 
 A page makes a ``LaneWatch``, hands ``lane_work`` to the service, and looks at the watch as often as it is drawn. An
 unfinished text is aligned as far as it goes; its last block, which is still open, gets no verdict.

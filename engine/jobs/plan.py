@@ -49,7 +49,7 @@ class RunPlan:
     keep_steps: int = 0  # samples with kept steps
     closing: bool = True  # score the blocks that a position LP closed by force
     rmsd: int = 0  # reference conformers per molecule
-    rmsd_references: str = ""  # the set whose conformers they are, all of a molecule's; empty: by ETKDG
+    rmsd_references: str = ""  # the set that has these conformers, all of a molecule's; empty: by ETKDG
     group: int = 0  # 0: a few batches
     label: str = ""
     source: str = ""

@@ -60,7 +60,7 @@ REFERENCE_S, WAIT_S = 20.0, 0.2
 COUNTERS = "tokens forced_tokens forward_passes prefill_s forward_s constraint_s sampling_s decode_s".split()
 MOLECULES_FILE = "molecules.parquet"
 CHECKED, BESIDE = 4, max(1, usable_cores() // 2)
-"""Molecules whose finished samples are generated again at a resume, and judging processes."""
+"""Molecules of which finished samples are generated again at a resume, and judging processes."""
 COUNTED = ("samples", "passes", "decodes", "clean", "bad_blocks", "blocks", "tokens")
 """Sums of a group that the progress shows."""
 

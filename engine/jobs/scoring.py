@@ -148,7 +148,7 @@ def score_run(
     batch_size: int = 8,
     progress: Callable[[int, int], None] = lambda done, samples: None,
 ) -> ScoredRun:
-    """Score the run's samples whose chances are not known, the first ``most`` of all; 0: all. None may be left."""
+    """Score the run's samples with unknown chances, the first ``most`` of all; 0: all. None may be left."""
     from engine.decode.generation import Generation
     from engine.models.loading import load_model
 

@@ -35,7 +35,7 @@ MOST_MODELS, EXIT_S = 2, 2.0
 """Models that are kept, and how long the end of the process waits for its job."""
 
 
-_threads = functools.cache(spare_cores)  # the same for all jobs, whose times are compared
+_threads = functools.cache(spare_cores)  # the same for all jobs: their times are compared
 
 
 class Models:
@@ -45,7 +45,7 @@ class Models:
         self._kept: dict[tuple[ModelEntry, str, str], LoadedModel] = {}  # least recently used first
 
     def get(self, entry: ModelEntry, device: str = "auto", dtype: str | None = None) -> LoadedModel:
-        """For the thread whose turn it is; torch may not take all cores there."""
+        """For the thread that has its turn; torch may not take all cores there."""
         import torch
 
         from engine.models.loading import load_model
@@ -159,7 +159,7 @@ class Job(Generic[T]):
 
 
 class Service:
-    """The queue, and whose turn it is."""
+    """The queue, and who has its turn."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Service:
         self.clock, self.models = clock, Models()
         self.lock = threading.RLock()
         self.waiting: list[Job[Any]] = []  # as they came
-        self._current: Job[Any] | None = None  # the one whose turn it is
+        self._current: Job[Any] | None = None  # the one that has its turn
         self._turns = itertools.count(1)
         self._served: dict[str, int] = {}  # by owner, the last turn
         self._is_closed = False

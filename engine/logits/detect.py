@@ -23,7 +23,7 @@ from engine.logits.entries import EntryBatch
 from engine.logits.rules import LOGITS, Bounds, Flags, Marks, Real, Rules, Whole, bit
 
 ROBUST = 1.4826  # the median absolute deviation times this is the standard deviation of a normal distribution
-SICK_SPREADS = 10  # an entry whose spread exceeds the batch's by this factor is not compared with itself
+SICK_SPREADS = 10  # an entry with a spread above the batch's by this factor is not compared with itself
 LEAST_ZEROS, MOST_BY_CHANCE = 3, 20  # zeros at a position, and so many times more than expected, are no coincidence
 LEAST_NORMAL = float(np.finfo(np.float32).tiny)
 MOST_HIGH_HALF, ALIGNED = 0x7FFF, 0x7  # of the largest address; bits that are zero in nearly every address

@@ -44,7 +44,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
 
     ``filters``: name, with_flagged, without_flagged, flagged: pairs left with a flagged value; ``supported`` is the
     mildest filter that leaves none, null where none is enough. ``places``: entries of both logs, and how far they agree
-    without flagged values; ``diverging`` is the first whose relative difference is over ``tolerance``. ``by_number``:
+    without flagged values; ``diverging`` is the first with a relative difference over ``tolerance``. ``by_number``:
     texts are matched by their number alone, since the logs share no names.
     """
     if control.id == test.id:

@@ -27,7 +27,7 @@ MEANING: dict[ValueFlag, str] = {
     "repeated": "bit for bit what an earlier token of the same text had in this place",
     "denormal": "nearer to zero than normal numbers of single precision are",
     "pointer": "with its neighbour the bits of an address in memory",
-    "constant": "one of an entry whose values are all the same",
+    "constant": "one of an entry with values that are all the same",
 }
 
 

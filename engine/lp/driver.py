@@ -100,7 +100,7 @@ class Tables:
     def live_mask(self, state: State) -> tuple[Tensor, Tensor, Tensor]:
         """Legality of the live ids [B, L], ids of the symbols [B, 2], and their legality [B, 2].
 
-        For rows whose cell forces nothing; a forced token is ``forced_id``.
+        For rows in a cell that forces nothing; a forced token is ``forced_id``.
         """
         legal = (self.goto != ILLEGAL)[state.node]  # [B, K]
         symbols = self.here(state)[:, SYMBOL]

@@ -42,7 +42,7 @@ class At:
     """A place inside a block."""
 
     axis: int = 0
-    may_sign: bool = False  # an x whose sign is open
+    may_sign: bool = False  # an x with an open sign
     negative: bool = False
     integer: int = 0  # digits so far
     decimals: int = -1  # -1 before the point

@@ -136,7 +136,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
 
 
 def model_folder(entry: ModelEntry) -> Path:
-    """The Hugging Face folder of an entry, made first if it is an embedded one whose folder is not there."""
+    """The Hugging Face folder of an entry, made first if it is an embedded one without a folder."""
     if entry.folder is not None:
         if not entry.folder.is_dir():
             what = f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder"

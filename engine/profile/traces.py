@@ -22,7 +22,7 @@ from engine.store.store import Store
 
 COMPUTE = ("attention", "gemm")  # what the reports call real compute; all other work is overhead to them
 PERS = {"per token": "tokens", "whole traces": "", "per sample": "samples", "per pass": "forward_passes"}
-WINDOW = 0.02  # two traces whose tokens differ by less cover as much
+WINDOW = 0.02  # two traces with tokens that differ by less cover as much
 SQL = """
 SELECT trace_id, side, family, sum(calls)::BIGINT AS calls, sum(coalesce(self_us, total_us)) AS us,
        sum(launched)::BIGINT AS launched, sum(delay_us) AS delay_us

@@ -169,7 +169,7 @@ def mask_rows(constraint: Constraint, molecules: Iterable[Molecule]) -> list[Row
 
 def _cell_counter(automaton: Automaton) -> Any:
     """A function of the nodes that a row may enter a cell with, and whether the cell has symbols. What a cell forbids
-    depends on these alone: many cells are alike, so each kind of them is counted once."""
+    depends on these alone: many cells are the same, so each kind of them is counted once."""
     legal = automaton.legal
     tokens = np.bincount(automaton.classes, minlength=legal.shape[1] - SYMBOLS)
     by_class = legal[:, :-SYMBOLS] @ tokens  # [Q] tokens that a node allows, symbols apart: they close a block

@@ -85,5 +85,5 @@ def answer(tables: Tables, options: Options) -> str:
         same_way = all((row["share"] or 0) >= 0 for row in factors) and abs(math.log(whole["ratio"])) > 0.02
         share = f", {percent(most['share'])} of it {most['factor']}" if same_way else ""
         parts.append(f"{whole['name']}: {times(whole['ratio'])} the control's time per sample = {product}{share}.")
-    lines = parts or ["Choose two runs whose times and tokens are known."]
+    lines = parts or ["Choose two runs with known times and tokens."]
     return answer_text(lines, tables["notes"]["note"].to_pylist())

@@ -23,7 +23,7 @@ TITLE = "Is it faster, and is it usable?"
 OF = Of("run", least=1, most=41)
 OPTIONS = (
     Option("passed_too", False, "Passed too", help="By the reports' rule, under which junk may pass"),
-    Option("all_runs", False, "All runs of the store", help="Faint: every run whose time and rate are known"),
+    Option("all_runs", False, "All runs of the store", help="Faint: every run with a known time and rate"),
 )
 COLUMNS = {
     "name": Column("run"),

@@ -37,7 +37,7 @@ CHARTS = (
           hover=("title", "drift", "blocks", "share"), picks="option:bin:bin"),
 )  # fmt: skip
 TABLES = ()
-CUT = "cut"  # the bar, and the value of ``bin``, of blocks whose drift is unknown since they were cut
+CUT = "cut"  # the bar, and the value of ``bin``, of blocks of unknown drift, since they were cut
 MOST_GROUPS = 8
 
 

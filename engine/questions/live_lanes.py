@@ -87,7 +87,7 @@ def tally(watch: LaneWatch, shown: int) -> dict[str, int]:
 
 
 def atom_being_written(watch: LaneWatch, sample: int) -> int | None:
-    """The atom whose block the last token belongs to; None when the sample has ended."""
+    """The atom that the last token belongs to; None when the sample has ended."""
     aligned = watch.alignment(sample)
     if aligned is None or watch.texts[sample].answer is not None:
         return None

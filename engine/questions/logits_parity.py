@@ -50,7 +50,7 @@ COLUMNS = {
     "max_relative": Column("largest relative", help="Of one value, over the larger of the pair"),
     "relative": Column("relative", help="Root mean square of the differences, over that of the control's values"),
     "rank": Column("rank", help="Spearman's correlation, mean over entries"),
-    "top_1": Column("top-1", "%", "Entries whose largest value is at the same position"),
+    "top_1": Column("top-1", "%", "Entries with the largest value at the same position"),
     "not_finite": Column("not finite", help="Pairs with NaN, an infinity or a number over 1e150: left out"),
     "token_idx": Column("token"),
     "value": Column("difference"),

@@ -108,7 +108,7 @@ class StoreListing:
     damages: tuple[Damage, ...]
 
     def get(self, id_: str, kind: Kind) -> Entry:
-        """The entry of that id or label, or the only one whose id has this in it."""
+        """The entry of that id or label, or the only one with this in its id."""
         near = [entry for entry in self.entries if entry.id == id_]
         for damage in () if near else self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):

@@ -110,7 +110,7 @@ def _asked(key: str) -> Mapping[str, Any]:
 
 
 def conformer_texts(store: Store, entry: Entry, sample_ids: Sequence[int] | None = None) -> dict[int, str]:
-    """For samples whose own text is missing or binned (all of them, or of these): one that states their conformers in
+    """For samples with a missing or a binned text (all of them, or of these): one that states their conformers in
     decimals, by sample. None of a molecule that has no enriched form, or where a number is that of no bin."""
     form = number_format_of(entry)
     if isinstance(form, BinFormat) and SAMPLES.name in entry.parts:

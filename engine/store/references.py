@@ -4,7 +4,7 @@
 
 A set is written once and never changes but for its label and notes; ``content`` says what it holds, so what is computed
 against it may be kept under that. Molecules are canonical SMILES without hydrogens. Conformers with equal bytes are in
-it once, and one whose graph is not that of the molecule it is filed under is left out, by name.
+it once, and one with another graph than the molecule it is filed under is left out, by name.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class Staging:
         self.files.remove(self.folder)
 
     def path_of(self, part: TableFile) -> Path:
-        """Of a group's file, whose bytes are those that were written."""
+        """Of a group's file, if it has the bytes that were written."""
         path = Path(self.files.path(f"{self.folder}/{part.file}"))
         with path.open("rb") as file:
             if sha256_of(file) != part.sha256:
@@ -290,7 +290,7 @@ def rewrite_run(entry: Entry, tables: Mapping[str, pa.Table], columns: Mapping[s
 
     A new file is next to the old one under a name of its own, and the sheet that names it is written last: a reader
     sees the old rows or the new ones, and what a killed process leaves goes with the next attempt. Of a run of an older
-    version all tables are written anew, since all files of a run are of one version.
+    version all tables are written again, since all files of a run are of one version.
     """
     files, folder = entry.files, entry.folder
     with alone(files, folder):

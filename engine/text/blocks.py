@@ -243,7 +243,7 @@ def _first_foreign(content: str) -> int:
 
 
 def _first_numbers(content: str, form: NumberFormat) -> tuple[str, ...]:
-    """From x on and no further than all is whole: the second number of a block whose x is damaged is not its x."""
+    """From x on and no further than all is whole: the second number of a block with a damaged x is not its x."""
     numbers: list[str] = []
     position, number = 0, _DECIMAL if form.least_decimals else _ANY_NUMBER
     while len(numbers) < 3 and (match := number.match(content, position)):
@@ -342,7 +342,7 @@ def found_form(texts: Iterable[str], *, forced_close: bool) -> tuple[NumberForma
         return None, seen.total()
 
     def contradicting(least: int) -> int:
-        """Numbers with fewer decimals, and longer ones whose last zero would have been dropped."""
+        """Numbers with fewer decimals, and longer ones that end in a zero."""
         return sum(count for (length, is_zero), count in seen.items() if length < least or (is_zero and length > least))
 
     return NumberFormat(min((most, 1, 0), key=contradicting), most), seen.total()

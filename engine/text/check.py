@@ -8,9 +8,8 @@ stops at what holds no number, and takes most junk. It does not ask for coordina
 ours, so that an answer may decode and not pass. ``clean`` looks into the blocks. Whether a conformer is good chemistry
 is not known here (see ``engine.chem.rmsd``).
 
-There are two readers: ours, which is strict, and the group's, which takes the last number of a part. Of text without
-damage both make the same molecule. Of damaged text ours makes none, and the group's often makes one with atoms where
-the text does not put them.
+There are two readers: ours, which is strict, and the group's. Of text without damage both make the same molecule. Of
+damaged text ours makes none, and the group's often makes one with atoms where the text does not put them.
 """
 
 from __future__ import annotations
@@ -21,17 +20,8 @@ from collections.abc import Sequence
 import numpy as np
 from rdkit import Chem
 
-from engine.chem.enriched import (
-    CLOSE_TAG,
-    MOST_ATOMS,
-    MOST_CHARACTERS,
-    OPEN_TAG,
-    Decoded,
-    decode,
-    decode_parts,
-    prompt_smiles,
-    why_not_taken,
-)
+from engine.chem import enriched
+from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, Decoded, decode, decode_parts, prompt_smiles, why_not_taken
 from engine.chem.other_forms import OTHER_WORDS, other_form
 from engine.chem.smiles import MOST_CHARACTERS as MOST_SMILES
 from engine.chem.smiles import bare_form, read_text_order, same_graph
@@ -174,7 +164,8 @@ def decode_as_group(text: str) -> Decoded:
     also where it is longer than the strict reader takes: RDKit would need gigabytes."""
     answer = answer_of(text)
     blocks = find_blocks(answer)
-    for count, most, what in ((len(answer), MOST_CHARACTERS, "characters"), (len(blocks), MOST_ATOMS, "blocks")):
+    sizes = ((len(answer), enriched.MOST_CHARACTERS, "characters"), (len(blocks), enriched.MOST_ATOMS, "blocks"))
+    for count, most, what in sizes:
         if count > most:
             raise EnrichedError(f"{count:,} {what}, the limit is {most:,}")
     never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)

@@ -68,7 +68,7 @@ class TextTokenizer:
         return [Token(id_, self.piece(id_), *span) for id_, *span in zip(ids, starts, ends, strict=False)]
 
     def offsets(self, text: str, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First and last-plus-one character of each token of ``text``, whose ids these are."""
+        """First and last-plus-one character of each token of ``text``, which has these ids."""
         import numpy as np
 
         # Its bytes tell, but where the tokenizer adds a space, drops one, or normalises the text.

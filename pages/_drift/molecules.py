@@ -411,7 +411,7 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     """The molecule's place in the table, and the way to its neighbours."""
     place, order = _place_of(table, chosen), _order()
     words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
-    if len(table["run_id"].unique()) > 1:  # whose molecule it is
+    if len(table["run_id"].unique()) > 1:  # and the run of each
         words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
     show_steps(
         place,

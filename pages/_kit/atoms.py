@@ -116,7 +116,7 @@ def _name(atom: int | None, elements: Sequence[str]) -> str:
 
 
 def worst_first(rows: Iterable[AtomRow]) -> list[AtomRow]:
-    """By Å off: what no reader takes before all, damage whose Å are not known before what is next to none."""
+    """By Å off: what no reader takes before all, damage of unknown Å before what is next to none."""
 
     def harm(row: AtomRow) -> float:
         if row.off_ang is not None or not row.damage:

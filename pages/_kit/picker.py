@@ -1,7 +1,7 @@
 """The choice of a page's entries: all of the store in one table with filters, those that the page shows ticked.
 
 Which are shown is in the address alone, by ids, so that a link restores it; a filter hides rows and changes nothing of
-what is shown. Anybody may write an address: a name that matches no entry is told, and left out.
+what is shown. Anybody may write an address: a name that matches no entry is reported, and left out.
 """
 
 from __future__ import annotations

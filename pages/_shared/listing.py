@@ -1,6 +1,6 @@
 """Which pages there are, read from the files of ``pages/`` without running them.
 
-A page is a file whose name does not begin with ``_``. It names itself in constants, texts in double quotes: ``TITLE``,
+A page is a file; those with a leading ``_`` are none. It names itself in constants, texts in double quotes: ``TITLE``,
 ``ICON`` (a Material symbol) and ``LEAD`` (one line on what the page is for), so a new page is a new file and nothing
 else. A file without them, or one that is no Python, is still listed under its file name: the page itself then says what
 is wrong with it, and the other pages work.

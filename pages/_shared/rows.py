@@ -1,4 +1,4 @@
-"""The selected rows of a table whose selection the page decides, not the table; steps from row to row; its height."""
+"""The selected rows of a table: the page decides on them, not the table; steps from row to row; its height."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from pages._shared.listing import FOLDER
 
 
 def warm() -> Iterator[None]:
-    """Step by step, none longer than a second. What fails here fails again, and is told, where a page needs it."""
+    """Step by step, none longer than a second. What fails here fails again, and says so, where a page needs it."""
     for path in sorted(FOLDER.glob("_*/**/*.py")):
         with suppress(ImportError, SyntaxError):
             parts = path.relative_to(FOLDER.parent).with_suffix("").parts

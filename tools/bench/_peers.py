@@ -111,7 +111,7 @@ class PeerProcessor(LogitsProcessor):
         return scores
 
     def _settle(self, rows: Sequence[int], mask: Tensor) -> None:
-        """Rows whose mask does not come from a matcher any more."""
+        """Rows with a mask that does not come from a matcher any more."""
         for row in rows:
             self._matchers.bitmask[row] = mask
         self._busy = [row for row in self._busy if row not in rows]

@@ -8,7 +8,7 @@ cores; most of it is ``generate``'s own sampler, which sorts the vocabulary at e
 
     --quick          8 molecules, one round, a tenth of each answer: whether it runs, no more
     --share 0.3      the sides with generate's own sampler write this part of each answer on the large batch
-    --only NAME      only sides whose name contains this; may be repeated
+    --only NAME      only sides with this in their names; may be repeated
     --model NAME     one embedded model alone
 """
 

@@ -27,7 +27,7 @@ Floats = NDArray[np.float32]
 Facts = Mapping[str, str | int | float]
 
 ALL_F32 = 0
-"""llama.cpp's number of a file whose tensors are all in single precision."""
+"""llama.cpp's number of a file with all tensors in single precision."""
 NO_VOCABULARY = "none"
 FAMILIES = ("qwen3", "llama")
 OUTPUT = "lm_head.weight"

@@ -36,7 +36,7 @@ PLAIN = LlamaSetting("f32", WHOLE)
 ROOM = 64
 """Positions beyond the text."""
 MORE = 16
-"""Tokens whose logits are requested at once, to make the buffer grow."""
+"""Tokens with logits that are requested at once, to make the buffer grow."""
 MOST_S = 900
 _MEMORY = "/proc/self/mem"
 

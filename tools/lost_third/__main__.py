@@ -39,7 +39,7 @@ from tools.lost_third.summary import EXACT, FITTED, PLANS, REORDERED, V43, LaneS
 from tools.terminal import Progress, ToolParser, emit_json, log, markdown, run_tool
 
 COSTED, MOST_COSTED = (EXACT, V43, "v4.3-fitted"), 8
-"""Lanes whose log w is computed, over this many of their molecules: a scoring pass takes longer than the lane."""
+"""Lanes of which log w is computed, over this many of their molecules: a scoring pass takes longer than the lane."""
 
 
 def other_order(smiles: str, seed: int = 0) -> str:

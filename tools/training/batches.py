@@ -1,7 +1,7 @@
 """Batches for training: texts drawn by the recipe's stage, of like length, in the model's own small numbering.
 
 The model is trained on the ids that occur, numbered 0 to n - 1 in their order. A batch is padded on the right with
-text ends whose weight is nothing; under causal attention they change no other position.
+text ends without weight; under causal attention they change no other position.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def save(path: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], dt
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Weights in float32, and the state; also of a shipped model, whose state is what ships of it."""
+    """Weights in float32, and the state; also of a shipped model, with what ships of its state."""
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}

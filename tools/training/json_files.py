@@ -26,7 +26,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -> None:
-    """Remove files of these patterns whose names are not kept, and what killed writers left."""
+    """Remove files of these patterns, but for the names to keep, and what killed writers left."""
     stale = [path for pattern in patterns for path in folder.glob(pattern) if path.name not in kept]
     for path in [*stale, *folder.glob(f".*{PART}")]:
         path.unlink(missing_ok=True)

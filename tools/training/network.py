@@ -25,7 +25,7 @@ class Losses:
 
 
 class Network(nn.Module):
-    """A causal language model of the live ids whose softmax knows of the tail."""
+    """A causal language model of the live ids, with a softmax that knows of the tail."""
 
     def __init__(self, shape: ModelShape, live: int, end: int, tail_count: int, seed: int) -> None:
         super().__init__()

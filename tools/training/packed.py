@@ -112,7 +112,7 @@ class Batch:
 
     ids: NDArray[np.int32]  # [tokens]
     kinds: NDArray[np.uint8]  # [tokens]
-    deciding: NDArray[np.bool_]  # [tokens] of an atom whose place decides a stereocentre or the side of a double bond
+    deciding: NDArray[np.bool_]  # [tokens] of an atom that decides a stereocentre or the side of a double bond
     starts: Index  # [texts + 1]
 
     def text(self, row: int) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:

@@ -156,7 +156,7 @@ def verdict_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
         f"Held-out molecules of at most {MOST_ATOMS} heavy atoms, each asked once under the LP `exact` (preset qwen3, "
         "seed 0), which forces the molecule and leaves the numbers to the model, and under `guarded`, which has blocks "
         "redrawn that make the molecule wrong; next to them ETKDGv3, judged in the same way. "
-        "*Sites*: stereocentres and double bonds whose stereo the SMILES states. *Stereo*: all of a molecule's are "
+        "*Sites*: stereocentres and double bonds with stereo in the SMILES. *Stereo*: all of a molecule's are "
         "right; by lot, as many as *chance* says would be. *Geometry*: all checks of PoseBusters' `mol_fast`. "
         "*Usable*: clean text, right stereo, right geometry. *Strain*: median where the geometry is right, kcal/mol "
         "above the relaxed conformer (MMFF94)."

@@ -228,7 +228,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """A document whose keys have values of the right kinds; errors say where in it something is wrong."""
+    """A document with values of the right kinds; errors say where in it something is wrong."""
 
     def finite(digits: str) -> float | None:
         return value if math.isfinite(value := float(digits)) else None
@@ -262,7 +262,7 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
 
 
 def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
-    """One item, whose keys have values of the right kinds; an error where it says too little."""
+    """One item, with values of the right kinds; an error where it says too little."""
     where, own, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
     if own is None and not listed:
         if listed_in == keys.PASSES:

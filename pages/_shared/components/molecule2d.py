@@ -1,4 +1,4 @@
-"""A 2D drawing whose atoms can be pointed at, walked through by keyboard and picked.
+"""A 2D drawing with atoms that can be pointed at, walked through by keyboard and picked.
 
 The drawing is an SVG of ``engine.chem.drawing``; the browser side reads it as XML and takes over known elements and
 attributes only. Names of atoms are untrusted text. What is selected is Python's word: a click shows at once, and the

@@ -1,4 +1,4 @@
-"""Components whose large parts travel once: what the browser has is not sent again, and what it lacks it asks for.
+"""Components with large parts that travel once: what the browser has is not sent again, and what it lacks it asks for.
 
 Streamlit sends a component's definition and data with every message, and on a page that ticks four times a second that
 is most of the traffic. So the definition is a small loader (``once.js``); markup, style and module of a component, and
@@ -34,7 +34,7 @@ def digest(value: object) -> str:
 
 
 class Component:
-    """A component whose module exports ``mount(shell)``: an object with ``update(message)``, false where it has to ask.
+    """A component of a module with ``mount(shell)``: an object with ``update(message)``, false where it has to ask.
 
     Made once, at import: Streamlit warns when one name is registered with two definitions.
     """

@@ -138,7 +138,7 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
         self.setBackgroundColor(colours.surface)
 
     def _make_html(self) -> str:
-        """The same each time, which py3Dmol's own is not: a frame whose source changes is loaded again."""
+        """The same each time, which py3Dmol's own is not: a frame with a new source is loaded again."""
         colours = palette()
         values = {name: getattr(colours, name) for name in COLOURS}
         values["scheme"] = "dark" if colours is DARK else "light"

@@ -110,9 +110,7 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     own = [entry for entry in chosen if entry.files is store.home]
     if len(own) < len(chosen):
         where = escape_markdown(next(entry for entry in chosen if entry not in own).files.where)
-        st.info(
-            f"What ships with the project lies in {where}: it can be exported, not changed.", icon=":material/lock:"
-        )
+        st.info(f"What ships with the project is in {where}: it can be exported, not changed.", icon=":material/lock:")
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
         if len(ids) == 1 and chosen:
             managed.one(store, chosen[0])
