@@ -238,4 +238,4 @@ def quoted(text: str) -> str:
 
 
 def angstrom(value: float) -> str:
-    return f"{value:.2f} Å" if value >= 0.01 or value == 0 else f"{value:.4f} Å"
+    return f"{value:.2f} Å" if value >= 0.01 or value < 0.00005 else f"{value:.4f} Å"
