@@ -13,16 +13,18 @@ from rdkit.Chem import rdMolAlign
 from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
+from engine.comparing import rmsd_matrices
 from engine.comparing.array_files import read_arrays
-from engine.comparing.evaluation import EvaluationRequest, evaluate_run
+from engine.comparing.evaluation import EvaluationRequest, evaluate_run, is_computed, jobs_of
 from engine.comparing.file_jobs import FileJob, run_job, run_jobs
+from engine.comparing.measures import has_samples
 from engine.comparing.rmsd_matrices import baseline_job, given_references, texts_job
 from engine.errors import DriftscopeError
 from engine.figures.coverage_metrics import THRESHOLDS_ANG
 from engine.records import WIDEST
 from engine.store.references import ReferenceSet
 from engine.store.store import Store
-from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.support import sized
 
 CHAIN, ETHER, ACID = "CCCCCO", "CCCCOC", "CC(C)Cc1ccc(cc1)C(C)C(=O)O"
@@ -57,14 +59,8 @@ def texts(smiles: str, count: int, seed: int = 0) -> list[str]:
 
 
 def write(store: Store, run_id: str, answers: Sequence[tuple[str, str]]) -> None:
-    write_run(
-        store,
-        run_id,
-        [
-            sample_row(number, smiles=smiles, text=f"[CONFORMER]{text}[/CONFORMER]", generation=number)
-            for number, (smiles, text) in enumerate(answers)
-        ],
-    )
+    told = [{"smiles": smiles, "text": f"[CONFORMER]{text}[/CONFORMER]"} for smiles, text in answers]
+    write_run(store, run_id, [sample_row(number, **said, generation=number) for number, said in enumerate(told)])
 
 
 @pytest.mark.soak
@@ -162,3 +158,31 @@ def test_what_cannot_be_evaluated_is_named(store: Store) -> None:
     write(store, "odd", [(CHAIN, "")])
     with pytest.raises(DriftscopeError, match="have none of the 1 molecules of odd"):
         evaluate_run(store, "odd", EvaluationRequest(MadeReferences(1)), workers=1)
+
+
+# --- those that ship beside the demo runs -----------------------------------------------------------------------------
+REQUEST = EvaluationRequest()
+RUNS = [entry for entry in DEMO_STORE.found().entries if has_samples(entry)]
+
+
+def test_every_demo_run_is_evaluated_and_a_matrix_is_what_it_would_be_made_anew() -> None:
+    """When this fails, `make demo-coverage` is due."""
+    assert len(RUNS) == 11 and all(is_computed(DEMO_STORE, entry, REQUEST) for entry in RUNS)
+    run = next(entry for entry in RUNS if entry.row["lp"] == "guarded")
+    for job in sorted(jobs_of(DEMO_STORE, run, REQUEST, []), key=lambda job: len(job.payload["smiles"]))[:6]:
+        meta, arrays = job.make(job.payload)
+        shipped_meta, shipped = read_arrays(job.path)
+        assert arrays["rmsd"].shape == (10, 1) and shipped_meta == meta | {"key": job.key}
+        np.testing.assert_allclose(shipped["rmsd"], arrays["rmsd"], rtol=0, atol=0.01)
+
+
+def test_another_rdkit_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rmsd_matrices, "_VERSIONS", {"format": "1", "rdkit": "1999.1"})
+    assert not any(is_computed(DEMO_STORE, entry, REQUEST) for entry in RUNS)
+
+
+def test_a_damaged_file_is_passed_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "damaged.arrays"
+    path.write_bytes(rmsd_matrices.SHIPPED.read_bytes()[:-9])
+    monkeypatch.setattr(rmsd_matrices, "SHIPPED", path)
+    assert not is_computed(DEMO_STORE, RUNS[0], REQUEST)

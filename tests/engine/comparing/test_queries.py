@@ -9,26 +9,15 @@ from typing import Any
 
 import pytest
 
-from engine.comparing.queries import (
-    FILE,
-    MOST_NAME,
-    MOST_SQL,
-    Query,
-    delete_query,
-    own_queries,
-    read_query,
-    ready_queries,
-    save_query,
-)
+from engine.comparing import queries
 from engine.errors import FileFormatError, StoreError
-from engine.evidence.claims import load_claims
 from engine.store.console import Console
 from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, sample_row, write_run
 from tests.engine.store.stored_runs import store_at
 
-READY = {query.key: query for query in ready_queries()}
+READY = {query.key: query for query in queries.ready_queries()}
 
 
 @pytest.fixture(scope="module")
@@ -42,14 +31,7 @@ def rows(console: Console, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def reported(console: Console, name: str, report: str, samples: int) -> list[dict[str, Any]]:
-    found = rows(console, name)
-    return [row for row in found if row["report"] == report and row["samples"] == samples]
-
-
 # --- all of them ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "name", [name for name, query in READY.items() if query.reproduces and "JOIN traces" not in query.sql]
 )
@@ -65,123 +47,62 @@ def test_the_reports_own_table_comes_first_with_its_columns(console: Console, st
 
 
 # --- against the reports ----------------------------------------------------------------------------------------------
-
-
-def test_table_1_1(console: Console) -> None:
-    found = reported(console, "report-002-1.1", "002", 1_000)
-    told = [(row["model_family"], row["lp"] != "none", row["wall_s"], row["pass_percent"]) for row in found]
-    assert told == [
-        ("Qwen", True, 500.82, pytest.approx(99.6)),
-        ("Qwen", False, 446.28, pytest.approx(99.4)),
-        ("LLaMA", True, 140.45, pytest.approx(99.8)),
-        ("LLaMA", False, 455.16, pytest.approx(18.9)),
-    ]
-    assert [(round(row["speedup"], 2), row["effect"]) for row in found] == [
-        *((0.89, "slower"), (1.0, "baseline"), (3.24, "faster"), (1.0, "baseline")),
-    ]
-
-
-SIDE_BY_SIDE: dict[str, dict[str, tuple[float, float, float]]] = {
-    "report-002-1.2": {
-        "total time (s)": (115.46, 32.87, 3.51),
-        "throughput (characters/s)": (422.787, 1480.499, 3.5),
-        "characters, raw": (48_815, 48_664, 1.0),
-        "characters, clean": (48_815, 48_664, 1.0),
-        "pass rate (%)": (100, 100, 1.0),
-        "time a sample (s)": (1.804, 0.514, 3.51),
-    },
-    "report-002-1.3": {
-        "tokens": (38_195, 28_536, 1.34),
-        "time a token (ms)": (3.023, 1.152, 2.62),
-        "tokens a second": (330.807, 868.147, 2.62),  # the report has 2.63
-        "total time (s)": (115.46, 32.87, 3.51),
-    },
-    "report-003-summary": {
-        "profile duration (s)": (57.2, 17.7, 3.23),
-        "kernel launches": (2_912_920, 961_645, 3.03),
-        "attention calls": (48_440, 20_672, 2.34),
-        "generated tokens, by layers": (2_018, 861, 2.34),
-        "memory copies": (139_272, 59_440, 2.34),
-        "concatenations": (193_760, 81_000, 2.39),
-        "blocks with junk (%)": (11.1, 1.1, 10.09),  # the report has 10
-        "wall time (s)": (115.5, 32.9, 3.51),
-    },
-}
-
-
-@pytest.mark.parametrize("name", SIDE_BY_SIDE)
-def test_tables_of_qwen_beside_llama(console: Console, name: str) -> None:
-    found = reported(console, name, name[7:10], 64)
-    sides = {row["metric"]: (row["qwen"], row["llama"], row["ratio"]) for row in found if row["lp"] != "none"}
-    assert {metric: (round(a, 3), round(b, 3), round(c, 2)) for metric, (a, b, c) in sides.items()} == SIDE_BY_SIDE[
-        name
-    ]
-
-
-def test_table_3_2(console: Console) -> None:
-    found = [row for row in rows(console, "report-002-3.2") if row["origin"] == "reported"]
-    counts = [(row["report"], row["model_family"], row["blocks"], row["junk_letters"]) for row in found]
-    assert set(counts) == {("002", "Qwen", 1_619, 61), ("002", "LLaMA", 1_619, 12), ("000", "Qwen", 1_619, None)}
-    percents = {row["report"] + row["model_family"]: row["junk_letters_percent"] for row in found}
-    assert [round(percents[name], 1) for name in ("002Qwen", "002LLaMA")] == [3.8, 0.7]
-    (other,) = (row for row in found if row["report"] == "000")
-    assert (other["junk_nonnumeric"], round(other["junk_nonnumeric_percent"], 1)) == (180, 11.1)
-    assert other["junk_letters_percent"] is None  # not said, and not nought
-
-
-@pytest.mark.parametrize(
-    ("section", "seconds", "percents"),
+OF_005 = "epochs lp cov_r_percent cov_p_percent mat_r_ang mat_p_ang mismatches parse_failures no_end"
+# By view: how many samples the runs have, columns, and what they hold of the report's own runs, to two decimals.
+REPORTED: dict[str, tuple[int | None, str, list[tuple[Any, ...]]]] = {
+    "report-002-1.1": (1_000, "model_family lp wall_s pass_percent speedup effect", [
+        ("Qwen", "group-v3.8", 500.82, 99.6, 0.89, "slower"), ("Qwen", "none", 446.28, 99.4, 1, "baseline"),
+        ("LLaMA", "group-v2.1", 140.45, 99.8, 3.24, "faster"), ("LLaMA", "none", 455.16, 18.9, 1, "baseline"),
+    ]),
+    "report-002-1.2": (64, "metric qwen llama ratio", [
+        ("total time (s)", 115.46, 32.87, 3.51), ("throughput (characters/s)", 422.79, 1480.5, 3.5),
+        ("characters, raw", 48_815, 48_664, 1), ("characters, clean", 48_815, 48_664, 1),
+        ("pass rate (%)", 100, 100, 1), ("time a sample (s)", 1.8, 0.51, 3.51),
+    ]),
+    "report-002-1.3": (64, "metric qwen llama ratio", [
+        ("tokens", 38_195, 28_536, 1.34), ("time a token (ms)", 3.02, 1.15, 2.62),
+        ("tokens a second", 330.81, 868.15, 2.62), ("total time (s)", 115.46, 32.87, 3.51),  # the report has 2.63
+    ]),
+    "report-003-summary": (64, "metric qwen llama ratio", [
+        ("profile duration (s)", 57.2, 17.7, 3.23), ("kernel launches", 2_912_920, 961_645, 3.03),
+        ("attention calls", 48_440, 20_672, 2.34), ("generated tokens, by layers", 2_018, 861, 2.34),
+        ("memory copies", 139_272, 59_440, 2.34), ("concatenations", 193_760, 81_000, 2.39),
+        ("blocks with junk (%)", 11.1, 1.1, 10.09), ("wall time (s)", 115.5, 32.9, 3.51),  # the report has 10
+    ]),
+    "report-002-3.2": (None, "model_family blocks junk_letters junk_letters_percent junk_nonnumeric", [
+        ("Qwen", 1_619, 61, 3.77, None), ("LLaMA", 1_619, 12, 0.74, None),
+    ]),
     # The report has 75 for the first: of 115 s, which its parts add up to, not of the run's 115.46 s.
-    [("6.1", [86, 15, 7, 5, 2], [74, 13, 6, 4, 2]), ("6.2", [26, 4, 1, 1, 1], [79, 12, 3, 3, 3])],
-)
-def test_tables_6(console: Console, section: str, seconds: list[float], percents: list[float]) -> None:
-    found = rows(console, f"report-002-{section}")
-    told = [row for row in found if row["report"] == "002"]
-    assert [row["component"] for row in told] == [
-        *("forward passes", "masks and states of the LP", "junk tokens", "templates", "not counted elsewhere"),
-    ]
-    assert [row["seconds"] for row in told] == seconds and [round(row["percent"]) for row in told] == percents
-    assert {row["kind"] for row in told} == {"estimate"}
-    counted = [row for row in found if row["origin"] == "measured"]
-    assert {row["kind"] for row in counted} == {"counted"} and "junk tokens" not in {
-        row["component"] for row in counted
-    }
+    "report-002-6.1": (64, "component seconds percent", [
+        ("forward passes", 86, 74.48), ("masks and states of the LP", 15, 12.99), ("junk tokens", 7, 6.06),
+        ("templates", 5, 4.33), ("not counted elsewhere", 2, 1.73),
+    ]),
+    "report-002-6.2": (64, "component seconds percent", [
+        ("forward passes", 26, 79.1), ("masks and states of the LP", 4, 12.17), ("junk tokens", 1, 3.04),
+        ("templates", 1, 3.04), ("not counted elsewhere", 1, 3.04),
+    ]),
+    "report-005-result": (None, OF_005, [
+        (1, "none", 66.3, 47.4, 0.62, 0.93, 1_354, 173, 23), (2, "none", 68.1, 49.7, 0.6, 0.91, 687, 137, 44),
+        (3, "none", 68.7, 51.8, 0.6, 0.82, 709, 142, 11), (4, "none", 68.3, 52.4, 0.59, 0.82, 710, 119, 9),
+        (2, "group-v4.3", 44, 28, 0.8, 1.16, 0, 569, 0),
+    ]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTED)
+def test_the_tables_of_the_reports(console: Console, name: str) -> None:
+    samples, columns, expected = REPORTED[name]
+    found = [row for row in rows(console, name) if (row["report"], row.get("samples")) == (name[7:10], samples)]
+    told = [tuple(row[column] for column in columns.split()) for row in found]
+    assert [tuple(round(one, 2) if isinstance(one, float) else one for one in row) for row in told] == expected
+
+
+@pytest.mark.parametrize("name", ["report-002-6.1", "report-002-6.2"])
+def test_parts_of_a_measured_run_add_up(console: Console, name: str) -> None:
+    counted = [row for row in rows(console, name) if row["origin"] == "measured"]
     for run_id in {row["run_id"] for row in counted}:
         parts = [row for row in counted if row["run_id"] == run_id]
         assert sum(row["seconds"] for row in parts) == pytest.approx(parts[0]["wall_s"])
-
-
-def test_the_models_of_report_004(console: Console) -> None:
-    found = [tuple(row.values())[2:-1] for row in rows(console, "report-004-models")]
-    assert found == [
-        (1, "Qwen2.5-0.5B", "Qwen2", "0.5B", "Q4_K_M", 151_936, 20),
-        (2, "Qwen2.5-0.5B", "Qwen2", "0.5B", "FP16", 151_936, 20),
-        (3, "Phi-3-Mini", "Phi-3", "4K", "Q4_K_M", 32_064, 73),
-        (4, "TinyLlama", "Llama", "1.1B", "Q4_K_M", 32_000, 0),
-        (5, "Llama-3-8B", "Llama-3", "8B", "Q4_K_M", 128_256, 6),
-        (6, "GPT-2", "GPT-2", "124M", "FP32", 50_257, 28),
-    ]
-
-
-def test_the_table_of_report_005(console: Console) -> None:
-    found = rows(console, "report-005-result")
-    told = [(row["epochs"], row["lp"], *list(row.values())[7:-1]) for row in found if row["origin"] == "reported"]
-    assert told == [
-        (1, "none", 66.3, 47.4, 0.62, 0.93, 1_354, 173, 23),
-        (2, "none", 68.1, 49.7, 0.60, 0.91, 687, 137, 44),
-        (3, "none", 68.7, 51.8, 0.60, 0.82, 709, 142, 11),
-        (4, "none", 68.3, 52.4, 0.59, 0.82, 710, 119, 9),
-        (2, "group-v4.3", 44.0, 28.0, 0.80, 1.16, 0, 569, 0),
-    ]
-    claims = {claim.id: claim.value for claim in load_claims()}
-    names = ("cov-r", "cov-p", "mat-r", "mat-p", "mismatch", "failures", "no-end")
-    figures = {
-        f"005-{name}-{epochs if lp == 'none' else 'lp'}": value
-        for epochs, lp, *of_run in told
-        for name, value in zip(names, of_run, strict=True)
-    }
-    kept = {id_: value for id_, value in figures.items() if id_ in claims}
-    assert kept == {id_: claims[id_] for id_ in kept} and "005-cov-r-lp" in kept
 
 
 def test_what_the_table_of_report_005_counts_in_measured_runs(tmp_path: Path) -> None:
@@ -212,12 +133,10 @@ def test_a_baseline_is_of_the_same_model_and_size(tmp_path: Path) -> None:
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_query_is_read_from_its_file(tmp_path: Path) -> None:
     path = tmp_path / "one.sql"
     path.write_text("-- title: T: u\n-- reproduces: report 001, section 2\n-- description: a\n--   b\nSELECT 1\n-- c\n")
-    assert read_query(path) == Query("one", "T: u", "SELECT 1\n-- c", "a b", "report 001, section 2")
+    assert queries.read_query(path) == queries.Query("one", "T: u", "SELECT 1\n-- c", "a b", "report 001, section 2")
 
 
 def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> None:
@@ -225,45 +144,46 @@ def test_every_example_is_a_question_that_the_demo_answers(console: Console) -> 
         row["run_id"] for row in console.query("SELECT run_id FROM runs WHERE origin = 'measured'").table.to_pylist()
     ]
     names = {"control": runs[0], "tests": tuple(runs[1:3]), "runs": tuple(runs[:3])}
-    examples = [query for query in ready_queries() if not query.reproduces]
+    examples = [query for query in queries.ready_queries() if not query.reproduces]
     assert len(examples) == 10
     for example in examples:
         assert example.title.endswith("?") and console.query(example.sql, names).table.num_rows > 1, example.key
 
 
 # --- a user's own -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     return Files(tmp_path / "store")
 
 
 def test_save_replace_delete(files: Files) -> None:
-    assert own_queries(files) == []
-    assert save_query(files, " b ", "SELECT 'é\n'") == Query("own:b", "b", "SELECT 'é\n'")
+    assert queries.own_queries(files) == []
+    assert queries.save_query(files, " b ", "SELECT 'é\n'") == queries.Query("own:b", "b", "SELECT 'é\n'")
     for sql in ("SELECT 1", "SELECT 2"):
-        save_query(files, "A", sql)
-    assert [(query.title, query.sql) for query in own_queries(files)] == [("A", "SELECT 2"), ("b", "SELECT 'é\n'")]
-    delete_query(files, "A")
-    assert [query.key for query in own_queries(files)] == ["own:b"]
-    assert json.loads(files.read(FILE)) == {"version": 1, "queries": [{"name": "b", "sql": "SELECT 'é\n'"}]}
-    assert files.read(FILE).startswith(b'{\n "version"')
+        queries.save_query(files, "A", sql)
+    assert [(query.title, query.sql) for query in queries.own_queries(files)] == [
+        ("A", "SELECT 2"),
+        ("b", "SELECT 'é\n'"),
+    ]
+    queries.delete_query(files, "A")
+    assert [query.key for query in queries.own_queries(files)] == ["own:b"]
+    assert json.loads(files.read(queries.FILE)) == {"version": 1, "queries": [{"name": "b", "sql": "SELECT 'é\n'"}]}
+    assert files.read(queries.FILE).startswith(b'{\n "version"')
 
 
 @pytest.mark.parametrize(
     ("name", "sql", "said"),
     [
-        ("x" * (MOST_NAME + 1), "SELECT 1", f"Give 1 to {MOST_NAME} visible"),
+        ("x" * (queries.MOST_NAME + 1), "SELECT 1", f"Give 1 to {queries.MOST_NAME} visible"),
         ("a\u202eb", "SELECT 1", "is no name"),
-        ("a", "x" * (MOST_SQL + 1), f"Write 1 to {MOST_SQL:,}"),
+        ("a", "x" * (queries.MOST_SQL + 1), f"Write 1 to {queries.MOST_SQL:,}"),
         ("a", "SELECT '\ud800'", "cannot be kept"),
     ],
 )
 def test_what_cannot_be_kept(files: Files, name: str, sql: str, said: str) -> None:
     with pytest.raises(StoreError, match=said):
-        save_query(files, name, sql)
-    assert own_queries(files) == []
+        queries.save_query(files, name, sql)
+    assert queries.own_queries(files) == []
 
 
 @pytest.mark.parametrize(
@@ -276,8 +196,8 @@ def test_what_cannot_be_kept(files: Files, name: str, sql: str, said: str) -> No
     ],
 )
 def test_a_damaged_file_is_named_and_left_alone(files: Files, content: bytes) -> None:
-    files.write(FILE, content)
-    for act in (lambda: own_queries(files), lambda: save_query(files, "a", "SELECT 1")):
+    files.write(queries.FILE, content)
+    for act in (lambda: queries.own_queries(files), lambda: queries.save_query(files, "a", "SELECT 1")):
         with pytest.raises(FileFormatError, match=r"queries.json' holds no saved queries \(.+\). Correct it"):
             act()
-    assert files.read(FILE) == content
+    assert files.read(queries.FILE) == content

@@ -43,7 +43,6 @@ GREEDY, PLAIN = Sampling(0.0), Sampling()
 BACKENDS = ("fast", "static", "hf")
 
 # --- a toy of 48 rows -------------------------------------------------------------------------------------------------
-
 END, OPEN, CLOSE = 0, (5, 6), 7
 LETTERS = range(10, 30)
 TOKENS, ROWS = 40, 48
@@ -107,7 +106,6 @@ def tiny_requests(
 
 
 # --- real tokenizers --------------------------------------------------------------------------------------------------
-
 SMILES = ("CC=O", "C", "c1ccccc1[N+](=O)[O-]", "C[C@H](N)C(=O)O", "[NH4+]")
 FORM = NumberFormat(1, 3, 2)
 """Shorter numbers than usual, so that whole answers stay short."""
@@ -146,8 +144,6 @@ def asked(
 
 
 # --- backends ---------------------------------------------------------------------------------------------------------
-
-
 def backend_of(
     kind: str, model: Any, constraint: HasAutomaton, tokenizer: TextTokenizer | None = None
 ) -> FastBackend | HfBackend:

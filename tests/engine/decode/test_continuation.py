@@ -17,7 +17,6 @@ from engine.decode.continuation import Continuation, Cut, continue_blocks, cuts_
 from engine.decode.fast import FastBackend
 from engine.decode.plan import requests_for
 from engine.decode.scoring import Stored
-from engine.decode.steps import Counters
 from engine.lp.constraint import Constraint
 from engine.lp.exact import ExactConstraint
 from engine.lp.table import NO_ID
@@ -116,18 +115,6 @@ def test_a_greedy_exact_block_cut_anywhere_goes_on_as_it_did(name: str) -> None:
             assert got.displacement_ang == pytest.approx(expected)
         seen.add((is_read, got.digits_lost > 0))
     assert seen == {(True, True), (True, False), (False, True)}
-
-
-def test_a_block_does_not_depend_on_its_batch() -> None:
-    at, counters = desk("qwen3"), Counters()
-    cuts = [cut for *_, cut in every_cut(greedy_blocks("qwen3")[::5])][::3]
-    cuts[1:1] = [at.cut("1.0amen")]
-    together = at.go_on(cuts)
-    assert together[1] is None
-    assert at.backend.constraint is at.position, "the backend is left as it was"
-    assert at.go_on(cuts, batch_size=3, counters=counters) == together
-    assert counters.batch_size == 3
-    assert [found for cut in cuts for found in at.go_on([cut])] == together
 
 
 def test_it_goes_on_behind_the_text_that_was_there_with_its_earlier_cuts() -> None:

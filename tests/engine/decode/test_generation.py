@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import processors
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
 
 from engine.chem.geometry import pair_bounds
 from engine.chem.molecule_sets import load_run_set
 from engine.chem.smiles import parse_smiles
+from engine.decode.body import Body
 from engine.decode.generation import Generation
 from engine.decode.plan import BACKENDS, Plan, preset, requests_for
 from engine.decode.samples import Reader
 from engine.decode.steps import Step, Stop
 from engine.errors import ConstraintError, ModelError
-from engine.lp_records import LPS
-from engine.models.loading import LoadedModel, load_model, load_outline
-from engine.models.registry import ModelEntry, entry_of_folder, load_registry
+from engine.models.loading import LoadedModel, load_model, load_outline, summarise
+from engine.models.registry import entry_of_folder, load_registry
+from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
 from engine.records import TRIMMED4, NumberFormat
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.decode.reference import made
 from tests.small_models import small_folder, write_registry
-from tests.support import sized
+from tests.support import of_soak
 
 FORM = NumberFormat(1, 2, 1)
 MOLECULES = [parse_smiles(smiles) for smiles in ("CC=O", "CCO", "C[NH3+]")]
@@ -61,9 +66,8 @@ def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
     fitted = Generation(loaded, MOLECULES, Plan("adaptive-placeholder"))
     assert fitted.placeholder.count(",") == 2
     assert fitted.placeholder != "0.0000,0.0000,0.0000"
-    fixed, integers = (
-        Generation(loaded, MOLECULES, Plan("adaptive-placeholder", form=NumberFormat(least, 1))) for least in (1, 0)
-    )
+    forms = [NumberFormat(least, 1) for least in (1, 0)]
+    fixed, integers = (Generation(loaded, MOLECULES, Plan("adaptive-placeholder", form=form)) for form in forms)
     assert fixed.placeholder.count(".") == 3 > integers.placeholder.count(".")
 
 
@@ -110,56 +114,44 @@ def test_a_prompt_beyond_the_context_is_named() -> None:
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
-
-JUNK = "[CONFORMER][C]<0.1,0.2,0.3amen>[C]<1.5,0.2,0.3>=[O]<2.0,1.0,0.0>[/CONFORMER]"
-
-
 @pytest.mark.parametrize("cleanup", [False, True])
 def test_cleanup_mends_the_text_and_leaves_the_ids(cleanup: bool) -> None:
-    tokenizer = load_tokenizer("qwen3")
-    ids = [*tokenizer.encode(JUNK), tokenizer.end_id or 0]
+    tokenizer, mended = (
+        load_tokenizer("qwen3"),
+        "[CONFORMER][C]<0.1,0.2,0.3>[C]<1.5,0.2,0.3>=[O]<2.0,1.0,0.0>[/CONFORMER]",
+    )
+    junk = mended.replace("0.3", "0.3amen", 1)
+    ids = [*tokenizer.encode(junk), tokenizer.end_id or 0]
     reader = Reader(tokenizer, "none", "", TRIMMED4, cleanup)
     sample = reader.read(MOLECULES[0], ids, [False] * len(ids), "end")
-    assert sample.token_ids == tuple(ids)
-    assert sample.raw_text == JUNK
-    assert sample.text == (JUNK.replace("amen", "") if cleanup else JUNK)
-    assert sample.check.passed
-    assert sample.check.clean == cleanup
-    assert "letters" in sample.blocks[0].kinds
+    assert (sample.token_ids, sample.raw_text, sample.text) == (tuple(ids), junk, mended if cleanup else junk)
+    assert sample.check.passed and sample.check.clean == cleanup and "letters" in sample.blocks[0].kinds
 
 
 # --- what a checkpoint learnt -----------------------------------------------------------------------------------
-
 BOS = 128_000
 
 
-def llama(folder: Path, *lines: str, own: bool = True) -> ModelEntry:
-    """A LLaMA checkpoint whose own tokenizer.json puts BOS before a text."""
-    small_folder(folder / "model", "llama3")
-    if own:
-        tokenizer = load_tokenizer("llama3").backend.from_str(load_tokenizer("llama3").backend.to_str())
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", BOS)]
-        )
-        tokenizer.save(str(folder / "model" / "tokenizer.json"))
-    path = write_registry(folder, "\n".join(('alias = "l"\nstep = "1"\nfolder = "model"', *lines)))
-    return load_registry([path]).find("l")
-
-
-def prompt_of(entry: ModelEntry, *, bos: bool = True) -> tuple[int, ...]:
-    return Generation(load_outline(entry), [parse_smiles("CO")], Plan("exact", bos=bos)).requests[0].prompt
+def prompt_of(folder: Path, *lines: str, bos: bool = True) -> tuple[int, ...]:
+    """Of a run of the checkpoint in this folder."""
+    path = write_registry(folder.parent, "\n".join((f'alias = "l"\nstep = "1"\nfolder = "{folder.name}"', *lines)))
+    outline = load_outline(load_registry([path]).find("l"))
+    return Generation(outline, [parse_smiles("CO")], Plan("exact", bos=bos)).requests[0].prompt
 
 
 def test_prompts_begin_as_the_checkpoints_tokenizer_begins_them(tmp_path: Path) -> None:
-    plain = tuple(load_tokenizer("llama3").encode("[SMILES]CO[/SMILES]"))
-    entry = llama(tmp_path, 'tokenizer = "llama3"')
-    assert prompt_of(entry) == (BOS, *plain)
-    assert prompt_of(entry, bos=False) == plain, "a run from before this was known"
-    assert prompt_of(llama(tmp_path, 'tokenizer = "own"')) == (BOS, *plain)
-    assert prompt_of(llama(tmp_path, 'tokenizer = "llama3"', "bos = false")) == plain
-    (tmp_path / "other").mkdir()
-    assert prompt_of(llama(tmp_path / "other", 'tokenizer = "llama3"', own=False)) == plain
-    assert prompt_of(llama(tmp_path / "other", 'tokenizer = "llama3"', "bos = true", own=False)) == (BOS, *plain)
+    """One folder has its own tokenizer.json, which puts BOS before a text."""
+    plain, named = tuple(load_tokenizer("llama3").encode("[SMILES]CO[/SMILES]")), 'tokenizer = "llama3"'
+    own, other = (small_folder(tmp_path / name, "llama3") for name in ("own", "other"))
+    tokenizer = load_tokenizer("llama3").backend.from_str(load_tokenizer("llama3").backend.to_str())
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", BOS)]
+    )
+    tokenizer.save(str(own / "tokenizer.json"))
+    assert prompt_of(own, named) == prompt_of(own, 'tokenizer = "own"') == (BOS, *plain)
+    assert prompt_of(own, named, bos=False) == plain, "a run from before this was known"
+    assert prompt_of(own, named, "bos = false") == prompt_of(other, named) == plain
+    assert prompt_of(other, named, "bos = true") == (BOS, *plain)
 
 
 def test_bos_that_a_tokenizer_has_not(tmp_path: Path) -> None:
@@ -175,7 +167,6 @@ def test_bos_that_a_tokenizer_has_not(tmp_path: Path) -> None:
         ("group-v4.3", None, "plain", "with-hydrogens"),
         ("group-v4.3", "plain", "with-hydrogens", "plain"),
         ("truncating", None, "with-hydrogens", "with-hydrogens"),
-        ("exact", None, "plain", "plain"),
         ("exact", "with-hydrogens", "plain", "with-hydrogens"),
     ],
 )
@@ -190,11 +181,8 @@ def test_descriptors_are_the_lps_else_the_checkpoints(
         assert sample.check.same_graph
 
 
-# --- the embedded models on both backends ---------------------------------------------------------------------------
-
+# --- the embedded models --------------------------------------------------------------------------------------------
 MODELS = ("demo-qwen", "demo-llama")
-WRITTEN = [lp for lp in LPS if lp not in ("group-v3.4", "group-v3.8", "group-v3.9", "group-v4.0")]  # tables like v4.3's
-CASES = sized([("exact", "qwen3"), ("group-v2.1", "greedy")], [(lp, "qwen3") for lp in WRITTEN])
 
 
 @pytest.fixture(scope="module")
@@ -202,25 +190,90 @@ def demo(request: pytest.FixtureRequest) -> LoadedModel:
     return load_model(load_registry().find(request.param), "cpu", "float32")
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("demo", MODELS, indirect=True)
-@pytest.mark.parametrize(("lp", "sampling"), CASES)
-def test_the_fast_loop_writes_what_generate_writes(demo: LoadedModel, lp: str, sampling: str) -> None:
-    molecules = list(map(parse_smiles, load_run_set(200)[::50]))
-    plan = Plan(lp, sampling=preset(sampling), batch_size=3, limit=sized(24, 80))
-    fast, hf = (Generation(demo, molecules, replace(plan, backend=backend)).run() for backend in BACKENDS)
-    assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
-    assert [sample.forced for sample in fast] == [sample.forced for sample in hf]
-    assert [sample.stop_reason for sample in fast] == [sample.stop_reason for sample in hf]
-
-
-@pytest.mark.soak
+@of_soak
 @pytest.mark.parametrize("demo", MODELS, indirect=True)
 def test_the_exact_lp_never_writes_a_malformed_block(demo: LoadedModel) -> None:
     """Every text is clean and re-tokenises to the ids that were sampled, however hot the sampling."""
-    molecules = list(map(parse_smiles, load_run_set(sized(4, 30))))
+    molecules = list(map(parse_smiles, load_run_set(30)))
     for name in ("qwen3", "p1.0_t1.4"):
         for sample in Generation(demo, molecules, Plan("exact", sampling=preset(name), seed=7)).run():
             assert sample.check.clean, sample.text
             assert {kind for block in sample.blocks for kind in block.kinds} == {"exact"}
             assert demo.tokenizer.encode(sample.text) == list(sample.token_ids[:-1])
+
+
+# --- checkpoints in the forms in which people have them: each loads, and fast writes what hf writes -------------------
+TOKENIZERS = {"qwen3": "qwen3", "llama": "llama3"}
+KINDS: dict[str, Any] = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+ROPE = {"rope_theta": 100.0, "factor": 4.0, "original_max_position_embeddings": 64}
+DYNAMIC = {"rope_theta": 100.0, "factor": 4.0, "rope_type": "dynamic"}
+LLAMA3 = {**ROPE, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+FORMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sharded, bf16": ("qwen3", {"num_hidden_layers": 2, "dtype": "bfloat16"}),
+    "untied, llama3 rope": ("llama", {"tie_word_embeddings": False, "rope_parameters": LLAMA3}),
+    "biased, yarn rope": ("qwen3", {"attention_bias": True, "rope_parameters": {**ROPE, "rope_type": "yarn"}}),
+    "biased, dynamic rope": ("llama", {"attention_bias": True, "mlp_bias": True, "rope_parameters": DYNAMIC}),
+    "own head beside a tied flag": ("qwen3", {"tie_word_embeddings": False}),
+    "tied, saved as the head": ("llama", {}),
+}
+
+
+def checkpoint(family: str, **changes: Any) -> Any:
+    """Norms away from one, biases away from nothing, heads wider than their share of the width."""
+    end = load_tokenizer(TOKENIZERS[family]).end_id
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    widths = {"hidden_size": 24, "intermediate_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 256}
+    ids = {"bos_token_id": None, "eos_token_id": end, "pad_token_id": end}
+    vocabulary = {"vocab_size": VOCAB_ROWS[TOKENIZERS[family]], "tie_word_embeddings": True}
+    given = {**heads, **widths, **ids, **vocabulary, **changes}
+    config, model = KINDS[family]
+    torch.manual_seed(0)
+    built = model(config(**given)).eval()
+    for weight in built.parameters():
+        torch.nn.init.normal_(weight, 0.3 if weight.ndim == 1 else 0.0, 0.3)
+    return built.to(getattr(torch, changes.get("dtype", "float32")))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fast_writes_what_hf_writes(tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture) -> None:
+    family, changes = FORMS[form]
+    model, is_flagged = checkpoint(family, **changes), form.startswith("own head")
+    model.config.tie_word_embeddings |= is_flagged
+    model.save_pretrained(tmp_path, **({"max_shard_size": "4KB"} if form.startswith("sharded") else {}))
+    if form == "tied, saved as the head":
+        weights = load_file(tmp_path / WEIGHTS)
+        save_file({HEAD if name == ROWS else name: value for name, value in weights.items()}, tmp_path / WEIGHTS)
+    assert (len(list(tmp_path.glob("*.safetensors"))) > 1) == (form.startswith("sharded"))
+    entry = entry_of_folder(tmp_path, TOKENIZERS[family])
+    summary = summarise(entry)
+    assert (summary["problem"], bool(summary["warnings"])) == ("", is_flagged)
+    with caplog.at_level(logging.WARNING, "engine"):
+        loaded = load_model(entry, "cpu")
+    messages = [record.getMessage() for record in caplog.records if record.name.startswith("engine")]
+    assert messages == summary["warnings"]
+    assert loaded.dtype == torch.float32
+    weights = loaded.model.state_dict()
+    assert all(torch.equal(value.float(), weights[name]) for name, value in model.state_dict().items())
+    assert torch.equal(weights[ROWS], weights[HEAD]) == loaded.model.config.tie_word_embeddings
+    plan = Plan("group-v2.1", sampling=preset("qwen3"), batch_size=2, limit=40)
+    fast, hf = (Generation(loaded, MOLECULES[::2], replace(plan, backend=backend)).run() for backend in BACKENDS)
+    assert [sample.token_ids for sample in fast] == [sample.token_ids for sample in hf]
+    assert len({sample.token_ids for sample in fast}) == len(MOLECULES[::2])
+
+
+LONGROPE = {**ROPE, "rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "complaint"),
+    [
+        ("llama", {"rope_parameters": LONGROPE}, "longrope"),
+        ("llama", {"hidden_act": "gelu"}, "activation is 'gelu'"),
+        ("qwen3", {"layer_types": ["sliding_attention"]}, "sliding window"),
+    ],
+)
+def test_what_the_fast_backend_would_compute_wrongly_is_refused(
+    family: str, changes: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ModelError, match=f"{complaint}.*Use the backend hf"):
+        Body(checkpoint(family, vocab_size=50, eos_token_id=0, pad_token_id=0, **changes), 64)

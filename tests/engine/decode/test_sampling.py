@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.decode.plan import PRESETS, Sampling, preset
-from engine.decode.sampling import CHUNK, _likeliest, draw, sample, uniform
+from engine.decode.sampling import CHUNK, draw, sample, uniform
 from engine.errors import ConstraintError
 from tests.engine.decode.reference import probabilities
 
@@ -92,28 +93,12 @@ def test_all_presets_of_the_reports_are_there() -> None:
     assert len(PRESETS) == 1 + 12 + 1 + 12 + 1
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("temperature", -1.0),
-        ("temperature", math.inf),
-        ("top_k", -1),
-        ("top_p", 0.0),
-        ("top_p", math.nan),
-        ("min_p", 2),
-    ],
-)
-def test_parameters_that_do_not_fit(name: str, value: float) -> None:
+WRONG: list[dict[str, Any]] = [
+    {"temperature": -1.0}, {"temperature": math.inf}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": math.nan}, {"min_p": 2},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_parameters_that_do_not_fit(wrong: dict[str, Any]) -> None:
     with pytest.raises(ConstraintError, match="do not fit"):
-        Sampling(**{name: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("width", [CHUNK * 4 * 20, CHUNK * 4 * 20 + 7, CHUNK - 1])
-def test_the_likeliest_columns_are_those_of_topk(width: int) -> None:
-    """Whatever lies beside the chunks, and where a row is all in one of them."""
-    logits = torch.randn((3, width + 5), generator=torch.Generator().manual_seed(width))[:, :width]
-    logits[1, -30:] += 20
-    logits[2, 10:] = -torch.inf
-    for found, expected in zip(_likeliest(logits, 20), logits.topk(20, dim=-1), strict=True):
-        assert torch.equal(found[:2], expected[:2])
-    assert torch.equal(_likeliest(logits, 20)[0][2], logits.topk(20, dim=-1).values[2])
+        Sampling(**wrong)

@@ -91,23 +91,10 @@ def test_random_matrices_by_the_definitions(rule: str, tmp_path: Path) -> None:
             assert found[f"{name}_curve"][place] == pytest.approx(point[name], abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_each_molecule_by_the_definitions(seed: int) -> None:
-    for matrix in random_matrices(25, seed):
-        found = figures_of(np.array([[NAN if value is None else value for value in row] for row in matrix]))
-        if not matrix[0]:
-            assert found is None
-            continue
-        assert found is not None
-        expected = [NAN if value is None else value for value in by_definition(matrix, 0.75)]
-        assert found.figures.tolist() == pytest.approx(expected, abs=1e-9, nan_ok=True)
-
-
 def test_a_threshold_is_not_reached_by_itself() -> None:
     """Strictly less, for each threshold of the curves."""
     for place, threshold in enumerate(THRESHOLDS_ANG):
-        found = figures_of(np.array([[threshold]]), threshold)
-        assert found is not None
+        found: Any = figures_of(np.array([[threshold]]), threshold)
         assert found.figures[:2].tolist() == [0.0, 0.0]
         assert found.curves[0].tolist() == [0.0] * (place + 1) + [1.0] * (59 - place)
 

@@ -36,21 +36,17 @@ def test_rows_and_rates_of_a_run_of_ones_own_are_stored(store: Store) -> None:
     )
     seen: list[tuple[int, int]] = []
     judged = judge_run(store, "one", workers=1, progress=lambda done, samples: seen.append((done, samples)))
-    assert judged.is_stored
-    assert not judged.not_finished
+    assert judged.is_stored and not judged.not_finished
     assert seen == [(done, 6) for done in range(1, 7)]
     known = store.rows("SELECT * FROM samples ORDER BY sample_id")
     assert [row["geometry_right"] for row in known[:3]] == [True, False, None]
     assert [row["usable"] for row in known[:3]] == [True, False, False]
-    assert [row["failed"] for row in known[:1]] == [[]]
-    assert known[1]["failed"][0]["check"] == "bond_lengths"
-    assert known[1]["failed"][0]["atoms"] == [0, 1]
+    assert known[0]["failed"] == []
+    assert (known[1]["failed"][0]["check"], known[1]["failed"][0]["atoms"]) == ("bond_lengths", [0, 1])
     assert {known[3]["stereo_right"], known[4]["stereo_right"]} == {True, False}
     run = store.entry("one").row
     assert (run["judged"], run["stereo_judged"], run["stereo_right"]) == (6, 2, 1)
-    assert run["judged_with"].startswith("posebusters ")
-    assert "decodes" not in run
-    assert known[0]["text"] == GOOD
+    assert run["judged_with"].startswith("posebusters ") and "decodes" not in run and known[0]["text"] == GOOD
     assert_whole(store)
 
 
@@ -67,8 +63,7 @@ def test_a_run_in_a_place_that_is_only_read_is_not_changed(store: Store, tmp_pat
     write(store, sample_row(0, text=LONG))
     reader = Store(Files(tmp_path / "own"), (store.home,))
     judged = judge_run(reader, "one", workers=1)
-    assert not judged.is_stored
-    assert judged.rows[0]["geometry_right"] is False
+    assert not judged.is_stored and judged.rows[0]["geometry_right"] is False
     assert store.rows("SELECT geometry_right, usable FROM samples") == [{"geometry_right": None, "usable": None}]
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-import tracemalloc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
 from engine.decode.diagnosis import CHANCES, log_chances
 from engine.decode.plan import Sampling
 from engine.figures.statistics import Interval
-from engine.inspection.lp_cost import PARTS, RunCost, _places_of, cost_of_run
+from engine.inspection.lp_cost import RunCost, cost_of_run
 from engine.inspection.runs import run_facts
 from engine.questions import ask
 from engine.questions.question import NeedsWork
@@ -57,7 +54,6 @@ def value(interval: Interval | None) -> float:
 
 
 # --- toys: every text that can be drawn, as often as q says --------------------------------------------------------
-
 FIRST: Distribution = ((0.3, 0.1, 0.6), (True, True, False))
 SECOND: tuple[Distribution, ...] = (
     ((0.2, 0.2, 0.6), (True, True, False)),
@@ -83,10 +79,8 @@ def test_two_steps_by_enumeration(store: Store, temperature: float, samples: int
     for (one, two), q in q_of.items():
         assert samples * q == pytest.approx(round(samples * q), abs=1e-9)
         for _ in range(round(samples * q)):
-            rows += [
-                step(number, 0, FIRST, one, Sampling(temperature)),
-                step(number, 1, SECOND[one], two, Sampling(temperature)),
-            ]
+            rows.append(step(number, 0, FIRST, one, Sampling(temperature)))
+            rows.append(step(number, 1, SECOND[one], two, Sampling(temperature)))
             number += 1
     found = cost(store, rows)
     assert (found.samples, found.counting, found.is_bound) == (samples, samples, False)
@@ -117,8 +111,6 @@ def test_with_top_p_the_mean_is_a_strict_lower_bound(store: Store) -> None:
 
 
 # --- what counts --------------------------------------------------------------------------------------------------
-
-
 def test_logarithms_alone_so_that_no_weight_is_too_small(store: Store) -> None:
     found = cost(store, [plain(0, 0, -2_000.0), plain(1, 0, -2_000.0 - math.log(3))])
     assert value(found.raw.log_p) == pytest.approx(-2_000 + math.log(2 / 3))
@@ -163,8 +155,6 @@ def test_the_guards_weight_is_part_of_the_samples(store: Store) -> None:
 
 
 # --- per molecule, and where --------------------------------------------------------------------------------------
-
-
 def test_molecules_are_the_units_of_a_runs_intervals(store: Store) -> None:
     logs = [-1.0, -1.2, -3.0, -3.4]
     steps = [plain(n, 0, log) for n, log in enumerate(logs)]
@@ -172,25 +162,16 @@ def test_molecules_are_the_units_of_a_runs_intervals(store: Store) -> None:
     assert [(one["smiles"], one["samples"], one["counting"]) for one in found.molecules] == [("CO", 2, 2), ("CC", 2, 2)]
     assert value(found.molecules[1]["raw"].log_p) == pytest.approx(math.log((math.exp(-3) + math.exp(-3.4)) / 2))
     assert value(found.raw.log_p) == pytest.approx(math.log(sum(map(math.exp, logs)) / 4))
-    assert found.log_w is not None
-    assert found.log_w.ends == pytest.approx((-3.2, -1.1)), "one molecule alone, or the other"
+    assert found.log_w and found.log_w.ends == pytest.approx((-3.2, -1.1))  # one molecule alone, or the other
     for interval in (found.raw.log_p, found.raw.effective, found.raw.kl, found.molecules[0]["raw"].log_p):
         assert interval is not None and interval.ends is not None
         assert interval.ends[0] <= interval.value <= interval.ends[1]
 
 
-@pytest.mark.parametrize(
-    ("log_ps", "effective", "words"),
-    [
-        ([-60.0] + [-90.0] * 15, 1, "draws from another distribution"),
-        ([-1.0] * 16, 16, "shifts what the model would have written"),
-        ([-0.05] * 16, 16, "leaves the model what it would have written"),
-    ],
-)
-def test_one_heavy_sample_is_unreliable(store: Store, log_ps: list[float], effective: int, words: str) -> None:
+@pytest.mark.parametrize(("log_ps", "effective"), [([-60.0] + [-90.0] * 15, 1), ([-1.0] * 16, 16)])
+def test_one_heavy_sample_is_unreliable(store: Store, log_ps: list[float], effective: int) -> None:
     found = cost(store, [plain(n, 0, log_p) for n, log_p in enumerate(log_ps)])
     assert found.raw.is_reliable == (effective > 1) and value(found.raw.effective) == pytest.approx(effective)
-    assert words in found.short_words("v4")
 
 
 PIECES = ["[C]", "<", "1.2", ",-", "3.4", ",", "5", ">[", "O]", "<", "1", ",", "2", ",", "3", ">", END]
@@ -221,22 +202,7 @@ def test_where_along_the_text_by_part_element_and_block(store: Store) -> None:
     assert found.each[0]["forced"] == -2.0 and found.each[0]["free"] == pytest.approx(-7.5)
 
 
-def test_what_is_counted_of_pieces_takes_no_memory_of_its_own() -> None:
-    """The bug: a table with a row for each closed block of the longest text, in every sample."""
-    pieces = ["[C]", "<", "1", ",", "2", ">" * 100_000, "<" * 100_000, "3"] * 100
-    sample = np.repeat(np.arange(100), 8)
-    tracemalloc.start()
-    block, part, segment = _places_of(pa.chunked_array([pieces]), sample)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 5_000_000
-    assert block[:8].tolist() == block[-8:].tolist() == [-1, 0, 0, 0, 0, 0, 100_000, 100_000]
-    assert segment[:8].tolist() == [0, 0, 0, 0, 0, 0, 100_000, 100_000]
-    assert [PARTS[number] for number in part[2:5]] == ["x", "x", "y"]
-
-
 # --- disagreement along the text, and with RMSD ---------------------------------------------------------------------
-
 MOLECULES, SAMPLES = 6, 4
 
 
@@ -250,10 +216,8 @@ def run_cost(
     samples = []
     for number in range(MOLECULES * SAMPLES):
         molecule, sample = divmod(number, SAMPLES)
-        pieces = [("[C]", cost_nat(molecule, sample, block) / 2, block) for block in range(molecule + 2)]
-        told = [
-            (piece, nat) for _, nat, _ in pieces for piece, nat in (("[C]", nat), ("<", 0), ("1,2,3", nat), (">", 0))
-        ]
+        nats = [cost_nat(molecule, sample, block) / 2 for block in range(molecule + 2)]
+        told = [one for nat in nats for one in (("[C]", nat), ("<", 0), ("1,2,3", nat), (">", 0))]
         for pos, (piece, nat) in enumerate([*told, (END, 100.0)]):
             known = {"ln_p": -nat, "ln_p_tempered": -nat, "ln_mass": -nat, "ln_q": 0.0}
             steps.append(step_row(number, pos, piece=piece, forced=True, **known))
@@ -275,11 +239,7 @@ def test_the_slope_is_that_of_blocks_within_samples(store: Store) -> None:
 
 def test_rmsd_is_ranked_within_molecules(store: Store) -> None:
     """RMSD rises with -log w in each molecule, and falls with it from molecule to molecule."""
-    cost = run_cost(
-        store,
-        lambda molecule, sample, block: 10.0 - molecule + 0.1 * sample,
-        lambda molecule, sample: molecule + sample,
-    )
-    found = cost.disagreement
+    falls = lambda molecule, sample, block: 10.0 - molecule + 0.1 * sample  # noqa: E731
+    found = run_cost(store, falls, lambda molecule, sample: molecule + sample).disagreement
     assert found.rmsd is not None and found.rmsd.value == pytest.approx(1)
     assert (found.rmsd_samples, found.rmsd_molecules) == (24, 6)

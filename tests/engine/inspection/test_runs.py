@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from engine.text.blocks import READ_FORMAT
 from engine.text.tokenizer_build import folder_of
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
 from tests.small_models import write_registry
-from tests.support import ROOT
 
 
 def test_the_facts_are_the_sheets(store: Store) -> None:
@@ -38,12 +35,9 @@ def test_the_facts_are_the_sheets(store: Store) -> None:
 
 
 def test_tokenizer_and_format_come_as_far_as_they_can(store: Store) -> None:
-    for number, (tokenizer, alias, step) in enumerate(
-        [("qwen3", "demo-qwen", "final"), ("", "toy", None), ("/no/such/folder", "toy", "one")]
-    ):
-        write_run(
-            store, f"run{number}", [sample_row(0)], tokenizer=tokenizer or None, model_alias=alias, model_step=step
-        )
+    told = [("qwen3", "demo-qwen", "final"), (None, "toy", None), ("/no/such/folder", "toy", "one")]
+    for number, (tokenizer, alias, step) in enumerate(told):
+        write_run(store, f"run{number}", [sample_row(0)], tokenizer=tokenizer, model_alias=alias, model_step=step)
     known, unsaid, missing = (run_facts(store, f"run{number}") for number in range(3))
     assert run_tokenizer(known)[0] is not None and run_tokenizer(known)[1] == ""
     assert run_tokenizer(unsaid) == (None, "The run does not name its tokenizer.")
@@ -93,10 +87,3 @@ def test_entries_count_by_their_files() -> None:
     changed = {name: replace(part, sha256="0" * 64) for name, part in entry.parts.items()}
     assert number(DEMO_STORE, replace(entry, parts=changed)) == 3
     assert number(DEMO_STORE, replace(entry, files=Files(Path("elsewhere")))) == 4
-
-
-def test_it_needs_neither_torch_nor_streamlit() -> None:
-    """A page loads it: torch alone takes seconds."""
-    modules = ", ".join(f"engine.inspection.{name}" for name in ("molecules", "axes", "sample", "realign"))
-    code = f"import sys, {modules}; sys.exit(bool({{'torch', 'streamlit'}} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

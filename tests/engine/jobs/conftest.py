@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,14 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 def make_harness() -> Iterator[Callable[..., ServiceHarness]]:
-    made: list[ServiceHarness] = []
+    with ExitStack() as made:
 
-    def make(**options: Any) -> ServiceHarness:
-        made.append(ServiceHarness(**options))
-        return made[-1]
+        def make(**options: Any) -> ServiceHarness:
+            one = ServiceHarness(**options)
+            made.callback(one.clean)
+            return one
 
-    yield make
-    for one in made:
-        one.clean()
+        yield make
 
 
 @pytest.fixture

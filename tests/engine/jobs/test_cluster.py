@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
@@ -24,17 +22,7 @@ from engine.models.loading import load_outline
 from engine.store.files import Files
 from engine.store.schema import RUN
 from engine.store.staging import Staging
-from tests.engine.jobs.small_runs import (
-    choice,
-    content,
-    entry_in,
-    fake_slurm,
-    finished,
-    loaded,
-    molecules,
-    plan_of,
-    started,
-)
+from tests.engine.jobs import small_runs as small
 from tests.support import of_soak
 
 MOLECULES = 6  # in groups of two
@@ -44,14 +32,16 @@ DEBUG = Cluster("debug", tasks=2)
 @pytest.fixture(scope="module")
 def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What one process writes."""
-    return content(finished(started(tmp_path_factory.mktemp("whole"), folder, MOLECULES)))
+    return small.content(small.finished(small.started(tmp_path_factory.mktemp("whole"), folder, MOLECULES)))
 
 
-def account(place: Path, folder: Path, cluster: Cluster, model: ModelChoice | None = None) -> TaskRun:
+def account(
+    place: Path, folder: Path, cluster: Cluster, model: ModelChoice | None = None, count: int = MOLECULES, **asked: Any
+) -> TaskRun:
     """A run that is begun on a machine which never loads the model; ``model`` is what tasks look for."""
-    outline, some = load_outline(choice(folder).entry()), molecules(MOLECULES)
-    plan = replace(plan_of(folder), model=model or choice(folder))
-    return opened(begin(Files(place), outline, some, plan, parts=2, on_gpu=False), cluster)
+    plan = replace(small.plan_of(folder, **asked), model=model or small.choice(folder))
+    outline = load_outline(small.choice(folder).entry())
+    return opened(begin(Files(place), outline, small.molecules(count), plan, parts=2, on_gpu=False), cluster)
 
 
 def opened(staging: Staging, cluster: Cluster = DEBUG) -> TaskRun:
@@ -70,13 +60,11 @@ def problems(run: TaskRun) -> list[str]:
 
 
 # --- tasks that come to their end ---------------------------------------------------------------------------------
-
-
 def test_tasks_in_this_process_write_what_one_process_writes(folder: Path, whole: Any, tmp_path: Path) -> None:
     one = account(tmp_path, folder, DEBUG)
     assert problems(one) == [] and one.jobs is not None and len(one.jobs) == 2
     entry = one.publish()  # a task did it
-    assert content(entry) == whole and entry.row == entry_in(tmp_path).row
+    assert small.content(entry) == whole and entry.row == small.entry_in(tmp_path).row
     assert (entry.row["device"], entry.row["dtype"], entry.row["resumed"]) == ("cpu", "float32", 0)
     assert entry.row["threads"]
 
@@ -97,8 +85,8 @@ def test_a_task_that_is_killed_is_taken_up_by_resume(
         one.publish()
     again = opened(one.staging)
     assert len(again.left()) in (1, 2)
-    last = Run(again.staging, loaded(folder), again.molecules, again.plan)
-    assert content(finished(last)) == whole
+    last = Run(again.staging, small.loaded(folder), again.molecules, again.plan)
+    assert small.content(small.finished(last)) == whole
 
 
 def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
@@ -109,8 +97,8 @@ def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
     late()
     assert opened(one.staging).left() == [0, 2]
     assert problems(opened(one.staging)) == []
-    entry = entry_in(tmp_path)
-    assert content(entry) == whole
+    entry = small.entry_in(tmp_path)
+    assert small.content(entry) == whole
     assert (entry.row["resumed"], entry.row["checked_samples"], entry.row["diverged_samples"]) == (1, 2, 0)
     monkeypatch.setattr(module, "load_model", None)
     late()  # it comes when all is done
@@ -118,40 +106,20 @@ def test_a_resumed_run_is_handed_out_again_and_the_first_task_checks_it(
 
 def test_a_group_that_two_tasks_wrote_counts_once(folder: Path, whole: Any, tmp_path: Path) -> None:
     one = account(tmp_path, folder, DEBUG)
-    late = Run(Staging.open(one.staging.files, RUN, one.staging.id), loaded(folder), one.molecules, one.plan, rank=7)
+    late = Run(
+        Staging.open(one.staging.files, RUN, one.staging.id), small.loaded(folder), one.molecules, one.plan, rank=7
+    )
     task(one, 0, 0, 1)()
     list(late.progress(groups=[1]))  # it began before, and was thought dead
     late.staging.release()
     assert len(list((tmp_path / "staging" / one.staging.id).glob("group-*-00001.json"))) == 2
     task(one, 1, 2)()
-    entry = entry_in(tmp_path)
-    assert content(entry) == whole
+    entry = small.entry_in(tmp_path)
+    assert small.content(entry) == whole
     assert entry.row["samples"] == MOLECULES
 
 
-def test_many_who_show_a_run_at_once_show_it_once(
-    folder: Path, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the file system has no locks."""
-    one = account(tmp_path, folder, DEBUG)
-    run = Run(one.staging, loaded(folder), one.molecules, one.plan)
-    list(run.progress())
-    one.staging.release()
-    monkeypatch.setattr("fcntl.flock", Mock(side_effect=OSError(37, "No locks available")))
-    accounts, together = [opened(one.staging) for _ in range(8)], Barrier(8)
-
-    def show(own: TaskRun) -> str:
-        together.wait()
-        return own.publish().id
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(show, accounts)) == {one.staging.id}
-    assert content(entry_in(tmp_path)) == whole
-
-
 # --- what is known without the weights ----------------------------------------------------------------------------
-
-
 def test_groups_are_small_enough_for_every_part(folder: Path) -> None:
     for group, molecule_count, parts, on_gpu, size in (
         (3, 1000, 4, True, 3),  # what was asked for
@@ -160,7 +128,9 @@ def test_groups_are_small_enough_for_every_part(folder: Path) -> None:
         (0, 1000, 100, False, 4),  # a batch at least
         (0, 6, 2, False, 3),  # but some for every part
     ):
-        assert plan_of(folder, group=group).grouped(molecule_count, parts, on_gpu=on_gpu).molecules_a_group == size
+        assert (
+            small.plan_of(folder, group=group).grouped(molecule_count, parts, on_gpu=on_gpu).molecules_a_group == size
+        )
 
 
 def test_shares() -> None:
@@ -170,8 +140,6 @@ def test_shares() -> None:
 
 
 # --- clusters -----------------------------------------------------------------------------------------------------
-
-
 def test_a_task_that_has_to_go_is_queued_again_as_it_is(folder: Path) -> None:
     one = ClusterTask("slurm", "/store", "run", 3, (3, 7), "auto")
     again = one.checkpoint()
@@ -194,47 +162,78 @@ def test_what_slurm_is_asked_for(cluster: Cluster, device: str, said: dict[str, 
     assert ("gres" in asked) == ("gres" in said)
 
 
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Commands of Slurm's names; what is submitted is kept in this file."""
-    kept = tmp_path / "submitted.sh"
-    fake_slurm(tmp_path, monkeypatch, f'cp "$1" {kept}')
-    return kept
-
-
-def test_slurm_gets_an_array_with_the_gpu_that_was_named(folder: Path, tmp_path: Path, slurm: Path) -> None:
-    cluster = Cluster("h100", tasks=3, partition="long", minutes=90, more={"account": "chem lab"})
-    one = account(tmp_path / "store", folder, cluster, ModelChoice(folder=str(folder)))
-    with connected(cluster):
-        one.submit()
-    assert one.ids == ["4711_0", "4711_1", "4711_2"]
-    assert one.cancel == "scancel 4711"
-    lines = slurm.read_text().splitlines()
-    for line in ("gres=gpu:h100:1", "partition=long", "time=90", "array=0-2%3", "account='chem lab'"):
-        assert f"#SBATCH --{line}" in lines
-    assert any(sys.executable in line and "submitit.core._submit" in line for line in lines)
-    assert len(list(one.logs.glob("*_submitted.pkl"))) == 3
-
-
-def test_what_slurm_refuses_is_one_line(folder: Path, tmp_path: Path, slurm: Path, capfd: Any) -> None:
-    (slurm.parent / "bin" / "sbatch").write_text("#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+def test_what_slurm_refuses_is_one_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    small.fake_slurm(tmp_path, monkeypatch, "echo 'sbatch: error: invalid partition' >&2; exit 1")
     with pytest.raises(RunError, match=r"slurm refused the tasks: sbatch: error: invalid partition\. Resume"):
         account(tmp_path / "store", folder, Cluster("slurm")).submit()
     assert capfd.readouterr().err == ""
 
 
-def test_without_submitit_or_slurm_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(RunError, match="sbatch is not installed here"), connected(Cluster("h100")):
-        pass
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(RunError, match=r"Install it: pip install submitit"), connected(Cluster("local")):
-        pass
-
-
 def test_what_went_wrong_in_a_task_is_one_line(folder: Path, tmp_path: Path) -> None:
-    one = account(tmp_path, folder, DEBUG, choice(tmp_path / "gone"))
+    one = account(tmp_path, folder, DEBUG, small.choice(tmp_path / "gone"))
     (first, second) = problems(one)
     assert "there is no such folder" in first and "\n" not in first and first == second
     with pytest.raises(RunError, match=r"is unfinished: .*there is no such folder.* run --resume"):
         one.publish()
+
+
+# --- Ray: two machines' worth of it on the loopback, of which one loses its worker ------------------------------------
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of two machines with a core each, which are processes of this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # all on the loopback
+        patch.setenv("RAY_BACKEND_LOG_LEVEL", "fatal")
+        from ray.cluster_utils import Cluster as Machines
+
+        machine: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100 * 2**20}
+        one = Machines(initialize_head=True, head_node_args={**machine, "node_ip_address": "127.0.0.1"})
+        one.add_node(**machine, node_ip_address="127.0.0.1")
+        patch.setenv("RAY_ADDRESS", one.address)
+        yield one.address
+        one.shutdown()
+
+
+def at_work() -> int:
+    """A process that carries out a task now; 0 where there is none."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes().startswith((b"ray::__call__", b"ray::ClusterTask")):
+                return int(path.parent.name)
+    return 0
+
+
+@of_soak
+def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
+    cluster: str, folder: Path, tmp_path: Path
+) -> None:
+    count, asked = 16, {"group": 1, "plan": {"limit": 400}}  # some groups before the killed worker's, some behind
+    whole = small.content(small.finished(small.started(tmp_path / "whole", folder, count, **asked)))
+    with connected(Cluster("ray", address=cluster)) as pool:
+        assert (pool.tasks, pool.gpus, pool.threads) == (2, 0, 1)  # one for each machine
+        assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+        run = account(tmp_path, folder, pool, count=count, **asked)
+        done, killed = [], 0
+        for now in run.progress():
+            assert (now.samples, now.written) == (count, now.done)
+            done.append(now.done)
+            if not killed and (killed := at_work()):
+                os.kill(killed, signal.SIGKILL)
+    assert killed and done == list(range(1, len(done) + 1))
+    assert count // 2 < len(done) < count  # with the last group it is in the store
+    ranks = {group.name.partition("-")[0] for group in run.finished}
+    assert ranks == {"0000", "0001"}  # who came in the place of the dead one has its rank
+    entry = run.publish()
+    assert small.content(entry) == whole
+    assert (entry.row["device"], entry.row["samples"], entry.row["diverged_samples"]) == ("cpu", count, 0)
+
+
+def test_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = "ray://127.0.0.1:1"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    told = rf"Ray does not start or answer at '{address}' \(.*refused\)\. See --address"
+    with pytest.raises(RunError, match=told), connected(Cluster("ray")):
+        pass

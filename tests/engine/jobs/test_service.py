@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -24,7 +22,6 @@ from engine.models import loading
 from engine.models.registry import ModelEntry, load_registry
 from engine.processes import usable_cores
 from tests.service_harness import PATIENCE_S, Hand, ServiceHarness, ended, nothing
-from tests.support import ROOT
 
 MANY = 40
 
@@ -51,8 +48,6 @@ def test_notes_times_and_the_result(harness: ServiceHarness) -> None:
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_stopped_waiting_job_never_runs(harness: ServiceHarness) -> None:
     _, first = harness.busy()
     hand = harness.hand()
@@ -92,8 +87,6 @@ def test_a_new_job_takes_the_place_of_the_owners_others(make_harness: Callable[.
 
 
 # --- heartbeats -------------------------------------------------------------------------------------------------------
-
-
 def test_a_job_that_no_page_asks_for_is_stopped(harness: ServiceHarness) -> None:
     job, hand = harness.busy()
     for _ in range(2):
@@ -125,8 +118,6 @@ def test_a_job_whose_page_is_gone_is_stopped_sooner(make_harness: Callable[..., 
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.sampled_from("abc-"), max_size=25))
 def test_jobs_run_in_turns_and_show_their_positions(script: list[str]) -> None:
     """Held against serving the owner who was served longest ago, by comparing all."""
@@ -166,8 +157,6 @@ def test_a_closed_service_stops_all_and_ends_its_thread(harness: ServiceHarness)
 
 
 # --- limits and failures ----------------------------------------------------------------------------------------------
-
-
 def test_a_full_queue_refuses_and_silent_waiting_jobs_take_no_room(make_harness: Callable[..., ServiceHarness]) -> None:
     harness = make_harness(most_queued=2)
     first, hand = harness.busy()
@@ -185,20 +174,10 @@ def test_a_full_queue_refuses_and_silent_waiting_jobs_take_no_room(make_harness:
     assert [ended(one) for one in (first, waiting, third)] == ["done"] * 3 and not silent.begun.is_set()
 
 
-@pytest.mark.parametrize(
-    ("error", "line", "is_stopped"),
-    [
-        (ValueError("two\nlines"), r"'ValueError: two\nlines'", False),
-        (SystemExit(3), "'SystemExit: 3'", False),
-        (ValueError("not now"), "", True),
-    ],
-)
+@pytest.mark.parametrize("error", [ValueError("two\nlines"), SystemExit(3)])
+@pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_failing_job_harms_no_other(
-    harness: ServiceHarness,
-    caplog: pytest.LogCaptureFixture,
-    error: BaseException,
-    line: str,
-    is_stopped: bool,
+    harness: ServiceHarness, caplog: pytest.LogCaptureFixture, error: BaseException, is_stopped: bool
 ) -> None:
     def work(job: Job[Any]) -> None:
         hand(job)
@@ -209,10 +188,9 @@ def test_a_failing_job_harms_no_other(
     assert hand.begun.wait(PATIENCE_S)
     if is_stopped:
         job.stop()
-        hand.give(1)
     hand.let_go()
     assert (ended(job), ended(after)) == ("stopped" if is_stopped else "failed", "done")
-    assert job.error.isprintable() and line in job.error and bool(job.error) is not is_stopped
+    assert job.error.isprintable() and (type(error).__name__ in job.error) is not is_stopped
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR] or is_stopped
 
 
@@ -253,8 +231,6 @@ def test_a_known_error_keeps_its_line_and_the_job_nothing_of_its_work(
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
-
-
 def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, str]] = []
     alive: list[int] = []  # of the models made before, when one is loaded
@@ -267,7 +243,9 @@ def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypat
         made.append(weakref.ref(model))
         return model
 
+    threads: list[int] = []
     monkeypatch.setattr(loading, "load_model", load)
+    monkeypatch.setattr("torch.set_num_threads", threads.append)
     models, (a, b, c) = Models(), [replace(load_registry().entries[0], alias=alias) for alias in "abc"]
     for entry in (a, b, a, c, a, b):
         models.get(entry)
@@ -276,33 +254,5 @@ def test_models_are_loaded_once_and_the_least_recently_used_goes_first(monkeypat
     models.get(b, "cpu")
     models.get(b, "auto", "bfloat16")
     models.get(replace(b, sha256="0" * 64))
+    assert all(1 <= count <= max(1, usable_cores() - 1) for count in threads) and threads  # pages go on answering
     assert asked[4:] == [("b", "cpu", "float32"), ("b", "auto", "bfloat16"), ("b", "auto", "float32")]
-
-
-LEAN = """
-import sys
-from engine.jobs.commands import TaskQueue
-from engine.jobs.service import Service
-TaskQueue().tasks()
-heavy = {"torch", "transformers", "streamlit", "numpy", "tokenizers"} & set(sys.modules)
-assert not heavy, heavy
-made = Service()
-def work(job):
-    import engine.models.loading
-    engine.models.loading.load_model = lambda *key: key
-    from engine.models.registry import load_registry
-    job.models.get(load_registry().entries[0])
-    import torch
-    return torch.get_num_threads()
-job = made.submit("one", work)
-job.thread.join()
-print(job.result)
-"""
-
-
-def test_torch_is_imported_by_jobs_alone_and_leaves_cores_free() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", LEAN], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert 1 <= int(done.stdout) <= max(1, usable_cores() - 1)

@@ -92,7 +92,7 @@ def test_forced_and_legal_sets_are_the_groups_at_every_step(version, name):
     end = tokenizer.end_id
     expected: dict[tuple[bool, int], frozenset[int]] = {}
     equal: dict[tuple[tuple[int, int], tuple[bool, int]], bool] = {}
-    for smiles in HARD:
+    for smiles in HARD[:: 1 if (name, version) == ("qwen3", "v2.1") else 3]:
         molecule = parse_smiles(smiles)
         program = constraint.compile(described(molecule, "with-hydrogens"))
         tokens = [*template(skeleton(molecule.smiles, placeholder), backend), (end, False)]

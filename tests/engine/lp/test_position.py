@@ -7,13 +7,19 @@ import torch
 
 from engine.chem.smiles import parse_smiles
 from engine.errors import ConstraintError
+from engine.inspection.runs import run_facts
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.driver import Tables
-from engine.lp_records import ALIASES, LPS, lp_record
+from engine.lp_records import ALIASES, LPS, UNKNOWN_LP, LpRecord, lp_choices, lp_record, stored_lp
 from engine.records import SHORTEST4, TRIMMED4, NumberFormat
+from engine.store.store import Store
+from engine.text.blocks import read_block
+from engine.text.generated import mode_of
 from engine.text.tokenizer_build import NAMES
 from engine.text.tokenizers import load_tokenizer
-from tests.engine.lp.walks import random_answers
+from tests.cli import run, run_json
+from tests.engine.inspection.made import sample_row, write_run
+from tests.small_models import use_small_model
 
 ROWS = {"qwen3": 151_936, "llama3": 128_330}
 FIXED2 = NumberFormat(2, 3, 2)
@@ -25,10 +31,8 @@ each = pytest.mark.parametrize("name", NAMES)
     ("form", "content", "closing"),
     [
         (TRIMMED4, "", "no"),
-        (TRIMMED4, "0.5,-1.25", "no"),
         (TRIMMED4, "0.5,-1.25,0.", "no"),
         (TRIMMED4, "0.5,-1.25,0.1", "may"),
-        (TRIMMED4, "-3.1,2.0,-7.512", "may"),
         (TRIMMED4, "0.5,-1.25,0.1234", "forced"),
         (TRIMMED4, "0.5,-1.25,0.amen", "no"),
         (TRIMMED4, "1.0,2.0,3.0a", "forced"),
@@ -75,14 +79,34 @@ def test_without_an_lp_anything_may_come_but_rows_without_a_token() -> None:
     assert torch.equal(tables.mask(tables.start()), (torch.arange(ROWS["qwen3"]) < vocab_size).expand(2, -1))
 
 
-@each
-@pytest.mark.parametrize("lp", ["group-v4.3", "truncating", "group-v2.1"])
-def test_the_template_is_written_whatever_comes(name: str, lp: str) -> None:
-    """Without its blocks an answer is the molecule's own text."""
-    tokenizer = load_tokenizer(name)
-    molecule = parse_smiles("C[C@H](N)C(=O)[O-]")
-    made = build_constraint(lp, tokenizer, ROWS[name], LpParameters(form=TRIMMED4))
-    (ids,) = random_answers(made, [molecule], tokenizer.end_id or 0)
-    text = tokenizer.decode(ids[:-1])
-    assert text.startswith("[CONFORMER][C]<") and text.endswith(">[/CONFORMER]")
-    assert text.count("<") == molecule.atoms
+# --- a new LP is one file and one record: the command line, the pages and the analysis then know it -------------------
+TOY = LpRecord("toy", "an LP that only a test knows", "engine.lp.exact", "lp")
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LPS, TOY.name, TOY)
+
+
+def test_the_command_line_runs_it(toy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_small_model(monkeypatch)
+    (sample,) = run_json("generate", "CO", "--model", "small", "--lp", "toy")["samples"]
+    assert sample["decodes"] and 0 < sample["forced_tokens"] < sample["tokens"]
+    assert "toy" in lp_choices()
+    assert "Did you mean toy?" in run("generate", "CO", "--model", "small", "--lp", "toi").error
+
+
+def test_its_record_says_who_closes_a_block(toy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (mode_of("toy"), read_block("1.0,2.0,3.0", lp="toy").kinds) == ("position", ("unverified",))
+    by_model = LpRecord("toy", TOY.help, TOY.module, "model")
+    monkeypatch.setitem(LPS, TOY.name, by_model)
+    assert (mode_of("toy"), read_block("1.0,2.0,3.0", lp="toy").kinds) == ("structure", ("exact",))
+    assert run_json("junk", "[C]<1.0,2.0,3.0>", "--lp", "toy")["rows"][0]["kinds"] == ["exact"]
+
+
+def test_a_stored_run_has_the_record_of_its_lp(toy: None, store: Store) -> None:
+    for run_id, lp in (("a", "toy"), ("b", "toy+cleanup"), ("c", "v3.8"), ("d", "nobody's"), ("e", None)):
+        write_run(store, run_id, [sample_row(0)], lp=lp)
+    records = [run_facts(store, run_id).lp_record for run_id in "abcde"]
+    assert records == [TOY, TOY, LPS["group-v3.8"], UNKNOWN_LP, UNKNOWN_LP]
+    assert (stored_lp("none"), stored_lp("cleanup"), stored_lp("")) == (LPS["none"], LPS["none"], UNKNOWN_LP)

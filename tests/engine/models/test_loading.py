@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers import logging as transformers_logging
 
 from engine.errors import AssetError, FileFormatError, ModelError
-from engine.models import loading, shipped
+from engine.models import devices, loading, shipped
+from engine.models.devices import idle_cores, pick_device, usable_cores
 from engine.models.loading import load_model, load_outline, model_folder, sized, summarise
 from engine.models.registry import USER_VARIABLE, ModelEntry, load_registry
 from engine.models.shipped import HEAD, ROWS, VOCAB_ROWS, WEIGHTS
@@ -57,8 +59,6 @@ def edit_json(path: Path, **changes: object) -> None:
 
 
 # --- embedded models --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_an_embedded_model_loads_as_plain_transformers_loads_it(tmp_path: Path, name: str) -> None:
     entry = load_registry([registered(tmp_path, small_shipped(name))]).find("small")
@@ -122,8 +122,6 @@ def test_what_a_shipped_model_cannot_be(embedded: ModelEntry, monkeypatch: pytes
 
 
 # --- anyone's folders -------------------------------------------------------------------------------------------------
-
-
 def test_anyones_folder_loads_as_it_lies(mine: Path) -> None:
     """In its own precision, with its own tokenizer, in several files; code in it is never run."""
     (mine / "evil.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\nclass M: ...\n")
@@ -160,7 +158,7 @@ def test_what_is_listed_of_a_checkpoint(tmp_path: Path, mine: Path, monkeypatch:
 
 
 LAYER = "model.layers.0."
-MISFITS: list[tuple[dict[str, object] | str | None, str]] = [
+MISFITS: list[tuple[dict[str, object] | str, str]] = [
     ({"model_type": "gpt2"}, "has the model type 'gpt2'. Known are qwen3, llama"),
     ({"hidden_size": "wide"}, "cannot be loaded from .*hidden_size"),
     ({"hidden_size": 64}, r"the shape \[151936, 32\], config.json says \[151936, 64\] .* tensors do not fit"),
@@ -168,24 +166,19 @@ MISFITS: list[tuple[dict[str, object] | str | None, str]] = [
     ({"num_hidden_layers": 1_000, "layer_types": None}, "has 1 layers, config.json 1000"),
     ({"attention_bias": True}, f"has no tensor '{LAYER}self_attn.k_proj.bias'"),
     ({"tie_word_embeddings": False}, f"has no tensor '{HEAD}'"),
-    (None, r"mine:1 cannot be loaded from '.*' \(.*config"),
     ("{", r"mine:1 cannot be loaded from '.*' \(.*config"),
 ]
 
 
 @pytest.mark.parametrize(("change", "complaint"), MISFITS, ids=str)
 def test_a_config_that_does_not_read_or_does_not_fit_its_weights(
-    mine: Path, change: dict[str, object] | str | None, complaint: str
+    mine: Path, change: dict[str, object] | str, complaint: str
 ) -> None:
     """Said before a weight is read, of shapes alone."""
-    config = mine / "config.json"
-    match change:
-        case dict():
-            edit_json(config, **change)
-        case str():
-            config.write_text(change)
-        case None:
-            config.unlink()
+    if isinstance(change, str):
+        (mine / "config.json").write_text(change)
+    else:
+        edit_json(mine / "config.json", **change)
     with pytest.raises(ModelError, match=complaint) as caught:
         load_outline(entry_of(mine))
     assert "\n" not in str(caught.value)
@@ -259,9 +252,39 @@ def test_weights_that_do_not_fit_or_are_damaged(
         load_model(entry_of(mine), "cpu")
 
 
-def test_a_tokenizer_without_the_tags(mine: Path) -> None:
-    words = {f"word{number}": number for number in range(151_700)}
-    model = {"type": "WordLevel", "vocab": words, "unk_token": "word0"}
-    (mine / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
-    with pytest.raises(ModelError, match=r"has no token \[SMILES\]"):
-        load_model(entry_of(mine, "own"))
+# --- devices, and the cores that a decoding may take ------------------------------------------------------------------
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for cuda, mps, found in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda known=cuda: known)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda known=mps: known)
+        assert pick_device("auto").type == found
+    for name, told in (("cuda", "no CUDA device"), ("mps", "no MPS device"), ("meta", "'meta'")):
+        with pytest.raises(ModelError, match=told):
+            pick_device(name)
+
+
+def ticks(busy: Sequence[int]) -> str:
+    """Of cores whose clock ticked 20 times, so many of them for other programs."""
+    lines = [f"cpu{core} {100 + used} 5 50 {10**6 + 19 - used} 1 0 0 0 7 0" for core, used in enumerate(busy)]
+    return "\n".join(["cpu  1 2 3 4 5 6 7 8 9 0", *lines, "intr 1 2", ""])
+
+
+def test_cores_that_others_use_now_are_left_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The load average of the last minute counted a build that had ended: one core was taken of two idle ones."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (30.0, 30.0, 30.0))
+    assert usable_cores() == 8
+    start = "\n".join(f"cpu{core} 100 5 50 {10**6} 0 0 0 0 7 0" for core in range(9))
+    for busy, idle in (([0] * 8, 8), ([20, 20, 14, *[0] * 5, 20], 5), ([20] * 9, 1), ([1] * 8, 8)):
+        texts = iter([start, ticks(busy)])
+        monkeypatch.setattr(Path, "read_text", lambda *_, **__: next(texts))  # noqa: B023 - read at once
+        monkeypatch.setattr(devices, "MOMENT_S", 0.0)
+        assert idle_cores() == idle
+        assert not list(texts)
+
+
+def test_all_cores_are_taken_where_nothing_tells_who_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
+    for stat in ("", "cpu0 0 0 0 0 0 0 0 0 0 0\n", "cpu0 x\n", "cpu 1 2\n"):
+        monkeypatch.setattr(Path, "read_text", lambda *_, stat=stat, **__: stat)
+        assert idle_cores() == usable_cores() == 1

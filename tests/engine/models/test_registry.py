@@ -80,13 +80,6 @@ def test_the_user_file_adds_to_the_embedded_models(tmp_path: Path, monkeypatch: 
             load_registry()
 
 
-def test_a_checkpoint_may_stand_once_only(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    first, second = write_registry(tmp_path, PLAIN), write_registry(tmp_path / "b", PLAIN)
-    with pytest.raises(RegistryError, match=rf"m380:2e is registered twice, in '{first}' and '{second}'"):
-        load_registry([first, second])
-
-
 def test_models_are_found_by_alias_and_step(tmp_path: Path) -> None:
     steps = [PLAIN.replace("2e", step) for step in ("1e", "2e")]
     registry = load_registry([write_registry(tmp_path, *steps, PLAIN.replace("m380", "other"))])
@@ -102,3 +95,7 @@ def test_models_are_found_by_alias_and_step(tmp_path: Path) -> None:
         registry.find("m380:1e", "2e")
     with pytest.raises(RegistryError, match="Known are none"):
         load_registry([]).find("m380")
+    (tmp_path / "b").mkdir()
+    first, second = write_registry(tmp_path, PLAIN), write_registry(tmp_path / "b", PLAIN)
+    with pytest.raises(RegistryError, match=rf"m380:2e is registered twice, in '{first}' and '{second}'"):
+        load_registry([first, second])

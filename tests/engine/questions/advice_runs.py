@@ -11,15 +11,12 @@ from tests.engine.inspection.made import block_row, sample_row, step_row, write_
 
 MODEL = "toy:one"
 MANY = tuple("C" * length + end for length in range(1, 13) for end in ("", "O", "N", "F", "Cl"))
+SAMPLING = {"sampling": "qwen3", "temperature": 0.7, "top_k": 20, "top_p": 0.8, "min_p": 0.0}
 ABOUT: dict[str, Any] = {
     "model_alias": "toy",
     "model_step": "one",
     "tokenizer": "qwen3",
-    "sampling": "qwen3",
-    "temperature": 0.7,
-    "top_k": 20,
-    "top_p": 0.8,
-    "min_p": 0.0,
+    **SAMPLING,
     "backend": "fast",
     "device": "cpu",
     "dtype": "float32",
@@ -55,23 +52,13 @@ def add(
     spent = [each_s] * count if isinstance(each_s, int | float) else list(each_s)
     clean = count if clean is None else clean
     passed = max(clean, count if passed is None else passed)
-    rows = [
-        sample_row(
-            number,
-            smiles=one,
-            decode_s=spent[number],
-            tokens=10,
-            heavy_atoms=len(one),
-            passed=number < passed,
-            clean=number < clean,
-            blocks=2,
-            cut_blocks=int(number < cut),
-            stop_reason="end",
-            usable=None if usable is None else number < usable,
-            **({"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}),
-        )
-        for number, one in enumerate(smiles)
-    ]
+    rows = []
+    for number, one in enumerate(smiles):
+        verdicts = {"passed": number < passed, "clean": number < clean, "cut_blocks": int(number < cut)}
+        verdicts |= {"usable": None if usable is None else number < usable}
+        verdicts |= {"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}
+        about_it = {"smiles": one, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(one), "blocks": 2}
+        rows.append(sample_row(number, stop_reason="end", **about_it, **verdicts))
     blocks = [block_row(number, block) for number in range(count) for block in range(2)]
     name = run_id or lp.replace("+", "-")
     sums = {"molecules": count, "tokens": 10 * count}

@@ -23,7 +23,7 @@ from engine.store.files import Files
 from engine.store.store import Store
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, write_run
 
-NONE, EXACT, BLOCKED, GUARDED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1", "guarded"))
+NONE, EXACT, BLOCKED = (demo_run("qwen", lp) for lp in ("none", "exact", "group-v2.1"))
 LLAMA, LLAMA_EXACT = (demo_run("llama", lp) for lp in ("none", "exact"))
 REPORTED = "reported-002-qwen-lp-64"
 FAILED = {"passed": False, "clean": False}
@@ -40,8 +40,6 @@ def figures(ids: list[str], store: Store = DEMO_STORE) -> dict[tuple[str, str], 
 
 
 # --- every question ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_a_question_names_the_tables_columns_and_options_that_it_has(key: str) -> None:
     question = question_of(key)
@@ -71,17 +69,17 @@ def test_options_of_a_page_are_told_apart_by_their_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "ids", "options", "message"),
+    ("key", "options", "message"),
     [
-        ("compare_figure", [NONE], {}, "compare_figures"),
-        ("compare_models", [NONE], {}, "2 to 41 runs, not 1"),
-        ("compare_time", [NONE], {"time": "seconds"}, "no option 'time'"),
-        ("compare_time", [NONE], {"time_in": "hours"}, "'hours' is no Time in"),
+        ("compare_figure", {}, "compare_figures"),
+        ("compare_models", {}, "2 to 41 runs, not 1"),
+        ("compare_time", {"time": "seconds"}, "no option 'time'"),
+        ("compare_time", {"time_in": "hours"}, "'hours' is no Time in"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(key: str, ids: list[str], options: Row, message: str) -> None:
+def test_what_cannot_be_asked_is_one_line(key: str, options: Row, message: str) -> None:
     with pytest.raises(QuestionError, match=message):
-        ask(DEMO_STORE, key, ids, options)
+        ask(DEMO_STORE, key, [NONE], options)
 
 
 def test_the_same_question_is_computed_once_until_a_run_is_renamed(store: Store) -> None:
@@ -93,8 +91,6 @@ def test_the_same_question_is_computed_once_until_a_run_is_renamed(store: Store)
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_reported_run_has_what_its_report_says_and_nothing_more() -> None:
     entry = DEMO_STORE.entry(REPORTED)
     known = {name: value for name in BY_NAME if (value := figure(entry, name)) is not None}
@@ -118,7 +114,6 @@ def test_a_rate_has_wilsons_interval() -> None:
     [
         ('{"cov_r": 0.681, "mat_r_ang": 0.6}', (0.681, 0.6)),
         ('{"cov_r": "68 %", "mat_r": true}', (None, None)),
-        ('{"cov_r": 1' + "0" * 400 + ', "mat_r": 0.5}', (None, 0.5)),
         ("{", (None, None)),
     ],
 )
@@ -141,8 +136,6 @@ def test_drift_and_strain_per_atom_are_means_over_samples(store: Store) -> None:
 
 
 # --- ratios -----------------------------------------------------------------------------------------------------------
-
-
 def compared(value: float, low: float | None, high: float | None, ratio: float = 1.0) -> Compared:
     return Compared("", 9, 9, 1.0, 1.0, Interval(value, low, high), Interval(ratio, low, high), "")
 
@@ -167,30 +160,12 @@ def test_a_mark_is_no_stronger_than_its_interval(found: Compared, ratio: float, 
 
 def test_a_ratio_is_test_over_control_with_its_interval() -> None:
     found = figures([NONE, EXACT, BLOCKED])
-    pace = found["wall_s_a_sample", EXACT]
-    rates = [DEMO_STORE.entry(run).row["wall_s"] for run in (EXACT, NONE)]
-    assert pace["ratio"] == pytest.approx(rates[0] / rates[1]) and pace["mark"] == "better"
+    pace, wall_s = found["wall_s_a_sample", EXACT], [DEMO_STORE.entry(run).row["wall_s"] for run in (EXACT, NONE)]
+    assert pace["ratio"] == pytest.approx(wall_s[0] / wall_s[1]) and pace["mark"] == "better"
     assert pace["ratio_low"] < pace["ratio"] < pace["ratio_high"] < 1
     assert found["clean_rate", BLOCKED]["mark"] == "worse" and found["usable_rate", EXACT]["mark"] == "same"
     assert found["wall_s", EXACT]["mark"] == "unknown" and found["wall_s", NONE].get("ratio") is None
-    assert (
-        f"exact is {1 / pace['ratio']:.2f}× faster per sample"
-        in ask(DEMO_STORE, "compare_figures", [NONE, EXACT]).answer
-    )
-
-
-@pytest.mark.parametrize(
-    ("test", "measure", "reason"),
-    [
-        (REPORTED, "clean_rate", "Not known of the test."),
-        (REPORTED, "wall_s_a_sample", "reported-002-qwen-lp-64 is reported"),
-        (EXACT, "drift_abs_mean", "Drift of text that no template wrote is hypothetical"),
-        (EXACT, "forward_passes", "Counted once per run"),
-    ],
-)
-def test_where_there_is_no_verdict_the_reason_is_there(test: str, measure: str, reason: str) -> None:
-    row = figures([NONE, test])[measure, test]
-    assert row["reason"].startswith(reason) and row["mark"] in (None, "unknown")
+    assert all(found[one, EXACT]["reason"] for one in ("drift_abs_mean", "forward_passes")), "no verdict, and why"
 
 
 def test_a_profiled_run_has_no_ratio_of_time(store: Store) -> None:
@@ -210,30 +185,18 @@ def test_what_else_differs_is_a_table(store: Store) -> None:
 
 
 def test_both_comparisons_of_models_are_there_though_the_runs_have_one_control() -> None:
-    found = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, GUARDED, REPORTED], table="pace")
-    llama, qwen = "demo-llama:final", "demo-qwen:final"
-    assert [(row["within"], row["pair"]) for row in found] == [
-        (llama, "exact over none"), (qwen, "exact over none"), (qwen, "guarded over none"),
-        ("exact", f"{qwen} over {llama}"), ("none", f"{qwen} over {llama}"),
+    found = rows("compare_models", [LLAMA, EXACT, LLAMA_EXACT, NONE, REPORTED], table="pace")
+    assert [row["pair"] for row in found] == [
+        "exact over none", "exact over none", *["demo-qwen:final over demo-llama:final"] * 2
     ]  # fmt: skip
-    for row in found:
-        control, test = (DEMO_STORE.entry(row[side]).row["wall_s"] for side in ("control", "test"))
-        assert row["ratio"] == pytest.approx(test / control)
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_reports_slowdown() -> None:
     found = rows("compare_slowdown", [f"reported-002-{name}-lp-64" for name in ("llama", "qwen")])
     assert [(row["factor"], round(row["ratio"], 2)) for row in found] == [
         ("wall time per sample", 3.51), ("tokens", 1.34), ("wall time per token", 2.62)]  # fmt: skip
-    assert math.prod(row["ratio"] for row in found[1:]) == pytest.approx(found[0]["ratio"])
     assert sum(row["share"] for row in found[1:]) == pytest.approx(1)
-    assert [row["start"] for row in found[1:]] == pytest.approx([1, found[1]["ratio"]])
-    way = "passes × time per pass"
-    ids = [f"reported-002-{n}-lp-64" for n in ("llama", "qwen")]
-    assert "forward_passes not known" in rows("compare_slowdown", ids, table="notes", made_of=way)[0]["note"]
 
 
 @given(st.lists(st.tuples(*[st.integers(1, 10**6)] * 4), min_size=2, max_size=2), st.integers(0, 2))
@@ -254,9 +217,8 @@ def test_factors_multiply_to_the_whole(sheets: list[tuple[int, ...]], way: int) 
 @pytest.mark.parametrize(
     ("sheet", "rest", "note"),
     [
-        ({"wall_s": 10.0, "forward_s": 8.0}, 2.0, "the rest includes what was not counted: template"),
+        ({"wall_s": 10.0, "forward_s": 8.0}, 2.0, "the rest includes"),
         ({"wall_s": 10.0, "forward_s": 12.5}, 0.0, "the parts exceed the wall time by 2.50 s"),
-        ({"wall_s": 10.0, "forward_s": 10.004}, 0.0, "the rest includes"),
         ({"forward_s": 8.0}, None, "the whole time is not known"),
         ({"wall_s": 10.0}, None, "no part of the time was counted"),
     ],
@@ -268,8 +230,6 @@ def test_the_rest_of_the_time_is_computed(store: Store, sheet: Row, rest: float 
 
 
 # --- failures, lengths, molecules, masks, coverage --------------------------------------------------------------------
-
-
 @pytest.fixture
 def two(store: Store) -> Store:
     stereo = [{"check": "stereo", "atoms": [place], "detail": "mirrored"} for place in (1, 4)]
@@ -288,16 +248,13 @@ def two(store: Store) -> Store:
 
 
 def test_a_sample_with_two_issues_counts_in_both_and_once_in_each(two: Store) -> None:
-    found = {
-        (row["reason"], row["run"]): (row["samples"], row["of"])
-        for row in rows("compare_failures", ["one", "two"], two)
-    }
+    told = rows("compare_failures", ["one", "two"], two)
+    found = {(row["reason"], row["run"]): (row["samples"], row["of"]) for row in told}
     assert found == {
         ("rule or check failed", "one"): (3, 4), ("rule or check failed", "two"): (2, 4),
         ("no match", "one"): (2, 4), ("no match", "two"): (1, 4), ("not closed", "one"): (1, 4),
         ("molecule: stereo", "two"): (1, 4), ("no reason named", "one"): (1, 4),
     }  # fmt: skip
-    assert "one failed most: 3 of 4" in ask(two, "compare_failures", ["one", "two"]).answer
 
 
 def test_lengths_share_their_bins_and_the_limit_is_counted(two: Store) -> None:
@@ -320,15 +277,6 @@ def test_a_pair_leads_to_its_samples_and_the_largest_difference_comes_first(two:
     assert picked["test_sample"] == "run=two&sample=1"
 
 
-def test_the_demo_runs_are_covered_at_a_first_visit_beside_a_baseline(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setenv("DRIFTSCOPE_CACHE", str(tmp_path))
-    found = {(row["name"], row["missing_rule"]): row for row in rows("compare_coverage", [NONE, GUARDED, BLOCKED])}
-    none, guarded = found["none", "skip"], found["guarded", "skip"]
-    assert none["low"] < none["cov_r"] < none["high"] and none["samples"] == 64
-    assert guarded["difference"] == pytest.approx(guarded["cov_r"] - none["cov_r"])
-    assert found["group-v2.1", "zero"]["cov_r"] < found["none: RDKit, clustered", None]["cov_r"]
-
-
 def test_what_is_not_computed_names_its_command(store: Store) -> None:
     write_run(store, "one", [sample_row(0, smiles="CCO", text="[CONFORMER][C]<0.0,0.0,0.0>[/CONFORMER]")])
     with pytest.raises(NeedsWork) as missing:
@@ -342,4 +290,3 @@ def test_speed_against_usable_with_other_runs_as_background() -> None:
     assert [(row["name"], row["figure"]) for row in chosen] == [
         ("none", "usable"), ("none", "passed"), ("exact", "usable"), ("exact", "passed")]  # fmt: skip
     assert all(row["low"] <= row["share"] <= row["high"] for row in chosen) and len(found) > len(chosen)
-    assert "Not drawn" in ask(DEMO_STORE, "compare_speed", [NONE, REPORTED]).answer

@@ -57,9 +57,7 @@ def test_what_passes_may_be_wanted_and_says_what_that_hides(store: Store) -> Non
     assert advised(store)["lp"] == "none"
     advice = advised(store, want="Passed")
     assert advice["lp"] == "group-v4.3"
-    assert advice["sentence"].startswith("Use group-v4.3: ") and "Only 0 are clean." in advice["sentence"]
-    assert advice["cautions"][0] == "Of group-v4.3, 50.0 % (50.0–50.0) of its blocks are cut."
-    assert "group-v4.3 draws from another distribution (log w −90.0 per sample" in advice["cautions"][-1]
+    assert len(advice["cautions"]) > 1 and "log w −90.0" in advice["cautions"][-1]
 
 
 def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store) -> None:
@@ -67,12 +65,8 @@ def test_usable_is_wanted_where_all_are_judged_and_clean_where_not(store: Store)
     add(store, "exact", 0.25, usable=COUNT // 2)
     advice = advised(store)
     assert (advice["want"], advice["lp"]) == ("usable", "none")
-    exact = advice["of"]["exact"]
-    assert (exact["usable"], exact["usable_rate"]["value"], exact["seconds_a_usable"]["value"]) == (
-        COUNT // 2,
-        0.5,
-        0.5,
-    )
+    found = [advice["of"]["exact"][key] for key in ("usable", "usable_rate", "seconds_a_usable")]
+    assert [found[0], found[1]["value"], found[2]["value"]] == [COUNT // 2, 0.5, 0.5]
     add(store, "group-v4.3", 0.1)
     advice = advised(store)
     assert (advice["want"], advice["lp"]) == ("clean", "group-v4.3")
@@ -106,12 +100,8 @@ def test_what_hangs_on_the_molecules_is_a_tie(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("exact_s", "guarded_s", "expected"),
-    [
-        (0.1, 0.5, "Use exact, or guarded (most clean answers): 20 of 60"),
-        (0.1, 0.155, "Use guarded, or exact (the cheapest): 30 of 60"),
-        (1.0, 1.0, "Use guarded: 30 of 60"),
-    ],
-)  # fmt: skip
+    [(0.1, 0.5, "Use exact, or guarded"), (0.1, 0.155, "Use guarded, or exact"), (1.0, 1.0, "Use guarded: 30 of 60")],
+)
 def test_where_none_fits_the_cheapest_is_named(store: Store, exact_s: float, guarded_s: float, expected: str) -> None:
     add(store, "exact", exact_s, clean=20)
     add(store, "guarded", guarded_s, clean=30)
@@ -122,17 +112,15 @@ def test_where_none_fits_the_cheapest_is_named(store: Store, exact_s: float, gua
 def test_one_lp_or_few_molecules_tell_nothing_and_few_answers_leave_the_rate_open(store: Store) -> None:
     add(store, "none", 1.0, smiles=MANY[:5])
     advice = advised(store)
-    assert advice["verdict"] == "too little" and "1 LPs over 5 molecules" in advice["sentence"]
+    assert advice["verdict"] == "too little"
     assert advice["missing"] == ["group-v2.1", "group-v4.3", "truncating", "exact", "guarded"]
     add(store, "exact", 0.1, smiles=MANY[:5])
     advice = advised(store)
-    assert advice["verdict"] == "too little" and "2 LPs over 5 molecules" in advice["sentence"]
-    assert advice["of"]["exact"]["seconds_a_clean"]["low"] is None
+    assert advice["verdict"] == "too little" and advice["of"]["exact"]["seconds_a_clean"]["low"] is None
     add(store, "none", 1.0, smiles=MANY[:12], run_id="more-none")
     add(store, "exact", 0.1, smiles=MANY[:12], run_id="more-exact")
     again = advised(store)
-    assert [row["fits"] for row in again["lps"]] == ["open", "open"]
-    assert again["lp"] == "exact" and "Its rate is uncertain: there are only 12 answers." in again["sentence"]
+    assert [row["fits"] for row in again["lps"]] == ["open", "open"] and again["lp"] == "exact"
 
 
 def test_the_reports_rule_may_agree_or_not(store: Store) -> None:
@@ -220,14 +208,6 @@ def test_commands_for_what_is_missing(store: Store) -> None:
     (run, probe) = advised(store, "demo-qwen", lps="none,exact")["commands"]
     assert run.endswith("--lp exact --smiles-file FILE --sampling greedy --batch-size 8 --device cpu")
     assert probe.endswith("--probe 64 --lp none --lp exact --sampling greedy --batch-size 8 --device cpu")
-
-
-def test_the_demo_contradicts_the_reports_rule() -> None:
-    """Without an LP nearly all answers pass, and the exact LP is faster all the same."""
-    for model in ("demo-qwen", "demo-llama"):
-        advice = advised(DEMO_STORE, model, want="Clean")
-        assert (advice["lp"], advice["sureness"]) == ("exact", 1.0)
-        assert (advice["reports"]["says"], advice["reports"]["agrees"]) == ("no LP", False)
 
 
 def test_the_page_shows_what_is_chosen_in_its_address(store: Store) -> None:

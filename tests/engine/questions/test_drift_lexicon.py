@@ -53,7 +53,7 @@ def test_pieces_are_those_that_the_alignment_marks(model: str) -> None:
 
 
 def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None:
-    junk_run(store, "的的 foo", steps=True, samples=2)
+    junk_run(store, "的的 \u202efoo", steps=True, samples=2)
     pieces, _ = read_lexicon(store, "one")
     counts = [piece["count"] for piece in pieces]
     assert counts == sorted(counts, reverse=True)
@@ -61,13 +61,8 @@ def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None
     assert (chinese["script"], chinese["samples"]) == ("CJK", 2)
     assert QWEN.piece(chinese["token_id"]) == chinese["piece"]
     assert sum(piece["tokens_with_p_raw"] for piece in pieces) * 2 == sum(counts)  # of sample 0 only
+    assert "\u202e" not in "".join(piece["piece"] for piece in pieces), "escaped"
     assert {piece["mean_p_raw"] for piece in pieces} <= {0.25, 0.5, 0.75}
-
-
-def test_hostile_pieces_are_escaped(store: Store) -> None:
-    junk_run(store, "\u202e<img")
-    pieces = "".join(piece["piece"] for piece in read_lexicon(store, "one")[0])
-    assert "\u202e" not in pieces and ("\\u202e" in pieces or "\\x" in pieces)
 
 
 def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from engine.logits.pairs import late_read
 from engine.questions import ask
 from engine.questions.question import Answered, Tables
 from engine.store.entries import Entry
-from engine.store.schema import LOGIT_LOG
-from engine.store.store import DEMO, Store
+from engine.store.store import Store
 from tests.engine.logits.logs import Rows, clean, new_log, objects, write
 
 
@@ -113,20 +112,6 @@ def test_parity_by_entry_position_and_checkpoint(store: Store, tmp_path: Path) -
 
 
 # --- late reads -----------------------------------------------------------------------------------------------------
-
-
-def test_the_demo_logs_that_were_read_late() -> None:
-    """llama.cpp's buffer, read after the next call, of both models; every other log is of its own tokens."""
-    store = Store.open(DEMO)
-    late = [entry for entry in store.found(LOGIT_LOG).entries if late_read(store, entry)]
-    assert {entry.row["engine"] for entry in late} == {"llama.cpp read after the next call"}
-    assert len(late) == 2
-    for log in late:
-        answered = health(store, log)
-        assert rows_of(answered.tables, "main")[0]["is_late"] and answered.answer.endswith(".")
-        assert rows_of(answered.tables, "causes")[0]["cause"] == "Read late (likely)"
-
-
 @pytest.mark.parametrize("kind", ["late", "same", "noise", "short", "another model", "alone", "damaged"])
 def test_a_late_read_has_the_next_tokens_values_of_another_log(store: Store, tmp_path: Path, kind: str) -> None:
     rows = clean(30, 12)
