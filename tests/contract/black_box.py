@@ -19,32 +19,11 @@ HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"
 LIMIT_S = 300.0
 
-# Whatever parser the command builds: it is printed instead of used.
+# The command line is printed instead of used.
 _PARSER = """
-import argparse, json, runpy, sys
+import json, runpy, sys
 
-def walk(parser, name, commands):
-    options = commands[name] = {}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for word, below in action.choices.items():
-                walk(below, f"{name} {word}".strip(), commands)
-        elif not isinstance(action, argparse._HelpAction):
-            names = action.option_strings or [action.dest]
-            entry = {"names": dict.fromkeys(names, True), "default": action.default, "required": action.required,
-                     "takes": "nothing" if action.nargs == 0 else action.nargs or "one"}
-            if action.choices is not None:
-                entry["choices"] = dict.fromkeys(map(str, action.choices), True)
-            options[names[0]] = entry
-    return commands
-
-def printed(parser, *args, **kwargs):
-    print(json.dumps(walk(parser, "", {}), default=str))
-    sys.exit()
-
-argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = printed
-
-def walk_typer(command, name, commands):
+def walk(command, name, commands):
     options = commands[name] = {}
     for param in command.params:
         names, takes = [param.name], "+" if param.required else "*"
@@ -63,15 +42,15 @@ def walk_typer(command, name, commands):
             entry["choices"] = dict.fromkeys(map(str, param.type_descriptor.choices), True)
         options[names[0]] = entry
     for word, below in getattr(command, "commands", {}).items():
-        walk_typer(below, f"{name} {word}".strip(), commands)
+        walk(below, f"{name} {word}".strip(), commands)
     return commands
 
-def printed_typer(command, *args, **kwargs):
-    print(json.dumps(walk_typer(command, "", {}), default=str))
+def printed(command, *args, **kwargs):
+    print(json.dumps(walk(command, "", {}), default=str))
     sys.exit()
 
 import typer.core
-typer.core.TyperGroup.make_context = printed_typer
+typer.core.TyperGroup.make_context = printed
 sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
 """
@@ -116,13 +95,13 @@ class Done:
         return json.loads(self.out)
 
 
-def engine(*args: str, store: Path, tree: Path = ROOT) -> Done:
-    return _python("-m", "engine", *args, store=store, tree=tree)
+def engine(*args: str, store: Path) -> Done:
+    return _python("-m", "engine", *args, store=store)
 
 
 def options() -> dict[str, Any]:
     """Of every command, by its whole name: each option's names, default, choices, and whether it has to be there."""
-    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT, tree=ROOT).document
+    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT).document
     return known
 
 
@@ -132,27 +111,27 @@ Link: TypeAlias = tuple[str, Mapping[str, Any], Sequence[str] | None]
 
 def pages(links: Sequence[Link], store: Path) -> list[Any]:
     """What each of the addresses selects, as the page says, and the exceptions that it showed."""
-    done = _python("-c", _PAGES, store=store, tree=ROOT, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
+    done = _python("-c", _PAGES, store=store, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
     assert done.code == 0, done.err[-2000:]
     answers = [json.loads(line) for line in done.out.splitlines() if line.startswith('{"shown"')]
     assert len(answers) == len(links), done.err[-2000:]
     return answers
 
 
-def _python(*args: str, store: Path, tree: Path, stdin: str = "", limit_s: float = LIMIT_S) -> Done:
-    env = {**os.environ, "DRIFTSCOPE_STORE": str(store), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+def _python(*args: str, store: Path, stdin: str = "", limit_s: float = LIMIT_S) -> Done:
+    env = {**os.environ, "DRIFTSCOPE_STORE": str(store), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     env.pop("DRIFTSCOPE_MODELS", None)
     done = subprocess.run(
-        [sys.executable, *args], cwd=tree, env=env, input=stdin, capture_output=True, text=True, timeout=limit_s
+        [sys.executable, *args], cwd=ROOT, env=env, input=stdin, capture_output=True, text=True, timeout=limit_s
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def answer(args: Sequence[str], store: Path, reads: str | None = None, tree: Path = ROOT) -> Any:
+def answer(args: Sequence[str], store: Path, reads: str | None = None) -> Any:
     """A call's JSON; with ``reads`` also the file of that name that it wrote to ``{out}``."""
     with tempfile.TemporaryDirectory() as out:
         put = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", out) for arg in args]
-        document = engine(*put, "--json", store=store, tree=tree).document
+        document = engine(*put, "--json", store=store).document
         if reads is None:
             return document
         content = Path(out, reads).read_text(encoding="utf-8")

@@ -1,4 +1,5 @@
-"""A store of before issue 17: its entries are shown as the code of then showed them, and stopped runs end as then."""
+"""A store of before issue 17, made by commit babcdbe: its entries are shown as that code showed them, and stopped runs
+end as then."""
 
 from __future__ import annotations
 

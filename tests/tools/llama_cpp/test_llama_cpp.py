@@ -16,10 +16,8 @@ from engine.logits.ingest import add_file
 from engine.logits.parity import compare_logs
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import entry_of_folder
-from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from tests.small_models import small_folder, use_small_model
-from tools.llama_cpp.__main__ import main
+from tests.small_models import small_folder
 from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
 from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
@@ -89,22 +87,3 @@ def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_
     assert (parity["entries"], parity["only_control"], parity["only_test"]) == (result.tokens, 0, 0)
     assert parity["diverging"] is None
     assert health(store, theirs)["damaged_values"] == 0
-
-
-def test_the_command_writes_tables_and_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    use_small_model(monkeypatch)
-    place, kept = tmp_path / "store", tmp_path / "kept"
-    asked = ["--model", "small", "C", "--setting", "f32", "--setting", "q8_0", "--first", "--values", "8"]
-    where = ["--store", str(place), "--keep", str(kept)]
-    assert main([*asked, *where, "--without-ours", "--late", "1", "--label", "here"]) == 0
-    said = capsys.readouterr().out
-    assert "| f32 |" in said and "| q8_0 |" in said and "| after the next call |" in said
-    entries = Store.open(place).found(LOGIT_LOG).entries
-    names = {(entry.row["engine"], entry.row["precision"]) for entry in entries}
-    assert names >= {("llama.cpp", "f32"), ("llama.cpp", "q8_0"), ("llama.cpp read at the step", "f32")}
-    assert {entry.row["label"] for entry in entries} == {"here"}
-    assert {one.name for one in kept.glob("*.gguf")} == {"small-final.gguf", "small-final-q8_0.gguf"}
-    assert main([*asked, *where]) == 2
-    assert "is there already" in capsys.readouterr().err

