@@ -16,7 +16,7 @@ import torch
 
 from engine.errors import DriftscopeError
 from engine.models.shipped import ROWS, unpack
-from tests.support import ROOT
+from tests.support import ROOT, sized
 from tools.training import checkpoint, ship
 from tools.training.batches import LiveIds
 from tools.training.evaluate import Examination, Prompt
@@ -72,7 +72,7 @@ def log_of(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("alias", ["demo-qwen", "demo-llama"])
+@pytest.mark.parametrize("alias", sized(["demo-qwen"], ["demo-qwen", "demo-llama"]))
 def test_a_training_learns_and_is_shipped(small_packed: Path, tmp_path: Path, alias: str) -> None:
     state = training(small_packed, tmp_path / "t", alias, texts=1000).run()
     assert state.texts >= 1000
