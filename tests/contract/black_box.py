@@ -55,6 +55,21 @@ sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
 """
 
+# Calls are made one after the other by one process, which has to import the app once.
+_CALLS = """
+import contextlib, io, json, sys
+from engine.cli.main import main
+
+for argv in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(argv)
+        except SystemExit as stop:
+            code = stop.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
 # Each address is opened on its own, as in a fresh tab; all in one process, which has to import the app once. What a
 # query in the background brings is not there at first: the page is drawn again until it says all that is wanted, or,
 # where that is not known, until it says no more.
@@ -70,11 +85,11 @@ for name, query, wanted in json.load(sys.stdin):
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
-    for _ in range(20):
+    for _ in range(60):
         known = shown(app)
         if wanted is not None and set(wanted) <= set(known):
             break
-        time.sleep(1)
+        time.sleep(1 if wanted is None else 0.3)
         app.run()
         if wanted is None and shown(app) == known:
             break
@@ -127,15 +142,25 @@ def _python(*args: str, store: Path, stdin: str = "", limit_s: float = LIMIT_S) 
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def answer(args: Sequence[str], store: Path, reads: str | None = None) -> Any:
-    """A call's JSON; with ``reads`` also the file of that name that it wrote to ``{out}``."""
+def answers(calls: Mapping[str, Mapping[str, Any]], store: Path) -> dict[str, Any]:
+    """Each call's JSON by its name; where it ``reads`` a file that it wrote to ``{out}``, that file as well."""
     with tempfile.TemporaryDirectory() as out:
-        put = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", out) for arg in args]
-        document = engine(*put, "--json", store=store).document
-        if reads is None:
-            return document
-        content = Path(out, reads).read_text(encoding="utf-8")
-        return {"answer": document, "file": json.loads(content) if reads.endswith(".json") else content.splitlines()}
+        places = [Path(out, str(number)) for number in range(len(calls))]
+        asked = []
+        for place, call in zip(places, calls.values(), strict=True):
+            place.mkdir()
+            words = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", str(place)) for arg in call["args"]]
+            asked.append([*words, "--json"])
+        done = _python("-c", _CALLS, store=store, stdin=json.dumps(asked), limit_s=LIMIT_S * 3)
+        assert done.code == 0, done.err[-2000:]
+        found = {}
+        for name, place, line in zip(calls, places, done.out.splitlines(), strict=True):
+            found[name] = Done(*json.loads(line)).document
+            if reads := calls[name].get("reads"):
+                content = (place / reads).read_text(encoding="utf-8")
+                file = json.loads(content) if reads.endswith(".json") else content.splitlines()
+                found[name] = {"answer": found[name], "file": file}
+        return found
 
 
 def unpacked_old_store(folder: Path) -> Path:

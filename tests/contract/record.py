@@ -14,11 +14,11 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.contract.black_box import HERE, answer, engine, options, pages
+from tests.contract.black_box import HERE, answers, engine, options, pages
 from tests.contract.inclusion import lost, reduced
 from tests.support import ROOT
 
@@ -70,25 +70,16 @@ def resolver(store: Path) -> Callable[[Any], Any]:
     return resolved
 
 
-def _same_twice(name: str, ask: Callable[[], Any], without: Iterable[str], every: Iterable[str]) -> Any:
-    document = reduced(ask(), without, every)
-    if differences := list(lost(document, ask())):
-        raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
-    print(f"  {name}: {len(json.dumps(document)):,} characters", flush=True)
-    return document
-
-
 def record_calls(calls: Mapping[str, Any], store: Path) -> None:
-    answers = {}
-    for key, call in calls.items():
-        args, reads = call["args"], call.get("reads")
-
-        def ask(args: list[str] = args, reads: str | None = reads) -> Any:
-            return answer(args, store, reads=reads)
-
-        found = _same_twice(key, ask, call.get("without", ()), call.get("every", ()))
-        answers[key] = {"args": args, **({"reads": reads} if reads else {}), "answer": found}
-    _write("answers", answers)
+    first, second = (answers(calls, store) for _ in range(2))
+    found = {}
+    for name, call in calls.items():
+        document = reduced(first[name], call.get("without", ()), call.get("every", ()))
+        if differences := list(lost(document, second[name])):
+            raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
+        reads = {"reads": call["reads"]} if "reads" in call else {}
+        found[name] = {"args": call["args"], **reads, "answer": document}
+    _write("answers", found)
 
 
 def record_links(store: Path) -> None:

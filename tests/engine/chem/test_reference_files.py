@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdDepictor, rdDistGeom
+from rdkit.Chem import rdDistGeom
 
 from engine.chem.conformer_files import HeavyConformer, of_mol, read_references, under_its_key
 from engine.chem.structure_files import to_sdf
@@ -43,12 +43,6 @@ def test_a_key_may_be_written_in_any_way_and_coordinates_are_in_canonical_order(
     placed = under_its_key(next(of_mol(mol, "", key)))
     assert (placed.problem, placed.smiles, placed.xyz.shape) == ("", "CCO", (3, 3))
     assert np.array_equal(placed.xyz[2], mol.GetConformer().GetPositions()[0])  # the oxygen
-
-
-def test_one_of_another_graph_is_named_and_left_out() -> None:
-    xyz = np.arange(18.0).reshape(6, 3)
-    wrong = under_its_key(HeavyConformer("C[C@H](N)C(=O)O", xyz, "here", key="C[C@@H](N)C(=O)O"))
-    assert wrong.source == "here" and "which is not its key's 'C[C@@H](N)C(=O)O'" in wrong.problem
 
 
 @pytest.mark.parametrize(
@@ -93,19 +87,6 @@ def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
-
-
-def test_records_without_coordinates_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "flat.sdf"
-    flat = Chem.MolFromSmiles("CCO")
-    rdDepictor.Compute2DCoords(flat)
-    nowhere = embedded("CCO")
-    nowhere.GetConformer().SetPositions(np.zeros((nowhere.GetNumAtoms(), 3)))
-    path.write_text(to_sdf([embedded("CCO"), nowhere]) + Chem.MolToMolBlock(flat) + "$$$$\n")
-    problems = [under_its_key(item).problem for item in read(path)]
-    assert [problem.partition(":")[0] for problem in problems] == [
-        "", "it has no coordinates", "it has no coordinates in 3D",
-    ]  # fmt: skip
 
 
 def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:

@@ -100,12 +100,11 @@ HUGE = f"a 1 {2**63 // 10**6 - 1} 1"
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        *(([*HEAD_AND_GOOD, line], "line 3") for line in ("a x 1 1", "a 1.5 1 1", "a 1 inf 1", "a -1 1 1", "a")),
+        *(([*HEAD_AND_GOOD, line], "line 3") for line in ("a 1.5 1 1", "a 1 inf 1", "a -1 1 1", "a")),
         # The bug: int() of the first of these has a hundred million digits.
         *(([*HEAD_AND_GOOD, line], "line 3") for line in ("a 1e99999999 1 1", "a 1 1e13 1", "a 1 -5 1")),
         ([" ".join(HEAD), HUGE, HUGE], "adds up to over"),
         # The bug: such a file was called no trace.
-        (["gemm x 1 1", GOOD], r"table\.tsv', line 1: .* is no name, count, total_ms, avg_ms"),
         (["gemm 1", GOOD], r"table\.tsv', line 1: .* is no name, count, total_ms, avg_ms"),
         ([GOOD] * 60, "over 50 lines"),
         (['{"a":1}'], "is no trace"),

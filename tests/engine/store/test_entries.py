@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -233,48 +234,27 @@ def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
 # --- removed or made anew while it is read ------------------------------------------------------------------------
 
 
-class Meanwhile(Files):
-    """Something happens between two looks at a run."""
-
-    def __init__(self, root: Path, work: Callable[[], object], at: str) -> None:
-        super().__init__(root)
-        self.work, self.at, self.done = work, at, False
-
-    def _maybe(self, name: str, at: str) -> None:
-        if not self.done and name.startswith("runs/run_id=one") and self.at == at:
-            self.done = True
-            self.work()
-
-    def sizes(self, name: str) -> dict[str, int]:
-        self._maybe(name, "before its files are listed")
-        found = super().sizes(name)
-        self._maybe(name, "before its sheet is read")
-        return found
-
-    def read_object(self, name: str) -> dict[str, Any]:
-        found = super().read_object(name)
-        self._maybe(name, "before the user's words are read")
-        return found
-
-
-@pytest.mark.parametrize(
-    "moment", ["before its files are listed", "before its sheet is read", "before the user's words are read"]
-)
 @pytest.mark.parametrize("is_anew", [False, True], ids=["removed", "made anew"])
-def test_what_changes_while_it_is_read_is_not_damage(store: Store, moment: str, is_anew: bool) -> None:
+@pytest.mark.parametrize(("call", "is_before"), [("sizes", True), ("sizes", False), ("read_object", False)])
+def test_what_changes_while_it_is_read_is_not_damage(store: Store, call: str, is_before: bool, is_anew: bool) -> None:
+    """Before its files are listed, before its sheet is read, and before the user's words are."""
     store.annotate("one", label="mine")
+    plain, done = getattr(Files, call), list[bool]()
 
-    def work() -> None:
-        store.remove("one")
-        if is_anew:
-            written(store.home, "one", 9)
+    def meanwhile(files: Files, name: str) -> Any:
+        found = None if is_before else plain(files, name)
+        if not done and name.startswith("runs/run_id=one"):
+            done.append(True)
+            store.remove("one")
+            if is_anew:
+                written(store.home, "one", 9)
+        return plain(files, name) if is_before else found
 
-    files = Meanwhile(Path(store.home.where), work, moment)
-    found = Store(files).found()
-    assert files.done
-    assert found.damages == ()
+    with mock.patch.object(Files, call, meanwhile):
+        found = store.found()
+    assert done and found.damages == ()
     samples = {entry.id: entry.row["samples"] for entry in found.entries}
-    if moment == "before the user's words are read" and is_anew:
+    if call == "read_object" and is_anew:
         assert samples in ({"one": 9, "other": 4}, {"one": 4, "other": 4})
     else:
         assert samples == ({"one": 9, "other": 4} if is_anew else {"other": 4})

@@ -20,7 +20,7 @@ from engine.store.store import Store
 from tests.small_models import small_folder
 from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
-from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
+from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights
 
 EXACT, DEFAULT = SETTINGS[:2]
 Q8 = next(one for one in SETTINGS if one.name == "q8_0")
@@ -62,14 +62,6 @@ def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel
     assert found.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
     assert (found.argmax(1) == expected.argmax(1)).all()
-
-
-def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_path: Path) -> None:
-    quantised(file, tmp_path / "q8.gguf", Q8, 1)
-    assert (tmp_path / "q8.gguf").stat().st_size < 0.5 * file.stat().st_size
-    ids = ids_of(small)
-    exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
-    assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
 
 
 def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:

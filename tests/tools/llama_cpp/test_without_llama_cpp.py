@@ -12,7 +12,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from engine.decode.log_recorder import names_of_line
 from engine.logits.entries import read_line
-from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
+from tools.llama_cpp.converting import rope_of, tensors, turned_in_pairs
 from tools.llama_cpp.figures import LogitAgreement, divergences
 from tools.llama_cpp.running import line
 from tools.training.shapes import ModelShape
@@ -64,27 +64,6 @@ def test_scores_are_the_same_under_either_rope() -> None:
         ]
         assert scores[1] == pytest.approx(scores[0], rel=1e-5)
         assert scores[2] != pytest.approx(scores[0], rel=1e-2)
-
-
-@pytest.mark.parametrize(("shape", "family"), [(QWEN, "qwen3"), (LLAMA, "llama")])
-def test_what_the_file_says_of_the_model(shape: ModelShape, family: str) -> None:
-    said = facts(shape.config(ROWS, end=0), "small")
-    assert said["tokenizer.ggml.model"] == "none"
-    assert {key.partition(".")[2]: value for key, value in said.items() if key.startswith(f"{family}.")} == {
-        "vocab_size": ROWS,
-        "context_length": 4096,
-        "embedding_length": 64,
-        "block_count": 2,
-        "feed_forward_length": 96,
-        "attention.head_count": 4,
-        "attention.head_count_kv": 2,
-        "attention.key_length": 16,
-        "attention.value_length": 16,
-        "attention.layer_norm_rms_epsilon": 1e-6,
-        "rope.dimension_count": 16,
-        "rope.freq_base": 10_000.0,
-    }
-    assert isinstance(said[f"{family}.rope.freq_base"], float)
 
 
 def test_llama3_scaling_is_that_of_transformers() -> None:

@@ -157,23 +157,6 @@ def points() -> NDArray[np.int64]:
     return xyz
 
 
-def distances(xyz: NDArray[np.integer]) -> NDArray[np.float64]:
-    places = xyz.astype(float)
-    return np.asarray(np.linalg.norm(places[:, None] - places[None], axis=-1))
-
-
-def test_the_first_atoms_span_it_and_distances_stay() -> None:
-    xyz = points()
-    placed = text_frame(xyz, SIZES)
-    for start, count in zip(np.cumsum(SIZES) - SIZES, SIZES, strict=True):
-        part = placed[start : start + count]
-        assert not part[0].any()
-        assert not part[1:2, 1:].any() and (part[1:2, 0] > 0).all()
-        if count > 3:
-            assert part[2, 1] > 0 and part[2, 2] == 0
-        np.testing.assert_allclose(distances(part), distances(xyz[start : start + count]), atol=2)
-
-
 def test_a_turned_molecule_has_the_same_numbers_and_a_mirrored_one_other_z() -> None:
     xyz = points()
     placed = text_frame(xyz, SIZES)

@@ -14,17 +14,16 @@ import numpy as np
 import pytest
 import torch
 
-from engine.errors import DriftscopeError
-from engine.models.shipped import ROWS, unpack
+from engine.models.shipped import unpack
 from tests.support import ROOT, sized
-from tools.training import checkpoint, ship
+from tools.training import ship
 from tools.training.batches import LiveIds
 from tools.training.evaluate import Examination, Prompt
 from tools.training.network import Network
 from tools.training.packed import PROMPT, PackedCorpus
 from tools.training.recipes import RECIPES, Stage
-from tools.training.shapes import ModelShape, pack
-from tools.training.train import CHECKPOINT, LOG, SNAPSHOTS, Options, Training
+from tools.training.shapes import ModelShape
+from tools.training.train import LOG, SNAPSHOTS, Options, Training
 
 SMALL = ModelShape("qwen3", 32, 1, 2, 1, 48)
 STAGES = (Stage(0.5, 8, (1,)), Stage(1.0, 12, (4,)))
@@ -47,24 +46,6 @@ def threads() -> object:
 
 def training(packed: Path, folder: Path, alias: str = "demo-qwen", **options: object) -> Training:
     return Training(RECIPES[alias], packed, packed, folder, replace(SHORT, **options))  # type: ignore[arg-type]
-
-
-def test_a_training_goes_on_from_another_recipes_checkpoint(small_packed: Path, tmp_path: Path) -> None:
-    before = training(small_packed, tmp_path / "a", texts=60).run()
-    start, file = tmp_path / "a" / CHECKPOINT, tmp_path / "shipped.safetensors"
-    shipped = ship.shipped_from(start, small_packed)
-    file.write_bytes(pack(replace(shipped, live_ids=shipped.live_ids[1:], live_rows=shipped.live_rows[1:])))
-    of_shipped = training(small_packed, tmp_path / "c", "demo-qwen-fixed", start=file)
-    assert torch.equal(of_shipped.network.rows[0], of_shipped.network.tail_row), "a row that the model lacks"
-    assert torch.allclose(of_shipped.network.rows[1:], checkpoint.load(start)[0][ROWS][1:], atol=1e-3)
-    assert (of_shipped.state.texts, of_shipped.state.alias) == (before.texts, "demo-qwen-fixed")
-    after = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start).run()
-    assert (after.alias, before.alias) == ("demo-qwen-fixed", "demo-qwen")
-    assert before.texts < after.texts < 2 * before.texts + 100
-    again = training(small_packed, tmp_path / "b", "demo-qwen-fixed", texts=120, start=start)
-    assert again.state.texts == after.texts, "its own checkpoint, not the start"
-    with pytest.raises(DriftscopeError, match="a training of demo-qwen-fixed, not of demo-qwen"):
-        training(small_packed, tmp_path / "b", texts=200)
 
 
 def log_of(folder: Path) -> list[dict[str, object]]:
