@@ -19,8 +19,7 @@ from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
 from engine.store.store import VARIABLE, Store
 from tests.cli import run, run_json
-from tests.engine.chem.pickles import references, write
-from tests.engine.chem.test_reference_files import embedded
+from tests.engine.chem.pickles import embedded, references, write
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import add, begun, folder_of, ids, sheet_of, store_at, written
 
