@@ -16,11 +16,6 @@ from engine.cli.main import main, root
 from engine.cli.terminal import Command
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 class Typed(io.TextIOWrapper):
     """What somebody types."""
 

@@ -48,6 +48,12 @@ def test_a_key_may_be_written_in_any_way_and_coordinates_are_in_canonical_order(
     assert np.array_equal(placed.xyz[2], mol.GetConformer().GetPositions()[0])  # the oxygen
 
 
+def test_one_of_another_graph_is_named_and_left_out() -> None:
+    xyz = np.arange(18.0).reshape(6, 3)
+    wrong = under_its_key(HeavyConformer("C[C@H](N)C(=O)O", xyz, "here", key="C[C@@H](N)C(=O)O"))
+    assert wrong.source == "here" and "which is not its key's 'C[C@@H](N)C(=O)O'" in wrong.problem
+
+
 @pytest.mark.parametrize(
     ("xyz", "reason"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -15,7 +14,6 @@ import pytest
 from engine.chem.enriched import as_decimals, decode
 from engine.chem.rmsd import least_rmsd
 from engine.chem.structure_files import read_molecules
-from engine.cli.main import main
 from engine.comparing.evaluation import texts_of
 from engine.errors import RunError
 from engine.inspection.judging import judge_run, judge_text
@@ -27,7 +25,7 @@ from engine.store.references import reference_set
 from engine.store.schema import REFERENCES, RUN, RUNS
 from engine.store.staging import unfinished_ids
 from engine.store.store import Store
-from tests.cli import Terminal, run, run_json
+from tests.cli import run, run_json
 from tests.engine.jobs.small_runs import fake_slurm, interrupted_after_one_group
 from tests.small_models import use_small_model
 
@@ -66,16 +64,6 @@ def test_each_model_and_lp_becomes_a_run_whose_progress_a_program_reads(tmp_path
     assert (last["decodes"], last["clean"]) == (rows[1]["decodes"], rows[1]["clean"])
     run("run", "--resume", rows[0]["run_id"], "--progress", str(file))
     assert len(file.read_text().splitlines()) == len(lines), "lines are appended, and nothing was done"
-
-
-def test_a_terminal_shows_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    err = Terminal()
-    monkeypatch.setattr(sys, "stderr", err)
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert main(["run", "CC=O", "CCO", *ASKED]) == 0
-    assert "2/2 samples" in err.getvalue()
-    assert "100.0% passed, 100.0% decode, 100.0% clean" in err.getvalue()
-    assert err.getvalue().endswith("\r\033[K")
 
 
 def test_molecules_come_from_files_and_else_from_the_held_out_ones(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import zipfile
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -23,7 +22,6 @@ from tools.training import molecules
 from tools.training.molecules import (
     charged,
     is_held_out,
-    piece_near,
     read_moses,
     skeleton,
 )
@@ -72,25 +70,6 @@ def test_the_run_set_is_of_many_kinds_and_none_that_a_model_is_trained_on() -> N
         assert sum(re.search(sign, molecule.smiles) is not None for molecule in first) >= many
     for molecule in first[: sized(3, None)]:
         assert reference_conformers(molecule).GetNumConformers() == 1
-
-
-DRUGS = [entry.smiles for entry in load_molecule_set(60, tag="moses")]
-
-
-def pieces(wanted: int, most: int) -> list[Chem.Mol]:
-    found = [piece_near(Chem.MolFromSmiles(smiles), wanted, most, Random(index)) for index, smiles in enumerate(DRUGS)]
-    return [piece for piece in found if piece is not None]
-
-
-@pytest.mark.parametrize(("wanted", "most"), [(4, 18), (10, 12), (18, 18), (99, 99)])
-def test_a_piece_hangs_together_and_fits(wanted: int, most: int) -> None:
-    found = pieces(wanted, most)
-    assert len(found) > len(DRUGS) / 2
-    for piece in found:
-        assert piece.GetNumAtoms() <= most
-        assert len(Chem.GetMolFrags(piece)) == 1
-        assert Chem.MolFromSmiles(Chem.MolToSmiles(piece)) is not None
-        assert not any(atom.GetNumRadicalElectrons() for atom in piece.GetAtoms())
 
 
 def test_an_acid_with_an_amine_becomes_a_zwitterion_first() -> None:

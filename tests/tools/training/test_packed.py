@@ -77,14 +77,6 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     assert found == expected(drawn, name, decimals)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_the_fixed_writer_keeps_all_zeros(drawn: list[ConformerTexts], name: str) -> None:
-    few = drawn[:10]
-    batch = reader(few, name, keep_zeros=True).tokens()
-    assert [batch.text(row)[0].tolist() for row in range(len(few))] == expected(few, name, 4, least=4)
-    assert expected(few, name, 4, least=4) != expected(few, name, 4)
-
-
 def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:
     """Every text, in order."""
     batches = [part.tokens(decimals=decimals) for part in corpus.parts]

@@ -29,7 +29,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.text.align import align
-from engine.text.check import MISMATCH, NO_CONFORMER
+from engine.text.check import NO_CONFORMER
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.store.reports.documents import (
@@ -406,11 +406,8 @@ def test_free_text_is_read_as_aligned(tmp_path_factory: pytest.TempPathFactory, 
         (CLEAN, ("", CLEAN, "")),
         (f"CC=O {CLEAN}", ("CC=O ", CLEAN, "")),
         ("CC=O[C]<1.0,2.0,3.0>", ("CC=O", "[C]<1.0,2.0,3.0>", "")),
-        (f"{PROMPT}amen{CLEAN}", (PROMPT, f"amen{CLEAN}", "")),
         (f"{PROMPT}[CONFORMER][C]<1[/SMILES]", (PROMPT, "[CONFORMER][C]<1[/SMILES]", "")),
         (f"{PROMPT}[CONFORMER][C]<|im_start|>x", (PROMPT, "[CONFORMER][C]<|im_start|>x", "")),
-        (f"{PROMPT}<|endoftext|>", (PROMPT, "", "<|endoftext|>")),
-        ("", ("", "", "")),
         ("<|endoftext|>", ("", "", "<|endoftext|>")),
     ],
 )
@@ -465,24 +462,6 @@ def test_a_file_is_held_against_our_check_of_the_rule_that_it_goes_by(tmp_path: 
         notes = imported(tmp_path / f"{version}-{listed}", content).row["notes"]
         assert expected in notes and ("otherwise" in notes) == bool(expected)
         assert f"The file has {int(listed == 'passes')} passes, by {rule}" in notes
-
-
-def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
-    content = document()
-    wrong = content["passes"].pop(0) | {"issues": ["their own words"]}
-    content["failures"][0]["decoded_text"] = f"[SMILES]CCO[/SMILES]{CLEAN}"
-    content["passes"].append(content["failures"].pop())
-    content["failures"].append(wrong)
-    row = imported(tmp_path, content).row
-    assert row["passes"] == 2
-    assert "2 passes" in row["notes"] and "by the reports' rule" in row["notes"]
-    assert (row["reported_passes"], row["reported_failures"]) == (2, 1)
-    mine = {one["sample_id"]: one for one in rows(tmp_path, "SELECT sample_id, passed, issues, extra FROM samples")}
-    assert [mine[number]["passed"] for number in range(3)] == [True, False, True]
-    assert mine[1]["issues"] == [MISMATCH]
-    assert json.loads(mine[1]["extra"])["reported_passed"] is True
-    assert json.loads(mine[2]["extra"]) == {"reported_passed": False}
-    assert "reported_passed" not in json.loads(mine[0]["extra"] or "{}")
 
 
 def test_a_failure_may_have_no_text(tmp_path: Path) -> None:
