@@ -18,7 +18,6 @@ from engine.errors import FileFormatError
 from engine.logits.ingest import add_file
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
-from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
 from engine.user_files import expand, open_file, parsed_json, writing
@@ -32,11 +31,6 @@ READERS: dict[str, Callable[[Store, Path], object]] = {
     "structures": lambda _, path: read_molecules(path),
     "toml": lambda _, path: read_toml(path, "file", dict),
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(Files(tmp_path / "store"))
 
 
 def made_pipe(path: Path) -> Path:

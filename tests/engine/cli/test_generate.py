@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -154,48 +155,37 @@ def test_a_broken_model_is_named_among_the_others(tmp_path: Path, monkeypatch: p
 # --- prepare ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "built", "broken", "no_asset", "code", "problems"),
-    [
-        ("", "", "", False, 0, ["", "", ""]),
-        ("", "", "llama3", False, 2, ["", "llama3 is damaged. Delete it", ""]),
-        ("--check", "qwen3", "", False, 2, ["", "the tokenizer llama3 is not built yet. Run `make prepare`", ""]),
-        ("--check", "qwen3 llama3", "", True, 2, ["", "", "no 3Dmol.js. Bring it"]),
-    ],
-)
 def test_prepare_makes_what_is_missing_and_ends_by_what_is_needed(
-    words: str, built: str, broken: str, no_asset: bool, code: int, problems: list[str],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
 
-    def load(name: str) -> None:
-        if name == broken:
-            raise TokenizerError(f"{name} is damaged", "Delete it")
-
     def build(name: str) -> None:
-        load(name)
         made.append(name)
+        (tmp_path / name).mkdir(exist_ok=True)
 
-    def asset(*_: Path) -> None:
-        if no_asset:
-            raise AssetError("no 3Dmol.js", "Bring it")
+    def problems(*words: str) -> tuple[int, list[str]]:
+        result = run("prepare", *words, "--json")
+        parts = result.document["parts"]
+        assert [part["needed"] for part in parts] == [True, True, False]
+        assert result.document["ready"] == (not any(part["problem"] for part in parts))
+        return result.code, [part["problem"] for part in parts]
 
-    def bring(_: Path) -> None:
-        made.append("3Dmol")
-        asset()
-
-    for name in built.split():
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(tokenizers, "load_tokenizer", load)
+    lacking = Mock(side_effect=AssetError("no 3Dmol.js", "Bring it"))
+    monkeypatch.setattr(tokenizers, "load_tokenizer", Mock())
     monkeypatch.setattr(tokenizer_build, "folder_of", lambda name: tmp_path / name)
     monkeypatch.setattr(tokenizer_build, "built_in", build)
-    monkeypatch.setattr(assets, "three_d_mol", asset)
-    monkeypatch.setattr(assets, "bring_three_d_mol", bring)
-    result = run("prepare", *words.split(), "--json")
-    document = result.document
-    assert (result.code, document["ready"]) == (code, not any(problems))
-    assert [part["problem"] for part in document["parts"]] == problems
-    assert [part["needed"] for part in document["parts"]] == [True, True, False]
-    assert all(problem in result.err for problem in problems)
-    assert made == ([] if words else ["qwen3", *(["llama3"] if not broken else []), "3Dmol"])
+    for name in ("three_d_mol", "bring_three_d_mol"):
+        monkeypatch.setattr(assets, name, lacking)
+    none = "the tokenizer {} is not built yet. Run `make prepare`"
+    assert problems("--check") == (2, [none.format("qwen3"), none.format("llama3"), "no 3Dmol.js. Bring it"])
+    assert made == []
+    assert problems() == (0, ["", "", "no 3Dmol.js. Bring it"]) and made == ["qwen3", "llama3"]
+    assert problems("--check") == (2, ["", "", "no 3Dmol.js. Bring it"])
+    for name in ("three_d_mol", "bring_three_d_mol"):
+        monkeypatch.setattr(assets, name, Mock())
+    assert problems("--check") == (0, ["", "", ""])
+    monkeypatch.setattr(
+        tokenizers, "load_tokenizer", Mock(side_effect=[None, TokenizerError("it is damaged", "Delete it")])
+    )
+    assert problems() == (2, ["", "it is damaged. Delete it", ""])

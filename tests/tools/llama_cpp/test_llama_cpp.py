@@ -20,10 +20,9 @@ from engine.store.store import Store
 from tests.small_models import small_folder
 from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
-from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights
+from tools.llama_cpp.session import SETTINGS, Session, Weights
 
-EXACT, DEFAULT = SETTINGS[:2]
-Q8 = next(one for one in SETTINGS if one.name == "q8_0")
+EXACT = SETTINGS[0]
 IDS = [151_669, 34, 38, 28, 46, 151_671, 151_670, 17, 24, 25, 13, 17]
 
 
@@ -34,31 +33,13 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return load_model(entry_of_folder(folder, request.param), "cpu")
 
 
-@pytest.fixture(scope="module")
-def file(small: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("gguf") / "small.gguf"
-    write_gguf(small, path)
-    return path
-
-
-def ids_of(model: LoadedModel) -> list[int]:
-    return [id_ % model.tokenizer.vocab_size for id_ in IDS]
-
-
-def by_transformers(model: LoadedModel, ids: list[int]) -> np.ndarray:
+def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel, tmp_path: Path) -> None:
+    write_gguf(small, tmp_path / "small.gguf")
+    ids = [id_ % small.tokenizer.vocab_size for id_ in IDS]
+    with Weights(tmp_path / "small.gguf") as weights, Session(weights, EXACT, positions=64, threads=1) as session:
+        found = np.array(list(session.along(ids[:5], [*ids[5:], 0])))
     with torch.inference_mode():
-        found: np.ndarray = model.model(torch.tensor([ids])).logits[0].numpy()
-    return found
-
-
-def along(file: Path, setting: LlamaSetting, ids: list[int]) -> np.ndarray:
-    with Weights(file) as weights, Session(weights, setting, positions=64, threads=1) as session:
-        return np.array(list(session.along(ids[:5], [*ids[5:], 0])))
-
-
-def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel, file: Path) -> None:
-    ids = ids_of(small)
-    found, expected = along(file, EXACT, ids), by_transformers(small, ids)[4:]
+        expected = small.model(torch.tensor([ids])).logits[0].numpy()[4:]
     assert found.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
     assert (found.argmax(1) == expected.argmax(1)).all()
