@@ -16,7 +16,9 @@ from engine.cli.main import main, root
 from engine.cli.terminal import Command
 
 
-class Terminal(io.StringIO):
+class Typed(io.TextIOWrapper):
+    """What somebody types."""
+
     def isatty(self) -> bool:
         return True
 
@@ -44,9 +46,9 @@ class Result:
         return line
 
 
-def run(*argv: str, stdin: bytes = b"", main: Callable[[Sequence[str]], int] = main) -> Result:
+def run(*argv: str, stdin: bytes = b"", is_typed: bool = False, main: Callable[[Sequence[str]], int] = main) -> Result:
     out, err = io.StringIO(), io.StringIO()
-    given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    given = (Typed if is_typed else io.TextIOWrapper)(io.BytesIO(stdin), encoding="utf-8")
     umask = os.umask(0o022)  # as a system has it; a command takes more away, from its own process on
     with mock.patch.multiple(sys, stdout=out, stderr=err, stdin=given):
         try:

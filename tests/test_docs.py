@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import cli
-from tests.support import ROOT
+from tests.support import ROOT, of_soak
 from tools.cli_docs import FILE, document
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -49,6 +49,7 @@ def test_the_readmes_commands_print_what_it_shows(
     assert re.fullmatch("\n".join(lines), printed, re.DOTALL), printed
 
 
+@of_soak
 def test_the_readmes_three_figures_come_out() -> None:
     of_drift, of_compare, of_judge = FIGURES
     drift, judge = (called(f"{command} --json").document for command in (of_drift, of_judge))

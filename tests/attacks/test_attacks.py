@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def console(folder: Path) -> Iterator[Console]:
-    with Console({"t": pa.table({"a": [1, 2, 3]})}, limits=Limits(seconds=5, memory_mb=64, answer_mb=8)) as console:
+    with Console({"t": pa.table({"a": [1, 2, 3]})}, limits=Limits(seconds=2, memory_mb=64, answer_mb=8)) as console:
         yield console
 
 

@@ -19,32 +19,11 @@ HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"
 LIMIT_S = 300.0
 
-# Whatever parser the command builds: it is printed instead of used.
+# The command line is printed instead of used.
 _PARSER = """
-import argparse, json, runpy, sys
+import json, runpy, sys
 
-def walk(parser, name, commands):
-    options = commands[name] = {}
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for word, below in action.choices.items():
-                walk(below, f"{name} {word}".strip(), commands)
-        elif not isinstance(action, argparse._HelpAction):
-            names = action.option_strings or [action.dest]
-            entry = {"names": dict.fromkeys(names, True), "default": action.default, "required": action.required,
-                     "takes": "nothing" if action.nargs == 0 else action.nargs or "one"}
-            if action.choices is not None:
-                entry["choices"] = dict.fromkeys(map(str, action.choices), True)
-            options[names[0]] = entry
-    return commands
-
-def printed(parser, *args, **kwargs):
-    print(json.dumps(walk(parser, "", {}), default=str))
-    sys.exit()
-
-argparse.ArgumentParser.parse_args = argparse.ArgumentParser.parse_known_args = printed
-
-def walk_typer(command, name, commands):
+def walk(command, name, commands):
     options = commands[name] = {}
     for param in command.params:
         names, takes = [param.name], "+" if param.required else "*"
@@ -63,17 +42,32 @@ def walk_typer(command, name, commands):
             entry["choices"] = dict.fromkeys(map(str, param.type_descriptor.choices), True)
         options[names[0]] = entry
     for word, below in getattr(command, "commands", {}).items():
-        walk_typer(below, f"{name} {word}".strip(), commands)
+        walk(below, f"{name} {word}".strip(), commands)
     return commands
 
-def printed_typer(command, *args, **kwargs):
-    print(json.dumps(walk_typer(command, "", {}), default=str))
+def printed(command, *args, **kwargs):
+    print(json.dumps(walk(command, "", {}), default=str))
     sys.exit()
 
 import typer.core
-typer.core.TyperGroup.make_context = printed_typer
+typer.core.TyperGroup.make_context = printed
 sys.argv = ["engine"]
 runpy.run_module("engine", run_name="__main__")
+"""
+
+# Calls are made one after the other by one process, which has to import the app once.
+_CALLS = """
+import contextlib, io, json, sys
+from engine.cli.main import main
+
+for argv in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = main(argv)
+        except SystemExit as stop:
+            code = stop.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
 """
 
 # Each address is opened on its own, as in a fresh tab; all in one process, which has to import the app once. What a
@@ -91,11 +85,11 @@ for name, query, wanted in json.load(sys.stdin):
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
-    for _ in range(20):
+    for _ in range(60):
         known = shown(app)
         if wanted is not None and set(wanted) <= set(known):
             break
-        time.sleep(1)
+        time.sleep(1 if wanted is None else 0.3)
         app.run()
         if wanted is None and shown(app) == known:
             break
@@ -116,13 +110,13 @@ class Done:
         return json.loads(self.out)
 
 
-def engine(*args: str, store: Path, tree: Path = ROOT) -> Done:
-    return _python("-m", "engine", *args, store=store, tree=tree)
+def engine(*args: str, store: Path) -> Done:
+    return _python("-m", "engine", *args, store=store)
 
 
 def options() -> dict[str, Any]:
     """Of every command, by its whole name: each option's names, default, choices, and whether it has to be there."""
-    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT, tree=ROOT).document
+    known: dict[str, Any] = _python("-c", _PARSER, store=ROOT).document
     return known
 
 
@@ -132,31 +126,41 @@ Link: TypeAlias = tuple[str, Mapping[str, Any], Sequence[str] | None]
 
 def pages(links: Sequence[Link], store: Path) -> list[Any]:
     """What each of the addresses selects, as the page says, and the exceptions that it showed."""
-    done = _python("-c", _PAGES, store=store, tree=ROOT, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
+    done = _python("-c", _PAGES, store=store, stdin=json.dumps(links), limit_s=LIMIT_S * 3)
     assert done.code == 0, done.err[-2000:]
     answers = [json.loads(line) for line in done.out.splitlines() if line.startswith('{"shown"')]
     assert len(answers) == len(links), done.err[-2000:]
     return answers
 
 
-def _python(*args: str, store: Path, tree: Path, stdin: str = "", limit_s: float = LIMIT_S) -> Done:
-    env = {**os.environ, "DRIFTSCOPE_STORE": str(store), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+def _python(*args: str, store: Path, stdin: str = "", limit_s: float = LIMIT_S) -> Done:
+    env = {**os.environ, "DRIFTSCOPE_STORE": str(store), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     env.pop("DRIFTSCOPE_MODELS", None)
     done = subprocess.run(
-        [sys.executable, *args], cwd=tree, env=env, input=stdin, capture_output=True, text=True, timeout=limit_s
+        [sys.executable, *args], cwd=ROOT, env=env, input=stdin, capture_output=True, text=True, timeout=limit_s
     )
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def answer(args: Sequence[str], store: Path, reads: str | None = None, tree: Path = ROOT) -> Any:
-    """A call's JSON; with ``reads`` also the file of that name that it wrote to ``{out}``."""
+def answers(calls: Mapping[str, Mapping[str, Any]], store: Path) -> dict[str, Any]:
+    """Each call's JSON by its name; where it ``reads`` a file that it wrote to ``{out}``, that file as well."""
     with tempfile.TemporaryDirectory() as out:
-        put = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", out) for arg in args]
-        document = engine(*put, "--json", store=store, tree=tree).document
-        if reads is None:
-            return document
-        content = Path(out, reads).read_text(encoding="utf-8")
-        return {"answer": document, "file": json.loads(content) if reads.endswith(".json") else content.splitlines()}
+        places = [Path(out, str(number)) for number in range(len(calls))]
+        asked = []
+        for place, call in zip(places, calls.values(), strict=True):
+            place.mkdir()
+            words = [arg.replace("{inputs}", str(INPUTS)).replace("{out}", str(place)) for arg in call["args"]]
+            asked.append([*words, "--json"])
+        done = _python("-c", _CALLS, store=store, stdin=json.dumps(asked), limit_s=LIMIT_S * 3)
+        assert done.code == 0, done.err[-2000:]
+        found = {}
+        for name, place, line in zip(calls, places, done.out.splitlines(), strict=True):
+            found[name] = Done(*json.loads(line)).document
+            if reads := calls[name].get("reads"):
+                content = (place / reads).read_text(encoding="utf-8")
+                file = json.loads(content) if reads.endswith(".json") else content.splitlines()
+                found[name] = {"answer": found[name], "file": file}
+        return found
 
 
 def unpacked_old_store(folder: Path) -> Path:

@@ -1,8 +1,7 @@
 """Write what the contract tests expect, from the code as it is: ``python -m tests.contract.record [--only PART]``.
 
 Run it only after a change that means every figure anew, such as
-another demo store; what an issue takes away on purpose goes to gone.toml instead. ``--old CHECKOUT`` writes the answers
-over the packed old store, by the code that made it.
+another demo store; what an issue takes away on purpose goes to gone.toml instead.
 
 Every call is made twice: an answer that is another the second time is an error, to be mended or named in ``without``.
 """
@@ -15,11 +14,11 @@ import re
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.contract.black_box import HERE, answer, engine, options, pages, unpacked_old_store
+from tests.contract.black_box import HERE, answers, engine, options, pages
 from tests.contract.inclusion import lost, reduced
 from tests.support import ROOT
 
@@ -71,25 +70,16 @@ def resolver(store: Path) -> Callable[[Any], Any]:
     return resolved
 
 
-def _same_twice(name: str, ask: Callable[[], Any], without: Iterable[str], every: Iterable[str]) -> Any:
-    document = reduced(ask(), without, every)
-    if differences := list(lost(document, ask())):
-        raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
-    print(f"  {name}: {len(json.dumps(document)):,} characters", flush=True)
-    return document
-
-
-def _record_calls(name: str, calls: Mapping[str, Any], store: Path, tree: Path = ROOT) -> None:
-    answers = {}
-    for key, call in calls.items():
-        args, reads = call["args"], call.get("reads")
-
-        def ask(args: list[str] = args, reads: str | None = reads) -> Any:
-            return answer(args, store, reads=reads, tree=tree)
-
-        found = _same_twice(key, ask, call.get("without", ()), call.get("every", ()))
-        answers[key] = {"args": args, **({"reads": reads} if reads else {}), "answer": found}
-    _write(name, answers)
+def record_calls(calls: Mapping[str, Any], store: Path) -> None:
+    first, second = (answers(calls, store) for _ in range(2))
+    found = {}
+    for name, call in calls.items():
+        document = reduced(first[name], call.get("without", ()), call.get("every", ()))
+        if differences := list(lost(document, second[name])):
+            raise SystemExit(f"{name} answers otherwise the second time: {differences[:5]}")
+        reads = {"reads": call["reads"]} if "reads" in call else {}
+        found[name] = {"args": call["args"], **reads, "answer": document}
+    _write("answers", found)
 
 
 def record_links(store: Path) -> None:
@@ -108,53 +98,17 @@ def record_links(store: Path) -> None:
     )
 
 
-def record_old(checkout: Path, folder: Path) -> None:
-    """Every entry of the old store as the old code shows and exports it."""
-    store = unpacked_old_store(folder)
-    old = {"tree": checkout, "store": store}
-    runs = engine("runs", "--json", **old).document
-    calls: dict[str, Any] = {
-        "runs": ["runs"],
-        "unfinished": ["runs", "--unfinished"],
-        "verify": ["verify"],
-        "references": ["references"],
-        "traces": ["trace", "list"],
-        "logs": ["logits", "list"],
-        "compare": ["compare", *(row["run_id"] for row in runs if row["origin"] == "measured")],
-        "rows": ["sql", "SELECT run_id, lp, placeholder, samples, clean, blocks, bad_blocks FROM runs ORDER BY run_id"],
-        "samples": [
-            "sql",
-            "SELECT run_id, count(*) AS n, sum(tokens) AS t FROM samples GROUP BY run_id ORDER BY run_id",
-        ],
-        "blocks": ["sql", "SELECT run_id, count(*) AS n, sum(drift) AS d FROM blocks GROUP BY run_id ORDER BY run_id"],
-        "steps": ["sql", "SELECT run_id, count(*) AS n, avg(p_raw) AS p FROM steps GROUP BY run_id ORDER BY run_id"],
-        "events": ["sql", "SELECT trace_id, count(*) AS n FROM trace_events GROUP BY trace_id ORDER BY trace_id"],
-    }
-    every = ["lp", "placeholder", "samples", "clean", "bad_blocks", "n", "t"]
-    named: dict[str, Any] = {key: {"args": args, "every": every} for key, args in calls.items()}
-    for row in runs:
-        id_, is_text = row["run_id"], row["lp"] is not None  # a pickle's run has neither
-        named[f"show {id_}"] = {"args": ["show", id_]}
-        file, form = ("run.json", "report") if is_text else ("run.sdf", "sdf")
-        named[f"export {id_}"] = {"args": ["export", id_, f"{{out}}/{file}", "--as", form], "reads": file}
-    _record_calls("old_store", named, store, checkout)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated; default: all")
-    parser.add_argument("--old", type=Path, metavar="CHECKOUT", help="the old store's answers alone, by this checkout")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         store = Path(shutil.copytree(ROOT / "data" / "demo", Path(folder, "demo")))
-        if given.old:
-            record_old(given.old.resolve(), Path(folder))
-            return
         for part in given.only or PARTS:
             if part == "options":
                 _write("options", options())
             elif part == "answers":
-                _record_calls("answers", resolver(store)(_toml("calls.toml")["calls"]), store)
+                record_calls(resolver(store)(_toml("calls.toml")["calls"]), store)
             else:
                 record_links(store)
 

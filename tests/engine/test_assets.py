@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import os
@@ -17,7 +16,6 @@ import pytest
 from engine import assets
 from engine.assets import bring_three_d_mol, three_d_mol
 from engine.errors import AssetError
-from tests.engine.store.faults import Fault, raising
 
 CONTENT = b"/* stands for 3Dmol-min.js */\n" * 100
 GOOD_NPM = 'if [ "$1" = pack ]; then cp "$ARCHIVE" . ; fi'
@@ -113,12 +111,10 @@ def test_a_good_npm_brings_the_file_once_and_again_where_it_is_damaged(static: P
     ("archive", "reason"),
     [
         (archive_with(CONTENT[:-1] + b"!"), "not the file that it should be"),
-        (archive_with(CONTENT + b"more"), "not the file that it should be"),
         (archive_with(os.urandom(5000))[:2000], "unpacked"),
-        (b"<html>not an archive</html>", "unpacked"),
         (archive_with(CONTENT, name="../../3Dmol-min.js"), "unpacked"),
     ],
-    ids=["checksum", "size", "cut", "no-archive", "elsewhere"],
+    ids=["checksum", "cut", "elsewhere"],
 )
 def test_a_wrong_archive_leaves_nothing(static: Path, npm: Callable[..., Path], archive: bytes, reason: str) -> None:
     npm(GOOD_NPM, archive)
@@ -161,12 +157,3 @@ def test_without_npm_one_is_installed_aside(
     (tmp_path / "bin" / "node").unlink()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert bring_three_d_mol(static).read_bytes() == CONTENT
-
-
-def test_a_full_disk_is_told_and_leaves_nothing(static: Path, npm: Callable[..., Path]) -> None:
-    npm(GOOD_NPM, archive_with(CONTENT))
-    fault = Fault(raising(OSError(errno.ENOSPC, "No space left on device")), 0)
-    with fault.armed(), pytest.raises(AssetError, match="cannot be brought: No space left on device"):
-        bring_three_d_mol(static)
-    assert bring_three_d_mol(static).read_bytes() == CONTENT, "once there is room, it comes"
-    assert [entry.name for entry in static.iterdir()] == [assets.FILE_NAME]

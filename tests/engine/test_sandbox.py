@@ -166,15 +166,11 @@ def test_the_parents_program_runs_once_and_its_end_is_the_childs(tmp_path: Path)
 
 ACTS = {
     "open(marker, 'w')": "open",
-    "open('/etc/passwd')": "open",
     "os.system('touch ' + marker)": "os.system",
     "subprocess.Popen(['touch', marker])": "subprocess.Popen",
-    "os.execv('/bin/touch', ['touch', marker])": "os.exec",
     "os.fork()": "os.fork",
     "os.remove('/nothing')": "os.remove",
-    "os.kill(os.getppid(), 0)": "os.kill",
     "socket.socket()": "socket.__new__",
-    "eval('1')": "compile",
     "__import__('antigravity')": "import",
     "ctypes.CDLL(None)": "ctypes.dlopen",
 }
@@ -182,8 +178,6 @@ NATIVE_ACTS = (
     "libc.open(b'/etc/passwd', 0)",
     "libc.open(marker.encode(), 65, 0o600)",
     "libc.socket(2, 1, 0)",
-    "libc.dup(1)",
-    "libc.pipe((ctypes.c_int * 2)())",
     "libc.memfd_create(b'x', 0)",
 )
 

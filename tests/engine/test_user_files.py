@@ -18,10 +18,9 @@ from engine.errors import FileFormatError
 from engine.logits.ingest import add_file
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
-from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.store import Store
-from engine.user_files import expand, keep_private, open_file, parsed_json, writing
+from engine.user_files import expand, open_file, parsed_json, writing
 from tests.cli import run
 
 READERS: dict[str, Callable[[Store, Path], object]] = {
@@ -32,11 +31,6 @@ READERS: dict[str, Callable[[Store, Path], object]] = {
     "structures": lambda _, path: read_molecules(path),
     "toml": lambda _, path: read_toml(path, "file", dict),
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(Files(tmp_path / "store"))
 
 
 def made_pipe(path: Path) -> Path:
@@ -150,13 +144,3 @@ def test_what_raises_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="mine"), writing(tmp_path / "mine"):
         raise OSError(28, "No space left on device")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_made_is_of_its_owner_alone(tmp_path: Path) -> None:
-    umask = os.umask(0o022)
-    try:
-        keep_private()
-        Files(tmp_path / "store").write("runs/a.json", b"")
-    finally:
-        os.umask(umask)
-    assert {path.stat().st_mode & 0o077 for path in (tmp_path / "store").rglob("*")} == {0}

@@ -38,7 +38,7 @@ from tests.support import ROOT
 MOST_TEST_S = 240.0  # seconds of tests per fault, by the times of the run under coverage
 HANGS_AFTER_S = 900.0  # a fault that makes tests hang is caught
 CONTRACT = "tests/contract"
-OF_CONTRACT = [f"{CONTRACT}/test_{name}.py" for name in ("commands", "links", "old_store")]
+OF_CONTRACT = [f"{CONTRACT}/test_contract.py"]
 """They start processes, so that coverage says nothing of them."""
 CATCHERS = (("unit tests", "by"), ("contract tests", "by_contract"))
 NOT_COPIED = (

@@ -10,8 +10,14 @@ from typing import Any
 
 import numpy as np
 from rdkit import Chem
+from rdkit.Chem import rdDistGeom
 
-from tests.engine.chem.test_reference_files import embedded
+
+def embedded(smiles: str, count: int = 1, seed: int = 7) -> Chem.Mol:
+    """With hydrogens."""
+    mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    rdDistGeom.EmbedMultipleConfs(mol, count, randomSeed=seed)
+    return mol
 
 
 def conformers(smiles: str, count: int, seed: int = 7) -> list[Chem.Mol]:

@@ -41,18 +41,13 @@ from tests.support import sized
     ("value", "form", "text"),
     [
         (1.2034, FIXED4, "1.2034"),
-        (-1.20349999, FIXED4, "-1.2034"),
         (0.1 + 0.2, FIXED4, "0.3000"),
         (-0.00009, FIXED4, "0.0000"),
         (-0.0001, FIXED4, "-0.0001"),
-        (999.99999, FIXED4, "999.9999"),
-        (12.5, FIXED4, "12.5000"),
-        (0.1204, TRIMMED4, "0.1204"),
         (-0.00001, TRIMMED4, "0.0"),
         (-0.00001, SHORTEST4, "0"),
         (100.00004, SHORTEST4, "100"),
         (1.23456789, NumberFormat(2, 3, 2), "1.234"),
-        (1.2, NumberFormat(2, 3, 2), "1.20"),
         (np.float32(0.5), FIXED4, "0.5000"),
     ],
 )
@@ -91,7 +86,6 @@ def test_the_format_is_that_of_the_field() -> None:
     ("smiles", "skeleton"),
     [
         ("C[C@@H](N)C(=O)[O-]", "[C]<>[C@@H]<>([N]<>)[C]<>(=[O]<>)[O-]<>"),
-        ("F/C=C/Cl", "[F]<>/[C]<>=[C]<>/[Cl]<>"),
         ("c1cc[nH]c1", "[c]<>1[c]<>[c]<>[nH]<>[c]<>1"),
         ("[OH2]->[Na+]<-[OH2]", "[OH2]<>->[Na+]<><-[OH2]<>"),
     ],
@@ -152,20 +146,12 @@ def test_any_spelling_of_a_molecule_decodes(one: Molecule, seed: int) -> None:
     assert same_graph(decoded.mol, one.mol)
 
 
-def test_properties_and_added_hydrogens_of_a_molecule_do_not_matter() -> None:
-    mol = Chem.AddHs(with_xyz("CO", [(1, 2, 3), (4, 5, 6)]), addCoords=True)
-    mol.SetProp("energy", "1e999")
-    mol.SetProp("_smilesAtomOutputOrder", "none")
-    assert encode(mol).text == "[C]<1.0000,2.0000,3.0000>[O]<4.0000,5.0000,6.0000>"
-
-
 @pytest.mark.parametrize(
     ("mol", "error", "reason"),
     [
         (Chem.Mol(), UnsupportedMoleculeError, "has no atoms"),
         (Chem.MolFromSmiles("C*"), UnsupportedMoleculeError, "wildcard"),
         (with_xyz("C", [(math.nan, 0, 0)]), ConformerError, "a coordinate is nan"),
-        (with_xyz("CC", [(0, 0, 0), (0, 0, math.inf)]), ConformerError, "a coordinate is inf"),
         (with_xyz("CC", [(0, 0, 0), (0, -1000, 0)]), ConformerError, "a coordinate is -1000"),
         (Chem.MolFromSmiles("C[N](C)[O]"), NoEnrichedFormError, r"'\[O\]'"),
     ],
@@ -194,12 +180,8 @@ B = "<1.0000,-2.0000,0.5000>"
         ("[C]", 0, 3, "atom '[C]' has no block"),
         (f"[C]<1.0,2.0,3.0[O]{B}", 0, 3, "the block is not closed by '>'"),
         ("[C]<1.026,0.6438,-0.4296[c>", 0, 3, "z is '-0.4296[c', which is no number"),  # an example of the reports
-        (f"[C]{B}[O]<1.0,2.0>", 1, 29, "2 numbers instead of three"),
         ("[C]<1.0,2.,3.0>", 0, 3, "y is '2.', which is no number"),
-        ("[C]<01.0,2.0,3.0>", 0, 3, "x is '01.0', which is no number"),
-        ("[C]<1234567.0,2.0,3.0>", 0, 3, "x is '1234567.0'"),
         (f"[C{B}", None, 0, "'[' begins no atom"),
-        (f"C[C]{B}", None, 0, "'C' begins no atom in brackets"),
         (f"[C]{B}{B}", None, 26, "'<' begins no atom"),
         (f"[C]{B}[Q]{B}", None, None, "its SMILES is not a molecule: syntax error"),
         (f"[C]{B}=[F]{B}", 1, None, "its SMILES is not a molecule: Explicit valence"),
@@ -216,11 +198,6 @@ def test_damage_is_named_with_block_position_and_reason(
     assert caught.value.reason.startswith(reason)
     assert (caught.value.block, caught.value.position) == (block, position)
     assert caught.value.reason in str(caught.value)
-
-
-@pytest.mark.parametrize("around", ["{}", "\n [CONFORMER]\n{}\n[/CONFORMER]\t", "[CONFORMER]{}"])
-def test_tags_and_white_space_around_are_allowed(around: str) -> None:
-    assert decode(around.format(f"[C]{B}")).coordinates == [[1.0, -2.0, 0.5]]
 
 
 def check_decodes_or_says_why(text: str) -> None:

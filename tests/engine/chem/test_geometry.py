@@ -24,7 +24,6 @@ from engine.chem.geometry import (
     RINGS,
     GeometryVerdict,
     judged_with,
-    pair_bounds,
 )
 from engine.chem.smiles import parse_smiles, read_text_order
 from engine.records import FailedCheck
@@ -137,13 +136,3 @@ def test_the_groups_settings_leave_out_radicals_and_puckers_and_ask_for_the_ener
     energies = [f for f in judge_geometry(squeezed, "group", energy=True).failed if f.check == ENERGY]
     assert len(energies) == 1
     assert judge_geometry(embedded("CCO"), "mol", energy=True).right is True
-
-
-def test_the_bounds_of_equal_ends_are_shared_and_hydrogens_do_not_count() -> None:
-    acid = pair_bounds(Chem.MolFromSmiles("CC(=O)[O-]"))
-    assert acid is not None
-    double, single = (acid.lower[(acid.first == 1) & (acid.second == oxygen)] for oxygen in (2, 3))
-    assert double == single
-    water = pair_bounds(Chem.AddHs(Chem.MolFromSmiles("O")))
-    assert water is not None
-    assert len(water.first) == 0

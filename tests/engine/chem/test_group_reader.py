@@ -22,25 +22,21 @@ T, F = BAD_TRIPLET, BAD_FLOAT
 CONTENTS: list[tuple[str, tuple[float, float, float] | str, str]] = [
     # numbers as models write them
     ("1.6656,-0.2551,0.0000", (1.6656, -0.2551, 0.0), "the fixed writer"),
-    ("1.6656,0,-2", (1.6656, 0.0, -2.0), "the trimmed writer's integers"),
     ("-0.0000,0.0,0.0", (-0.0, 0.0, 0.0), "a negative zero is a number"),
     # forms of a float that no writer uses
     ("1.,2.,3.", (1.0, 2.0, 3.0), "a point without decimals"),
-    (".5,-.5,+.5", (0.5, -0.5, 0.5), "decimals without an integer digit"),
     ("007.5,00.0,01", (7.5, 0.0, 1.0), "leading zeros"),
     ("1e2,1.5E-1,2e+0", (100.0, 0.15, 2.0), "exponents, with and without a sign"),
     ("1e999,0.0,0.0", (INF, 0.0, 0.0), "float makes an infinity of it, and no exception"),
     # the last number of a part
     ("-0.2623(cc6,0.0,0.0", (6.0, 0.0, 0.0), "the description's own example"),
     ("0.8415amen7,0.0,0.0", (7.0, 0.0, 0.0), "junk that ends in a digit"),
-    ("1.0-2.0,0.0,0.0", (-2.0, 0.0, 0.0), "a comma that is missing makes two numbers of one part ..."),
     # white space, and other scripts
     ("\u0661\u0662.\u0665,0.0,0.0", (12.5, 0.0, 0.0), "Arabic-Indic digits are digits to the expression and to float"),
     # not three parts
     ("", T, "nothing: one part"),
     ("1.0,2.0", T, "z is missing"),
     # a part without a number
-    (",,", F, "three empty parts"),
     ("1.0,2.0,abra", F, "letters alone"),
     ("nan,0.0,0.0", F, "float would take it, the expression does not"),
 ]
@@ -67,7 +63,6 @@ TAGGED = f"[CONFORMER]{GOOD}[/CONFORMER]"
 TEXTS: list[tuple[str, bool, str]] = [
     (TAGGED, True, "as a model writes it"),
     (f"[SMILES]CC=O[/SMILES]{TAGGED}<|im_end|><|endoftext|>", True, "with its prompt and padding"),
-    (f"[SMILES]CCO[/SMILES]{TAGGED}", False, "another SMILES block"),
     (f"[CONFORMER][C]{B} [C]{B}=[O]{B}[/CONFORMER]", False, "a space between atoms is no SMILES"),
     (TAGGED.replace(B, "<0.0,0.0,0.0>"), True, "zeros alone: none of the runner's issues"),
     ("[CONFORMER]CC=O[/CONFORMER]", False, "no block, though the SMILES is there"),
@@ -75,7 +70,6 @@ TEXTS: list[tuple[str, bool, str]] = [
     (TAGGED.replace("[O]", "[N]"), False, "another graph"),
     (f"[CONFORMER][O]{B}=[C]{B}[C]{B}[/CONFORMER]", True, "the same graph from its other end"),
     (f"[CONFORMER][C]{B}[C]{B}([H]{B})=[O]{B}[/CONFORMER]", True, "a hydrogen with a block of its own"),
-    (f"[CONFORMER][C]{B}[C]{B}([H])=[O]{B}[/CONFORMER]", False, "an atom without a block"),
     (f"[CONFORMER][C]{B}{B}[C]{B}=[O]{B}[/CONFORMER]", False, "a block too many"),
     (TAGGED.replace("[/CONF", "<unk>[/CONF"), False, "an unknown token"),
     (f"[CONFORMER]C{B}C{B}=O{B}[/CONFORMER]", True, "legacy text: bare atoms spell the same SMILES"),
@@ -102,12 +96,10 @@ def test_text_without_damage_reads_the_same_in_both_decoders(one: Written) -> No
     ("content", "misread", "by"),
     [
         ("1.0,2.0,-0.2623(cc6", True, 6.2623),
-        ("1.0,2.0,0.5amen", False, None),  # taken as it is meant
         ("1.0,2.0,0.5a0.511", True, 0.011),
         ("1.0,2.0,0.5e999", True, INF),
         ("1.0,2.0,abra", False, None),  # refused: nothing is misread
         ("1.0,2.0,abra6", True, None),  # a number taken where none is stated
-        ("1.0,2.0,3", False, None),  # three plain numbers, whoever wrote them
         ("1.0,2.0,1e3", True, None),  # no number of the format
     ],
 )

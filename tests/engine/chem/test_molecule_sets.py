@@ -70,26 +70,17 @@ def cip_labels(items: object) -> str:
 @pytest.mark.parametrize(
     ("name", "formula", "centres", "bonds"),
     [
-        ("acetaldehyde", "C2H4O", "", ""),
-        ("limonene", "C10H16", "R", ""),
-        ("glycine zwitterion", "C2H5NO2", "", ""),
         ("L-alanine", "C3H7NO2", "S", ""),
-        ("ibuprofen", "C13H18O2", "S", ""),
-        ("thalidomide", "C13H10N2O4", "R", ""),
         ("penicillin G", "C16H18N2O4S", "RRS", ""),
         ("nirmatrelvir", "C23H32F3N5O4", "RSSSSS", ""),
         ("tamoxifen", "C26H29NO", "", "Z"),
-        ("bortezomib", "C19H25BN4O4", "RS", ""),
         ("remdesivir", "C27H35N6O8P", "RRRSSS", ""),
         ("deutetrabenazine", "C19H21D6NO3", "RR", ""),
         ("fludeoxyglucose (18F)", "C6H11O5[18F]", "RRSS", ""),
-        ("sucrose", "C12H22O11", "RRRRSSSSS", ""),
         ("retinal", "C20H28O", "", "EEEE"),
         ("11-cis-retinal", "C20H28O", "", "EEEZ"),
         ("cholesterol", "C27H46O", "RRRRSSSS", ""),
-        ("artemisinin", "C15H22O5", "RRRRSSS", ""),
         ("oxaliplatin", "C8H14N2O4Pt", "RR", ""),
-        ("ferrocene", "C10H10Fe", "", ""),
     ],
 )
 def test_a_named_molecule_is_what_its_name_says(name: str, formula: str, centres: str, bonds: str) -> None:

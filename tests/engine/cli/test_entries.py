@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import shutil
@@ -11,19 +10,16 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from engine.chem.structure_files import to_sdf
-from engine.cli.main import main
 from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
 from engine.store.staging import unfinished_ids
 from engine.store.store import VARIABLE, Store
-from tests.cli import Result, run, run_json
-from tests.engine.chem.pickles import Planted, geom, references, write
-from tests.engine.chem.test_reference_files import embedded
+from tests.cli import run, run_json
+from tests.engine.chem.pickles import embedded, references, write
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import add, begun, folder_of, ids, sheet_of, store_at, written
 
@@ -103,9 +99,7 @@ def test_what_a_foreign_sheet_says_cannot_break_the_terminal(store: Store) -> No
 
 
 def test_unfinished_runs(store: Store) -> None:
-    stopped = begun(store.home, "stopped", 10)
-    add(stopped, range(4))
-    add(stopped, [4, 5])
+    add(begun(store.home, "stopped", 10), range(6))
     writing = begun(store.home, "writing", 3)
     writing.lock()
     begun(store.home, "torn")
@@ -135,26 +129,9 @@ def test_labels_and_tags_name_their_run_and_lists_show_them() -> None:
     assert found == [{"run_id": "20260101-none"}]
 
 
-class Terminal(io.TextIOWrapper):
-    """Somebody who types one line."""
-
-    def __init__(self, line: str) -> None:
-        super().__init__(io.BytesIO(line.encode()), encoding="utf-8")
-
-    def isatty(self) -> bool:
-        return True
-
-
-def typed(line: str, *argv: str) -> Result:
-    out, err = io.StringIO(), io.StringIO()
-    with mock.patch.multiple(sys, stdin=Terminal(line), stdout=out, stderr=err):
-        code = main(argv)
-    return Result(code, out.getvalue(), err.getvalue())
-
-
 @pytest.mark.parametrize(("line", "agrees"), [(" Y \n", True), ("yes\n", True), ("n\n", False), ("yikes\n", False)])
 def test_a_run_is_removed_when_somebody_agrees(store: Store, line: str, *, agrees: bool) -> None:
-    result = typed(line, "rm", "none")
+    result = run("rm", "none", stdin=line.encode(), is_typed=True)
     assert (result.code, result.out) == (0 if agrees else 2, "")
     assert result.err.startswith("Remove 20260101-none from ") and "[y/N] " in result.err
     assert ("nothing was removed" in result.err, len(ids(store))) == ((False, 1) if agrees else (True, 2))
@@ -169,34 +146,22 @@ def test_runs_are_removed_all_or_none(store: Store) -> None:
 
 
 def test_verify_names_damage_file_by_file_and_ends_by_it(store: Store) -> None:
-    """A flipped byte, a missing file, a foreign one and a sheet that does not read; stopped runs are no damage."""
+    """A missing file and a sheet that does not read; stopped runs are no damage."""
     begun(store.home, "begun", 10)
     result = run("verify")
     assert result.out.splitlines() == ["whole runs  2", "unfinished: begun: 0 of 10 samples; stopped"]
     assert (result.code, result.err) == (0, "")
-    samples = folder_of(store, "20260101-none") / "samples.parquet"
-    content = bytearray(samples.read_bytes())
-    content[len(content) // 2] ^= 1
-    samples.write_bytes(content)
     (folder_of(store, "20260108-exact") / "steps.parquet").unlink()
-    (folder_of(store, "20260108-exact") / "mine.txt").touch()
     written(store.home, "third")
-    written(store.home, "fourth")
-    sheet_of(store, "fourth").write_text("[]")
+    sheet_of(store, "third").write_text("[]")
     result = run("verify")
-    assert (result.code, result.err) == (2, "driftscope: 4 damaged. Run or import them again, or remove them\n")
-    lines = [line for line in result.out.splitlines() if line.startswith("damaged: ")]
-    assert len(lines) == 4
-    for place, what in {
-        "run_id=20260101-none/samples.parquet": "its bytes are not those that were written",
-        "run_id=20260108-exact/steps.parquet": "it is missing",
-        "run_id=20260108-exact/mine.txt": "run.json does not name it",
-        "run_id=fourth": "run.json holds no JSON object",
-    }.items():
-        assert sum(f"{place}: {what}" in line for line in lines) == 1
+    assert (result.code, result.err) == (2, "driftscope: 2 damaged. Run or import them again, or remove them\n")
+    damaged = [line for line in result.out.splitlines() if line.startswith("damaged: ")]
+    assert "run_id=20260108-exact/steps.parquet: it is missing" in damaged[0]
+    assert "run_id=third: run.json holds no JSON object" in damaged[1]
     as_json = run("verify", "--json")
     states = [(row["run_id"], row["state"]) for row in as_json.document if row["state"] != "damaged"]
-    assert as_json.code == 2 and states == [("third", "whole"), ("begun", "unfinished")]
+    assert as_json.code == 2 and states == [("20260101-none", "whole"), ("begun", "unfinished")]
 
 
 def test_an_error_inside_duckdb_is_one_line() -> None:
@@ -213,22 +178,13 @@ def test_an_error_inside_duckdb_is_one_line() -> None:
     ("argv", "told"),
     [
         (["show", "a\nb"], r"there is no run 'a\nb'. Known are"),
-        (["show", "2026"], "there are 2 runs like '2026'. Give more of its name: 20260101-none, 20260108-exact"),
-        (["compare", "none", "gone"], "there is no run 'gone'"),
         (["annotate", "none"], "nothing to change. Give --label, --notes, --tag or --untag"),
-        (["annotate", "none", "--notes", "x" * 10_001], "At most 10,000"),
-        (["rm", "../..", "--yes"], "there is no run '../..'"),
-        (["runs", "--store", "a\0b"], "cannot be a store: it is no folder"),
         (["runs", "--store", "s3://bucket/x"], "it is no folder. Give a folder; `aws s3 sync` copies one to S3"),
-        (["sql"], "there is no statement. Give a SELECT"),
         (["sql", "SELECT 1", "--seconds=nan"], "Invalid value for '--seconds'"),
         (["import", "missing*.json"], "matches no file"),
-        (["import", "."], "is a folder"),
-        (["import", "bad.json"], "bad.json"),
         (["import", "bad.json", "bad.sdf"], "none of 2 files can be read. "),
         (["export", "none", "there.json"], "there.json already exists. Give another name, or --force"),
         (["export", "none", "pipe", "--force"], "already exists"),
-        (["export", "none", "missing/there.json"], "cannot be written"),
         (["export", "none", "out.json", "--sdf", "other.sdf"], "a run goes to one file, in one form of report"),
         (["references", "add", "bad.sdf", "--label", "a"], "is cut short"),
     ],
@@ -315,13 +271,11 @@ def test_conformers_of_a_run_go_out_by_either_reader(tmp_path: Path) -> None:
     assert "6.0000 O" in second and "6.0000 O" not in first
 
 
-@pytest.mark.parametrize("content", [b"xx", None])
-def test_damaged_samples_are_named_where_they_are_asked_for(tmp_path: Path, content: bytes | None, empty: Path) -> None:
-    """A file of another size, and one of the same that is not what was written."""
+def test_damaged_samples_are_named_where_they_are_asked_for(tmp_path: Path, empty: Path) -> None:
     report(tmp_path / "one.json")
     (row,) = run_json("import", "one.json")
     (samples,) = empty.rglob("samples*.parquet")
-    samples.write_bytes(content or b"x" * samples.stat().st_size)
+    samples.write_bytes(b"x" * samples.stat().st_size)
     for command in (["judge"], ["export", "--sdf", "out.sdf"]):
         assert f"the samples of {row['run_id']} are damaged. `verify`" in run(*command, row["run_id"]).error
     assert not (tmp_path / "out.sdf").exists()
@@ -354,12 +308,3 @@ def test_pickles_of_references_and_what_is_left_out(tmp_path: Path, empty: Path)
     assert done.err == (
         "left out: conformer 5 of 'CCO' in test.pickle: 'CCO': its graph is 'CCN', which is not its key's 'CCO'\n"
     )
-    (tmp_path / "drugs").mkdir()
-    write(tmp_path / "drugs" / "a.pickle", geom("CCO", 2))
-    write(tmp_path / "drugs" / "b.pickle", geom("CCC", 1))
-    (row,) = run_json("references", "add", "drugs", "--label", "geom")
-    assert [row[key] for key in (*CONTRACT, "source")] == ["geom", 2, 3, "drugs"]
-    planted = {**references(), "CC": Planted(os.system, f"touch {tmp_path / 'marker'}")}
-    write(tmp_path / "a.pickle", planted)
-    assert "it names 'posix.system'" in run("references", "add", "a.pickle", "--label", "a").error
-    assert not (tmp_path / "marker").exists() and len(run_json("references")) == 2

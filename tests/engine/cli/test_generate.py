@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
-import numpy as np
 import pytest
-from rdkit import Chem
 
 from engine import assets
-from engine.chem.structure_files import read_molecules
 from engine.cli import entries
 from engine.errors import AssetError, TokenizerError
 from engine.models.registry import USER_VARIABLE
@@ -68,20 +66,6 @@ def test_the_plan_has_what_the_options_say() -> None:
     assert any(re.search(r"[<,]-?\d[,>]", sample["text"]) for sample in samples)
 
 
-def test_bins_are_written_read_and_exported(tmp_path: Path) -> None:
-    path, bins = tmp_path / "out.sdf", ("--bins", "0.042", "21")
-    result = run("generate", "CC=O", *ASKED, *bins, "--sdf", str(path), "--json")
-    (sample,) = result.document["samples"]
-    assert f"{path}: 1 conformers" in result.err
-    assert re.fullmatch(r"\[CONFORMER\](=?\[[CO]\]<\d{4},\d{4},\d{4}>){3}\[/CONFORMER\]", sample["text"])
-    assert sample["clean"] and sample["forced_tokens"]
-    stated = run_json("decode", sample["text"], *bins)["coordinates"]
-    assert [[block[axis] for axis in "xyz"] for block in sample["blocks"]] == stated
-    (mol,) = read_molecules(path)
-    assert np.allclose(mol.GetConformer().GetPositions(), stated, atol=1e-4)
-    assert Chem.MolToSmiles(Chem.RemoveHs(mol)) == "CC=O"
-
-
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
@@ -129,23 +113,15 @@ SMALL = "CC=O --model small"
 REFUSED = [
     (f"{SMALL} --lp exat", "no LP 'exat'. Did you mean exact"),
     ("CC=O --model smal", "no model 'smal'. Did you mean small"),
-    (f"{SMALL} --step finale", "no step 'finale'. Did you mean final"),
-    (f"{SMALL} --sampling qwen2", "no sampling preset 'qwen2'. Did you mean qwen3"),
     (f"{SMALL} --backend hf --compile", "hf is not compiled"),
     ("C1C x --model small", "2 of the first 2 molecules cannot be used"),
-    ("--model small", "no molecule is given"),
     ("CC=O", "give either --model or --model-path"),
-    (f"{SMALL} --model-path .", "give either --model or --model-path"),
     ("CC=O --model-path . --step final", "--step belongs to --model"),
-    (f"{SMALL} --tokenizer-name qwen3", "--tokenizer-name belongs to --model-path"),
     (f"{SMALL} --lp none --no-logit-processor", "--no-logit-processor is --lp none"),
     (f"{SMALL} --max-new-tokens 0", "of at most 0 tokens"),
-    (f"{SMALL} --time-limit -1", "Invalid value for '--time-limit'"),
     (f"{SMALL} --temperature 1e400", "Invalid value for '--temperature'"),
-    (f"{SMALL} --decimals 4-1", "there is no such number format"),
     (f"{SMALL} --bins 0.042 21 --lp guarded", "the LP guarded is for decimals"),
     (f"{SMALL} --device tpu9", "there is no device 'tpu9'"),
-    (f"{SMALL} --logit-log x", "--logit-log belongs to --log-logits"),
     (f"{SMALL} --log-logits x", "neither a number from 1 to 999,999 nor ids"),
     (f"{SMALL} --profile --profile-output no/such/x.json", "there is no folder"),
 ]
@@ -179,50 +155,37 @@ def test_a_broken_model_is_named_among_the_others(tmp_path: Path, monkeypatch: p
 # --- prepare ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "built", "broken", "no_asset", "code", "problems"),
-    [
-        ("", "", "", False, 0, ["", "", ""]),
-        ("", "", "", True, 0, ["", "", "no 3Dmol.js. Bring it"]),
-        ("", "", "llama3", False, 2, ["", "llama3 is damaged. Delete it", ""]),
-        ("--check", "qwen3", "", False, 2, ["", "the tokenizer llama3 is not built yet. Run `make prepare`", ""]),
-        ("--check", "qwen3 llama3", "", False, 0, ["", "", ""]),
-        ("--check", "qwen3 llama3", "", True, 2, ["", "", "no 3Dmol.js. Bring it"]),
-    ],
-)
 def test_prepare_makes_what_is_missing_and_ends_by_what_is_needed(
-    words: str, built: str, broken: str, no_asset: bool, code: int, problems: list[str],
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
 
-    def load(name: str) -> None:
-        if name == broken:
-            raise TokenizerError(f"{name} is damaged", "Delete it")
-
     def build(name: str) -> None:
-        load(name)
         made.append(name)
+        (tmp_path / name).mkdir(exist_ok=True)
 
-    def asset(*_: Path) -> None:
-        if no_asset:
-            raise AssetError("no 3Dmol.js", "Bring it")
+    def problems(*words: str) -> tuple[int, list[str]]:
+        result = run("prepare", *words, "--json")
+        parts = result.document["parts"]
+        assert [part["needed"] for part in parts] == [True, True, False]
+        assert result.document["ready"] == (not any(part["problem"] for part in parts))
+        return result.code, [part["problem"] for part in parts]
 
-    def bring(_: Path) -> None:
-        made.append("3Dmol")
-        asset()
-
-    for name in built.split():
-        (tmp_path / name).mkdir()
-    monkeypatch.setattr(tokenizers, "load_tokenizer", load)
+    lacking = Mock(side_effect=AssetError("no 3Dmol.js", "Bring it"))
+    monkeypatch.setattr(tokenizers, "load_tokenizer", Mock())
     monkeypatch.setattr(tokenizer_build, "folder_of", lambda name: tmp_path / name)
     monkeypatch.setattr(tokenizer_build, "built_in", build)
-    monkeypatch.setattr(assets, "three_d_mol", asset)
-    monkeypatch.setattr(assets, "bring_three_d_mol", bring)
-    result = run("prepare", *words.split(), "--json")
-    document = result.document
-    assert (result.code, document["ready"]) == (code, not any(problems))
-    assert [part["problem"] for part in document["parts"]] == problems
-    assert [part["needed"] for part in document["parts"]] == [True, True, False]
-    assert all(problem in result.err for problem in problems)
-    assert made == ([] if words else ["qwen3", *(["llama3"] if not broken else []), "3Dmol"])
+    for name in ("three_d_mol", "bring_three_d_mol"):
+        monkeypatch.setattr(assets, name, lacking)
+    none = "the tokenizer {} is not built yet. Run `make prepare`"
+    assert problems("--check") == (2, [none.format("qwen3"), none.format("llama3"), "no 3Dmol.js. Bring it"])
+    assert made == []
+    assert problems() == (0, ["", "", "no 3Dmol.js. Bring it"]) and made == ["qwen3", "llama3"]
+    assert problems("--check") == (2, ["", "", "no 3Dmol.js. Bring it"])
+    for name in ("three_d_mol", "bring_three_d_mol"):
+        monkeypatch.setattr(assets, name, Mock())
+    assert problems("--check") == (0, ["", "", ""])
+    monkeypatch.setattr(
+        tokenizers, "load_tokenizer", Mock(side_effect=[None, TokenizerError("it is damaged", "Delete it")])
+    )
+    assert problems() == (2, ["", "it is damaged. Delete it", ""])

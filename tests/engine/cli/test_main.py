@@ -63,13 +63,9 @@ def test_version_and_help() -> None:
     [
         ((), "Missing command"),
         (("fly",), "No such command 'fly'"),
-        (("token", "x"), "Did you mean"),
         (("tokens", "x"), "Missing option '--tokenizer'"),
-        (("tokens", "--tokenizer", "qwen3"), "Missing argument 'TEXT'"),
         ((*TOKENS, "--no-such-option"), "No such option: --no-such-option"),
-        (("tokens", "x", "--tokenizer"), "Option '--tokenizer' requires an argument"),
         ((*TOKENS, "x\ny"), "unexpected extra argument(s) (x\\x0ay)"),
-        (("x" * 100_000,), "No such command"),
     ],
 )
 def test_a_wrong_call_is_one_line(argv: tuple[str, ...], said: str) -> None:
@@ -175,9 +171,8 @@ def test_closed_streams(closed: str, argv: str, code: int, said: bytes) -> None:
     assert (process.returncode, process.stderr) == (code, said)
 
 
-@pytest.mark.parametrize("argv", [("junk", b"[C]<\xff>"), ("junk", "--file", b"\xff")])
-def test_arguments_that_are_not_utf8(argv: tuple[str | bytes, ...]) -> None:
-    result = start(*argv)
+def test_arguments_that_are_not_utf8() -> None:
+    result = start("junk", b"[C]<\xff>")
     assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, b"", 1)
     assert b"\\udc" in result.stderr
 
@@ -199,7 +194,6 @@ HEAVY = {"torch", "transformers", "streamlit", "pandas", "pyarrow", "duckdb", "p
     [
         (("--help",), HEAVY - {"pyarrow"} | {"rdkit", "tokenizers", "tiktoken"}),
         (("junk", "[C]<1.0,2.0,3.0>"), HEAVY | {"numpy", "rdkit", "tokenizers", "tiktoken"}),
-        (TOKENS, HEAVY | {"numpy", "rdkit"}),
         (("drift", "--tokenizer", "qwen3", "--file", "-"), HEAVY),
     ],
 )

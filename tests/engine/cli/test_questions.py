@@ -103,7 +103,7 @@ def test_a_run_against_references_of_the_store_and_of_etkdg(store: Store) -> Non
     assert (found["etkdg_per_molecule"], found["threshold_ang"]) == (4, 0.01) and found["baseline"]["cov_r"] >= 0
 
 
-@pytest.mark.parametrize("rows", ["0.1", "[[0.1, 0.2], [0.3]]", '[[0.1], ["x"]]', "[[-0.1]]", "[[1e999]]"])
+@pytest.mark.parametrize("rows", ["[[0.1, 0.2], [0.3]]", '[[0.1], ["x"]]', "[[-0.1]]"])
 def test_matrices_of_another_form_are_one_line(rows: str) -> None:
     content = json.dumps({"a": 1}).replace("1", rows).encode()
     assert "'a' is no matrix of RMSDs" in run("evaluate", "--matrices", "-", stdin=content).error
@@ -150,8 +150,6 @@ def test_a_read_only_run_is_judged_and_not_stored_which_is_said(
 
 def test_claims_in_words_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_demo = ("--store", str(DEMO))
-    found = run("claims", "--report", "004", *on_demo)
-    assert found.code == 0 and "claims: " in found.err
     assert "1.34 x 2.62 = 3.511" in run("claims", "002-decomposition", *on_demo).out
     path = tmp_path / "verdicts.json"
     monkeypatch.setattr(verdicts, "FILE", path)
@@ -165,70 +163,57 @@ def test_claims_in_words_and_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """With a trace, a slower one and one that is cut off; two logs, of which one is damaged, one cut, one empty."""
+    """With a trace and one that is cut off; two logs, of which one is damaged, one cut, one empty."""
     write_trace(tmp_path / "made.json.gz", 2_000)
-    write_trace(tmp_path / "slow.json", 2_000, slower=2)
     (tmp_path / "broken.json.gz").write_bytes((tmp_path / "made.json.gz").read_bytes()[:-500])
     rows = clean(50, 12)
     rows[:10, 0] = 10.0 ** np.random.default_rng(0).uniform(16, 34, 10)
-    write(tmp_path / "a.jsonl", objects(rows))
-    write(tmp_path / "b.jsonl.gz", objects(clean(50, 12) + 1e-5, team="worker-orcd", model="Qwen2.5-0.5B"))
+    for name in ("a.jsonl", "again.jsonl.gz"):
+        write(tmp_path / name, objects(rows))
     write(tmp_path / "c.jsonl", text(objects(clean(5, 3)))[:-20])
     (tmp_path / "empty.jsonl").write_bytes(b"")
     return tmp_path
 
 
-def test_traces_are_added_listed_compared_and_removed(place: Path) -> None:
-    files = [str(place / name) for name in ("broken.json.gz", "made.json.gz", "slow.json")]
+def test_traces_are_added_listed_and_removed(place: Path) -> None:
+    files = [str(place / name) for name in ("broken.json.gz", "made.json.gz")]
     words = ("--label", "mine", "--tokens", "100", "--keep", "--progress", str(place / "said"))
     result = run("trace", "add", *files, *words, "--json")
     assert result.code == 0 and "left out" in result.err
-    rows = result.document
-    assert [tuple(row) for row in rows] == [TRACES.names] * 2
-    told = [[row[name] for name in ("source", "label", "tokens")] for row in rows]
-    assert told == [["made.json.gz", "mine", 100], ["slow.json", "mine", 100]]
-    one, other = (row["trace_id"] for row in rows)
+    (row,) = result.document
+    assert tuple(row) == TRACES.names
+    assert [row[name] for name in ("source", "label", "tokens")] == ["made.json.gz", "mine", 100]
     parts = ProgressFile(place / "said").parts()
-    assert [(part.state, part.made_ids) for part in parts] == [("failed", ()), ("done", (one,)), ("done", (other,))]
+    assert [(part.state, part.made_ids) for part in parts] == [("failed", ()), ("done", (row["trace_id"],))]
     assert "is cut off" in parts[0].error
-    assert {row["trace_id"] for row in run_json("trace", "list")} == {one, other}
-    found = run_json("trace", "compare", one, other)
-    assert (found["control"], found["test"]) == (one, other)
-    assert found["difference_us"] == pytest.approx(sum(row["difference_us"] for row in found["families"])) != 0
-    shown = run("trace", "compare", one, other).out
-    assert all(word in shown for word in ("attention", "kernel launches", "idle gaps of a device"))
+    assert [one["trace_id"] for one in run_json("trace", "list")] == [row["trace_id"]]
     sums = run_json("sql", "SELECT family, sum(calls) AS calls FROM trace_ops GROUP BY 1 ORDER BY 1")
-    assert {"family": "launch", "calls": 800} in sums
-    sheet = place / "store" / "traces" / f"trace_id={one}" / "trace.json"
+    assert {"family": "launch", "calls": 400} in sums
+    sheet = place / "store" / "traces" / f"trace_id={row['trace_id']}" / "trace.json"
     sheet.write_text("{")  # a damaged one goes by its whole name, with the file that it kept
-    assert one in run("trace", "list").err
-    assert run_json("trace", "rm", one, "--yes") == [{"trace_id": one}]
-    assert [row["trace_id"] for row in run_json("trace", "list")] == [other]
-    assert not sheet.parent.exists() and len(list((place / "store" / "profiles").iterdir())) == 1
+    assert row["trace_id"] in run("trace", "list").err
+    assert run_json("trace", "rm", row["trace_id"], "--yes") == [{"trace_id": row["trace_id"]}]
+    assert not sheet.parent.exists() and not list((place / "store" / "profiles").iterdir())
 
 
-def test_logs_are_added_listed_shown_and_removed(place: Path) -> None:
-    run("logits", "add", str(place / "a.jsonl"), "--model", "Phi-3", "--precision", "Q4_K_M")
-    files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "b.jsonl.gz", "c.jsonl")]
+def test_logs_are_added_listed_and_removed(place: Path) -> None:
+    files = [str(place / name) for name in ("a.jsonl", "empty.jsonl", "c.jsonl", "again.jsonl.gz")]
     words = ("--model", "Phi-3", "--precision", "Q4_K_M", "--progress", str(place / "said"))
     result = run("logits", "add", *files, *words, "--json")
     assert result.code == 0
     assert all(word in result.err for word in ("truncated", "left out", "is already in the store"))
-    row, other, cut = result.document
+    row, cut, _ = result.document
     assert keys(row, ["log_id", "engine", "model", "precision", "source", "entries"])
     assert (row["engine"], row["model"], row["precision"]) == ("llama.cpp", "Phi-3", "Q4_K_M")
     counts = [row[name] for name in ("entries", "flagged_entries", "garbage_entries", "cause")]
     assert counts == [50, 10, 10, "uninitialised"]
     parts = ProgressFile(place / "said").parts()
-    assert [part.state for part in parts] == ["there", "failed", "done", "done"]
+    assert [part.state for part in parts] == ["done", "failed", "done", "there"]
     assert (parts[1].part, parts[1].parts, parts[1].file) == (1, 4, "empty.jsonl")
-    assert "no logit entry" in parts[1].error and (parts[2].done, parts[2].work) == (50, 1.0)
-    assert run("logits", "show", row["log_id"][-6:]).out.startswith("20.0 % of the 50 entries (600 values)")
-    found = run_json("logits", "parity", other["log_id"], row["log_id"])
-    assert (found["supported"], found["entries"], found["flagged_positions"]) == ("skip 0", 50, [0])
+    assert "no logit entry" in parts[1].error and (parts[0].done, parts[0].work) == (50, 1.0)
     assert "nothing was removed" in run("logits", "rm", cut["log_id"]).error
     assert run_json("logits", "rm", cut["log_id"], "--yes") == [{"log_id": cut["log_id"]}]
-    assert {one["log_id"] for one in run_json("logits", "list")} == {row["log_id"], other["log_id"]}
+    assert [one["log_id"] for one in run_json("logits", "list")] == [row["log_id"]]
 
 
 # --- what cannot be ---------------------------------------------------------------------------------------------------
@@ -241,28 +226,18 @@ def test_logs_are_added_listed_shown_and_removed(place: Path) -> None:
         ("advise --model toy --sampling greedy", "no run of toy has this setting, but qwen3"),
         ("advise --model toy --want usable", "not all answers have a verdict"),
         ("advise --model demo-qwen --probe 8 --lp exact", "a probe of one LP"),
-        ("advise --model nope --probe 8", "there is no model 'nope'"),
         ("advise --probe 8", "--probe belongs to --model"),
-        ("advise --model demo-qwen --no-keep", "--no-keep belongs to --probe"),
-        ("advise --model toy --want pretty", "'pretty' is not one of 'usable'"),
         ("evaluate", "give either a run or --matrices"),
-        ("evaluate mine --matrices f", "give either a run or --matrices"),
-        ("evaluate --matrices absent.json", "absent.json"),
         ("evaluate mine --threshold nan", "--threshold"),
         ("evaluate mine --references made --per-molecule 2", "--per-molecule belongs to references by ETKDG"),
-        ("judge", "either a run or --text"),
         ("judge one --smiles C", "--smiles belongs to --text"),
         ("judge reported-000 --store data/demo", "no samples to judge"),
         (f"judge --text {BENT} --energy", "no energy ratio"),
         ("claims 002-decompositon", "Did you mean 002-decomposition"),
         ("ask compare_figure x", "compare_figures"),
-        ("trace add none.json", "cannot be read"),
         (f"trace add {__file__}", "is no trace"),
         (f"trace add {__file__} --run x", "there is no run"),
         (f"trace add {__file__} --tokens many", "'--tokens': Input should be a valid integer"),
-        ("trace compare x y", "there is no trace"),
-        ("logits add none.jsonl", "matches no file"),
-        ("logits show none", "there is no logit log 'none'"),
     ],
 )
 def test_mistakes_are_one_line(line: str, said: str, store: Store) -> None:

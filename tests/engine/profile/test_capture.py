@@ -59,24 +59,13 @@ def test_a_run_keeps_its_trace(place: Path) -> None:
     assert {"gemm", "attention", "index"} <= families
 
 
-@pytest.mark.parametrize("backend", ["fast", "hf"])
-def test_samples_are_the_same_as_without(backend: str) -> None:
-    words = ("generate", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--backend", backend, "--json")
+def test_samples_are_the_same_as_without() -> None:
+    words = ("generate", *MOLECULES, *ASKED, "--lp", "group-v2.1", "--json")
     plain, traced = run(*words), run(*words, "--profile", "--profile-steps", "4")
     assert plain.code == traced.code == 0, traced.err
     ids = [[sample["token_ids"] for sample in json.loads(one.out)["samples"]] for one in (plain, traced)]
     assert ids[0] == ids[1]
     assert the_trace()["source"] == "generate --profile"
-
-
-def test_plain_generate_is_traced_by_whole_batches() -> None:
-    """It runs ahead of its reader, so that only there counts and trace agree."""
-    words = ("--backend", "hf", "--lp", "group-v2.1", "--batch-size", "2", "--profile", "--profile-steps", "2")
-    result = run("run", *MOLECULES, *ASKED, *words)
-    assert result.code == 0, result.err
-    trace, found = the_trace(), marks()
-    assert trace["samples"] == 2 and found["decode"] == 1
-    assert found["sample"] == found["constraint"] == trace["forward_passes"] > 2
 
 
 def test_a_window_behind_some_passes(tmp_path: Path) -> None:

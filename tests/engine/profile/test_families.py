@@ -24,12 +24,8 @@ FIXTURE = Path(__file__).with_name("kernels.tsv")
         ("void some::properties_kernel()", "other"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "communication"),
         ("void at::native::renormRowsL1<float>(float*, long, long)", "sampling"),
-        ("void gemv2T_kernel_val<int, int, float>()", "gemm"),
         ("Cijk_Ailk_Bljk_SB_MT64x64x16", "gemm"),
-        ("void at::native::sbtopk::gatherTopK<float>()", "sort"),
-        ("triton_poi_fused_add_mul_0", "triton"),
         ("triton_red_fused_native_layer_norm_0", "norm"),
-        ("void at::native::tensor_kernel_scan_innermost_dim<float>()", "reduce"),
     ],
 )
 def test_kernels(name: str, family: str) -> None:
@@ -48,12 +44,9 @@ def test_kernels_of_vision_recommendation_and_language_models(model: str, family
 
 CATEGORIES = {
     "device memcpy": ["gpu_memcpy: Memcpy HtoD (Pageable -> Device)"],
-    "device memset": ["Memset: Memset (Device)"],
     "call launch": ["cuda_runtime: cudaLaunchKernel", "cuda_driver: cuLaunchKernelEx", "hip_runtime: hipLaunchKernel"],
     "call sync": ["cuda_runtime: cudaDeviceSynchronize", "cuda_runtime: cudaEventQuery"],
-    "call event": ["cuda_runtime: cudaEventRecord"],
     "call memcpy_call": ["cuda_runtime: cudaMemcpyAsync"],
-    "call memory": ["cuda_runtime: cudaHostAlloc"],
     "call other_call": ["cuda_runtime: cudaFuncGetAttributes", "mtia_runtime: something"],
     "python python": ["python_function: run.py(3): forward"],
     "mark annotation": ["user_annotation: step"],
@@ -75,15 +68,9 @@ OPERATORS = {
     "gemm": "aten::addmm aten::addmm_ aten::linear",
     "concat": "aten::cat",
     "copy": "aten::copy_ aten::_to_copy aten::to aten::item aten::_local_scalar_dense",
-    "norm": "aten::native_layer_norm",
-    "sampling": "aten::normal_",
-    "softmax": "aten::_softmax",
     "view": "aten::t aten::transpose aten::slice",
-    "index": "aten::index_copy_ aten::slice_scatter",
-    "reduce": "aten::argmax",
     "fill": "aten::empty_strided aten::zero_",
     "elementwise": "aten::add_ aten::silu aten::__or__",
-    "sort": "aten::topk",
     "other": "my::operator",
 }
 
@@ -95,20 +82,15 @@ def test_operators(family: str, names: str) -> None:
 
 
 NAMES = """
-    cuLaunchKernelEx | call launch
     cudaStreamSynchronize | call sync
     Memcpy DtoD (Device -> Device) | device memcpy
     aten::cat | host cpu_op
-    cutlass_80_wmma | device gemm
     [CUDA memcpy HtoD] | device memcpy
-    CatArrayBatchedCopy (generic) | device concat
     void (anonymous namespace)::mystery<float>(int) | device other
-    mystery_kernel | device other
     loop_reduce_fusion.12 | device reduce
     nn.Module: Linear_0 | python python
     Buffer Flush | mark profiler
     DistributedDataParallel.forward | mark annotation
-    mystery | mark mark
 """
 
 
@@ -116,6 +98,7 @@ NAMES = """
 def test_names_alone(line: str) -> None:
     name, _, expected = line.strip().rpartition(" | ")
     assert RULES.of_name(name) == tuple(expected.split())
+    assert RULES.of_name(1_000_000 * "1") == ("mark", "mark"), "in time that does not go with the square of its length"
 
 
 def test_rules_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from engine.profile.ingest import add_trace
 from engine.store.schema import RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store, damaged_parts
-from tests.engine.profile.made_events import event
+from tests.engine.profile.made_events import added, event
 from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
 
 
@@ -22,12 +21,6 @@ from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
     path = tmp_path_factory.mktemp("made") / "made.json.gz"
     return path, write_trace(path, 20_000)
-
-
-def trace_of(tmp_path: Path, events: list[dict[str, Any]], **around: Any) -> Path:
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps({**around, "traceEvents": events}))
-    return path
 
 
 LAUNCH = event("cuda_runtime", "cudaLaunchKernel", 100, 4, correlation=1)
@@ -83,7 +76,7 @@ def test_calls_are_joined_to_what_they_began(store: Store, tmp_path: Path) -> No
         event("cuda_runtime", "cudaMemcpyAsync", 305, 3, correlation=6),
         event("cpu_op", "aten::cat", 0, 1),
     ]
-    add_trace(store, trace_of(tmp_path, events))
+    added(store, tmp_path, events)
     rows = store.rows("SELECT name, calls, launched, launch_us, delay_us FROM trace_ops WHERE side = 'device'")
     assert {row.pop("name"): row for row in rows} == {
         "k1": {"calls": 1, "launched": 1, "launch_us": 4.0, "delay_us": 10.0},
@@ -105,7 +98,7 @@ def test_idle_gaps_and_what_stands_around_them(store: Store, tmp_path: Path) -> 
         event("gpu_memcpy", "Memcpy DtoH", 130, 2, stream=7, device=0),
         event("kernel", "k1", 500, 1, stream=7, device=1),  # another device, whose gaps are its own
     ]
-    row = add_trace(store, trace_of(tmp_path, events)).row
+    row = added(store, tmp_path, events).row
     assert (row["busy_us"], row["idle_us"], row["gaps"]) == (15 + 2 + 1, 5, 1)
     assert (row["overlap_us"], row["copy_overlap_us"], row["device_us"]) == (6, 1, 24)
     gap = row_of(
@@ -133,7 +126,7 @@ def test_the_events_themselves_on_request(
 
 
 def test_an_absurd_time_counts_in_sums_and_nowhere_else(store: Store, tmp_path: Path) -> None:
-    row = add_trace(store, trace_of(tmp_path, [KERNEL, event("kernel", "k1", 1e300, 3, stream=7, device=0)])).row
+    row = added(store, tmp_path, [KERNEL, event("kernel", "k1", 1e300, 3, stream=7, device=0)]).row
     assert row["span_us"] == 10 and row["device_us"] == 13 and row["busy_us"] == 10
     assert row["warnings"] == "1 event without a readable time: in the sums, not in the timeline"
     assert row_of(store, "SELECT sum(busy_us) AS us FROM trace_timeline")["us"] == pytest.approx(10)
@@ -142,14 +135,13 @@ def test_an_absurd_time_counts_in_sums_and_nowhere_else(store: Store, tmp_path: 
 def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
     staging = Staging.create(store.home, RUN, "run-1", {"origin": "measured"})
     staging.publish({"samples": 64, "tokens": 900, "forward_passes": 30})
-    path = trace_of(tmp_path, [LAUNCH, KERNEL])
-    row = add_trace(store, path, {"run_id": "run", "label": "mine"}).row
+    row = added(store, tmp_path, [LAUNCH, KERNEL], run_id="run", label="mine").row
     assert (row["run_id"], row["samples"], row["tokens"], row["counted_by"]) == ("run-1", 64, 900, "run")
-    assert (row["label"], row["source"]) == ("mine", "t.json")
-    own = add_trace(store, path, {"run_id": "run-1", "tokens": 7}).row
+    assert (row["label"], row["source"]) == ("mine", "made.json")
+    own = added(store, tmp_path, [LAUNCH, KERNEL], run_id="run-1", tokens=7).row
     assert (own["tokens"], own.get("samples"), own["counted_by"]) == (7, None, "user")
     with pytest.raises(StoreError, match="there is no run"):
-        add_trace(store, path, {"run_id": "another"})
+        added(store, tmp_path, [KERNEL], run_id="another")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +157,6 @@ def test_a_run_lends_its_counts(store: Store, tmp_path: Path) -> None:
 def test_a_trace_without_work_of_a_device_is_told(
     store: Store, tmp_path: Path, events: list[dict[str, Any]], warning: str
 ) -> None:
-    row = add_trace(store, trace_of(tmp_path, events)).row
+    row = added(store, tmp_path, events).row
     assert (row.get("warnings") or "").startswith(warning) and bool(row.get("warnings")) == bool(warning)
     assert row.get("device_us") == (10 if KERNEL in events else None)

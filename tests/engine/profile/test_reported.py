@@ -12,9 +12,8 @@ from engine.profile.ingest import add_trace
 from engine.questions import ask
 from engine.store.files import Files
 from engine.store.store import Store
-from tests.engine.profile.made_events import event
+from tests.engine.profile.made_events import added, event
 from tests.engine.profile.made_traces import write_trace
-from tests.engine.profile.test_ingest import trace_of
 from tools.reported import publish_traces
 
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")
@@ -54,7 +53,7 @@ def test_their_queries_run_over_our_tables(tmp_path: Path) -> None:
     write_trace(path, 5_000)
     made = add_trace(store, path).id
     marks = [event("user_annotation", "driftscope::template", 10 * n, n) for n in range(1, 9)]
-    marked = add_trace(store, trace_of(tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)])).id
+    marked = added(store, tmp_path, [*marks, event("kernel", "k", 500, 1, stream=7)]).id
     views = {view.key: view for view in ready_queries() if "JOIN traces" in view.sql}
     assert len(views) == 4
     with store.console() as console:

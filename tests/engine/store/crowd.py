@@ -1,22 +1,20 @@
 """Writers and readers of one store, a process each: ``python -m tests.engine.store.crowd PLACE WRITERS READERS RUNS``.
 
 Every writer shows RUNS runs and, a while later, removes each third one of its own; readers look and ask until the last
-writer is done, and once more. What a process finds wrong it says and ends with status 1. Printed is what readers met.
+writer is done, and once more. What a process finds wrong ends this one with status 1. Printed is what readers met.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import select
 import sys
-from collections.abc import Callable
-from functools import partial
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 from engine.store.schema import RUN
 from engine.store.staging import sweep
-from engine.store.store import Store, damaged_parts
+from engine.store.store import damaged_parts
 from tests.engine.store.stored_runs import BLOCKS_EACH, add, begun, published, store_at
 
 ASKED = """
@@ -41,7 +39,8 @@ def lasting(writers: int, runs: int) -> dict[str, int]:
     return {f"w{writer}-{number}": samples_of(number) for writer, number in names}
 
 
-def write(store: Store, writer: int, runs: int) -> None:
+def write(place: Path, writer: int, runs: int) -> None:
+    store = store_at(place)
     for number in range(runs):
         sweep(store.home, RUN)  # as every new run does
         staging = begun(store.home, f"w{writer}-{number}", samples_of(number))
@@ -57,49 +56,34 @@ def write(store: Store, writer: int, runs: int) -> None:
         store.remove(f"w{writer}-{runs - 1}")
 
 
-def read(store: Store, is_over: Callable[[], bool], told: int) -> None:
+def read(place: Path, over: Path) -> dict[str, int]:
     """One look after the other; a run that was seen and stays never goes again."""
-    seen: set[str] = set()
-    looks = rows = 0
-    last = before = False
-    while not last:
-        last, before = before, is_over()  # the last look begins after the end
+    store, seen, looks, rows, is_last = store_at(place), set[str](), 0, 0, False
+    while not is_last:
+        is_last = over.exists()  # the last look begins after the end
         found = store.found()
         assert found.damages == (), found.damages
         ids = {entry.id for entry in found.entries}
         assert seen <= ids, seen - ids
         for row in store.rows(ASKED):
-            number = int(row["run_id"].partition("-")[2])
-            assert row["said"] == row["samples"] == samples_of(number), row
+            assert row["said"] == row["samples"] == samples_of(int(row["run_id"].partition("-")[2])), row
             assert row["blocks"] == BLOCKS_EACH * row["samples"], row
             rows += 1
         seen |= {id_ for id_ in ids if stays(int(id_.partition("-")[2]))}
         looks += 1
     assert not any(damaged_parts(entry) for entry in found.entries)
-    os.write(told, json.dumps({"looks": looks, "rows": rows}).encode() + b"\n")
-
-
-def forked(task: Callable[[], object]) -> None:
-    if os.fork() == 0:
-        try:
-            task()
-        except BaseException as error:  # noqa: BLE001 - nothing of this process may run on
-            sys.stderr.write(f"{error!r}\n")
-            os._exit(1)
-        os._exit(0)
+    return {"looks": looks, "rows": rows}
 
 
 if __name__ == "__main__":
-    store = store_at(Path(sys.argv[1]))
+    place, over = Path(sys.argv[1], "store"), Path(sys.argv[1], "over")
     writers, readers, runs = map(int, sys.argv[2:])
-    over, held = os.pipe()  # every writer holds an end of it, so that it ends with the last one
-    answers, told = os.pipe()
-    for writer in range(writers):
-        forked(partial(write, store, writer, runs))
-    os.close(held)
-    for _ in range(readers):
-        forked(lambda: read(store, lambda: bool(select.select([over], [], [], 0)[0]), told))
-    os.close(told)
-    assert [os.wait()[1] for _ in range(writers + readers)] == [0] * (writers + readers)
-    with os.fdopen(answers) as lines:
-        print(json.dumps(list(map(json.loads, lines))))
+    with ProcessPoolExecutor(writers + readers, get_context("fork")) as pool:
+        reading = [pool.submit(read, place, over) for _ in range(readers)]
+        writing = [pool.submit(write, place, writer, runs) for writer in range(writers)]
+        try:
+            for task in writing:
+                task.result()
+        finally:
+            over.touch()
+        print(json.dumps([task.result() for task in reading]))

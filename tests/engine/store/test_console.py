@@ -76,38 +76,20 @@ def one(console: Console, sql: str) -> object:
 
 WORKING: list[tuple[str, list[object]]] = [
     ("SELECT a FROM t WHERE b = 'x'", [1, 3]),
-    ("select A from T order by 1 desc", [3, 2, 1]),
     ("FROM t SELECT a", [1, 2, 3]),
-    ("TABLE v", [2, 3, 4]),
-    ("VALUES (1), (2)", [1, 2]),
     ("WITH t AS (SELECT 7 AS a) SELECT a FROM t", [7]),
     ("WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 3) SELECT i FROM r", [1, 2, 3]),
-    ("SELECT sum(a) OVER w FROM t WINDOW w AS (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", [1, 3, 5]),
-    ("SELECT a FROM t QUALIFY row_number() OVER (PARTITION BY b ORDER BY a DESC) = 1 ORDER BY a", [2, 3]),
-    ("SELECT a FROM t UNION ALL SELECT 9 ORDER BY 1", [1, 2, 3, 9]),
-    ("SELECT u.a FROM t JOIN t u USING (a) LEFT JOIN v ON v.a = u.a ORDER BY 1", [1, 2, 3]),
-    ("SELECT x FROM t, LATERAL (SELECT t.a * 2 AS x) ORDER BY 1", [2, 4, 6]),
     ("SELECT (SELECT max(a) FROM t) + a FROM t WHERE EXISTS (SELECT 1) AND a IN (SELECT a FROM v)", [5, 6]),
-    ("SELECT unnest([3, 4])", [3, 4]),
     ("FROM range(3)", [0, 1, 2]),
-    ("SELECT list_sum(list_transform([1, 2], lambda x: x + 1))", [5]),
-    ("SELECT {'k': a}.k FROM t", [1, 2, 3]),
     ("SELECT y FROM t PIVOT (sum(a) FOR b IN ('x', 'y')) WHERE y IS NOT NULL", [2]),
-    ("SELECT n FROM t UNPIVOT (x FOR n IN (b)) LIMIT 1", ["b"]),
-    ("SELECT sum(a) FROM t GROUP BY ROLLUP (b) ORDER BY 1", [2, 4, 6]),
-    ("SELECT count(*) FROM (SELECT * FROM t USING SAMPLE 2 ROWS)", [2]),
-    ("SELECT COLUMNS(lambda c: c = 'a') FROM t", [1, 2, 3]),
-    ("SELECT a FROM t LIMIT 1 OFFSET 1", [2]),
     ("SELECT molécule FROM t WHERE \"molécule\" = 'N'", ["N"]),
     ("SELECT 'it''s; -- no /* comment */ ; COPY'", ["it's; -- no /* comment */ ; COPY"]),
     ("SELECT $$a ; 'b'$$;", ["a ; 'b'"]),
     ("/* a /* nested */ ; */ SELECT 1 -- ; DROP TABLE t\n;;  -- the end", [1]),
     ("SELECT\u200b1", [1]),  # to DuckDB it is a space
-    ("SELECT CASE WHEN a > 2 THEN 'big' END FROM t WHERE a BETWEEN 3 AND 4 AND b NOT LIKE 'z%'", ["big"]),
     ("SELECT column_name FROM (DESCRIBE t)", ["a", "b", "molécule"]),
     ("SELECT " + "abs(" * 200 + "1" + ")" * 200, [1]),
     ("SELECT length('" + "x" * 90_000 + "')", [90_000]),
-    ("SELECT count(*) FROM t WHERE a IN (" + ", ".join(map(str, range(9000))) + ")", [3]),
 ]
 
 
@@ -131,9 +113,7 @@ def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
         ('SELECT "$control" FROM (SELECT 1 AS "$control")', 1),
         ("SELECT 1 -- $control\n/* $tests\n */", 1),
         ("SELECT [$$ $control $$, $x$ $$ $control $x$, E'\\'$control']", [" $control ", " $$ $control ", "'$control"]),
-        ("SELECT 'e'||$control", "ea"),
         ("SELECT [len($none), len($tests), len($runs)]", [0, 2, 3]),
-        ("SELECT count(*) FROM unnest($none)", 0),
         ("SELECT [x] FROM (SELECT unnest($tests) AS x) WHERE x NOT IN $none ORDER BY x LIMIT 1", ["b"]),
         ("SELECT INTERVAL 1 DAY WHERE 'b' IN $tests", "1 day"),  # run a second time with its column as text
     ],
@@ -158,18 +138,13 @@ ATTACKS = [
     # one SELECT and nothing else
     "", ";", "-- nothing", "SELECT 1; SELECT 2", "SELECT 1; COPY t TO 'f'", "COPY t TO 'f'",
     "/**/COPY/**/t/**/TO/**/'f'",
-    "EXPORT DATABASE 'f'", "IMPORT DATABASE '.'", "ATTACH 'f'", "DETACH memory", "USE temp", "INSTALL httpfs",
-    "LOAD parquet", "PRAGMA version", "SET threads = 4", "SET lock_configuration = false", "RESET memory_limit",
-    "SET VARIABLE x = 1", "CALL range(3)", "CREATE TABLE x AS SELECT 1", "CREATE OR REPLACE VIEW t AS SELECT 9",
-    "CREATE MACRO f() AS 1", "CREATE SECRET (TYPE s3)", "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1",
-    "DELETE FROM t", "TRUNCATE t", "DROP VIEW t", "ALTER VIEW t RENAME TO u", "COMMENT ON VIEW t IS 'x'",
-    "MERGE INTO t USING t u ON true WHEN MATCHED THEN DELETE", "BEGIN", "CHECKPOINT", "VACUUM", "EXPLAIN SELECT 1",
-    "EXPLAIN ANALYZE SELECT 1", "PREPARE p AS SELECT 1", "EXECUTE p", "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
+    "EXPORT DATABASE 'f'", "ATTACH 'f'", "USE temp", "INSTALL httpfs", "LOAD parquet", "PRAGMA version",
+    "SET lock_configuration = false", "CALL range(3)", "CREATE TABLE x AS SELECT 1", "CREATE SECRET (TYPE s3)",
+    "INSERT INTO t VALUES (1)", "DROP VIEW t", "BEGIN", "CHECKPOINT", "EXPLAIN ANALYZE SELECT 1",
+    "PREPARE p AS SELECT 1", "PIVOT t ON b USING sum(a)", "SELECT 1 INTO x",
     # writers inside a SELECT
     "WITH w AS (COPY (SELECT 1) TO 'f') SELECT * FROM w", "WITH w AS MATERIALIZED (COPY t TO 'f') SELECT 1",
-    "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)", "WITH w AS (INSERT INTO t VALUES (1) RETURNING *) FROM w",
-    "WITH w AS (DELETE FROM t RETURNING *) FROM w", "FROM (COPY t TO 'f')", "FROM (EXPLAIN SELECT 1)",
-    "FROM (PIVOT t ON b USING sum(a))",
+    "SELECT (WITH w AS (COPY t TO 'f') SELECT 1)", "FROM (COPY t TO 'f')", "FROM (PIVOT t ON b USING sum(a))",
     # tables that are not ours; tests/attacks has what reads files
     "FROM 'secret.csv'", 'SELECT * FROM "secret.csv", (WITH "secret.csv" AS (SELECT 1) SELECT 1)', "FROM os",
     "FROM console", "FROM memory.main.t", "FROM t AT (VERSION => 1)", "FROM __duckdb_source_1",
@@ -211,13 +186,10 @@ def test_what_is_harmless_is_answered(console: Console) -> None:
         ("COPY t TO 'f'", "the statement is COPY, and only a SELECT may run here. Write one SELECT over the tables"),
         ("SELECT 1; SELECT 2", "there are 2 statements. Write one SELECT"),
         ("PIVOT t ON b USING sum(a)", "a PIVOT that finds its own columns is several statements. Name them: ON column"),
-        ("SELECT c FROM t", 'Referenced column "c" not found in FROM clause. Candidate bindings: '),
         ("SELECT a\nFROM t\nWHERE", 'syntax error at or near "WHERE", line 3'),
         ("SELECT b::INT FROM t", "Could not convert string 'x' to INT32 when casting from source column b, line 1"),
-        ("SELECT 1 // (a - a) FROM t", "Division by zero in expression (1 // (a - a)). Use TRY(...) to return NULL"),
         ("SELECT * FROM (" * 5000 + "SELECT 1" + ")" * 5000, "Max expression depth limit of 1000 exceeded"),
         ("SELECT error(repeat('x', 5000000))", "xxxx"),
-        ("SELECT repeat('[', 1000000)::INT[]", "Type VARCHAR with value '[[[["),
         ("x" * 100_001, "the statement has 100,001 characters (at most 100,000). Write a shorter one"),
     ],
 )
@@ -251,8 +223,6 @@ MULTIPLY = [  # in Arrow a hundredth of what they are as Python's objects, or no
     "SELECT repeat('x', 100000) FROM range(40)",
     f"SELECT [a, a, a] FROM (SELECT '{'x' * 40_000}'::ENUM ('{'x' * 40_000}') AS a FROM range(100))",
     "SELECT list_transform(range(20000), lambda x: true) FROM range(6705)",
-    "SELECT list_transform(range(20000), lambda x: []) FROM range(6705)",
-    "SELECT list_transform(range(2000), lambda x: {'a': x % 3}) FROM range(6705)",
     "SELECT list_transform(range(2000), lambda x: map {x % 3: x}) FROM range(6705)",
     f'SELECT NULL AS "{"n" * 40_000}" FROM range(10000)',
 ]
@@ -272,11 +242,8 @@ def test_bytes_are_cut_too() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT repeat('x', 1000000000)",
         "SELECT length(repeat('x', 1000000000))",
-        "SELECT unnest(range(100000000))",
         "SELECT string_agg(range::VARCHAR, ',') FROM range(1000000000)",
-        "SELECT range FROM range(1000000000) ORDER BY range DESC",
         "WITH RECURSIVE r AS (SELECT 'xx' AS s, 0 AS n UNION ALL SELECT s || s, n + 1 FROM r WHERE n < 40) "
         "SELECT max(length(s)) FROM r",
         NESTED_WITH,
@@ -296,22 +263,15 @@ def test_memory_runs_out_there_and_not_here(small: Console, sql: str) -> None:
 
 VALUES: list[tuple[str, object]] = [
     ("NULL", None),
-    ("true", True),
     ("(-128)::TINYINT", -128),
-    ("255::UTINYINT", 255),
     ("2147483647", 2**31 - 1),
-    ("9223372036854775807", 2**63 - 1),
     ("18446744073709551615::UBIGINT", 2**64 - 1),
     ("170141183460469231731687303715884105727::HUGEINT", 2**127 - 1),
     ("(-170141183460469231731687303715884105728)::HUGEINT", -(2**127)),
     ("(SELECT sum(a) FROM t)", 6),
-    ("(SELECT count(*) FROM t)", 3),
-    ("12::DECIMAL(38, 0)", 12),
     ("12.50::DECIMAL(9, 2)", 12.5),
     ("1.5", 1.5),
-    ("0.5::FLOAT", 0.5),
     ("'NaN'::DOUBLE", None),
-    ("'Infinity'::DOUBLE", None),
     ("[1.5::DOUBLE, 'NaN'::DOUBLE]", [1.5, None]),
     ("'é\U0001f986'", "é\U0001f986"),
     ("'\\x00\\xFF'::BLOB", "00ff"),
@@ -321,15 +281,10 @@ VALUES: list[tuple[str, object]] = [
     ("DATE '2020-02-29'", "2020-02-29"),
     ("TIME '01:02:03.5'", "01:02:03.500000"),
     ("TIMESTAMP '2020-02-29 01:02:03'", "2020-02-29T01:02:03"),
-    ("'2020-02-29 00:00:00.5'::TIMESTAMP_MS", "2020-02-29T00:00:00.500000"),
     ("'2020-02-29 00:00:00.123456789'::TIMESTAMP_NS", "2020-02-29T00:00:00.123456789"),
     ("TIMESTAMPTZ '2020-02-29 02:00:00+02'", "2020-02-29T00:00:00+00:00"),
     ("[1, NULL, 3]", [1, None, 3]),
-    ("[[1], [], NULL]", [[1], [], None]),
-    ("array_value(1, 2)", [1, 2]),
     ("{'a': 1, 'b': {'c': ['x']}}", {"a": 1, "b": {"c": ["x"]}}),
-    ("(1, 'x')", {"element1": 1, "element2": "x"}),
-    ("map {'k': 1, 'l': NULL}", {"k": 1, "l": None}),
     ("map {1: [DATE '2020-02-29']}", {"1": ["2020-02-29"]}),
     ("map {[1]: [map {'k': {'a': 1.5}}]}", {"[1]": [{"k": {"a": 1.5}}]}),
     ("map_from_entries([(1, 2)][2:])", {}),
@@ -337,13 +292,11 @@ VALUES: list[tuple[str, object]] = [
     ("'{\"a\": [1]}'::JSON", '{"a": [1]}'),
     # as text: Arrow's files do not carry them, or DuckDB's Arrow gets them wrong
     ("INTERVAL 1 DAY", "1 day"),
-    ("[INTERVAL '1 month 2 hours']", "['1 month 02:00:00']"),
     ("'101'::BIT", "101"),
     ("340282366920938463463374607431768211455::UHUGEINT", str(2**128 - 1)),
     ("{'n': 340282366920938463463374607431768211455::UHUGEINT}", "{'n': 340282366920938463463374607431768211455}"),
     ("123456789012345678901234567890123456789012::BIGNUM", "123456789012345678901234567890123456789012"),
     ("TIMETZ '01:02:03+02'", "01:02:03+02"),
-    ("union_value(a := 1)", "1"),
     ("{'a': 1}::VARIANT", "{'a': 1}"),
     ("'POINT (1 2)'::GEOMETRY", "POINT (1 2)"),
 ]
@@ -388,7 +341,7 @@ def test_rows_of_any_table() -> None:
     assert list(rows_of(table.slice(0, 0))) == []
 
 
-@pytest.mark.parametrize("levels", [30, 31, 64])
+@pytest.mark.parametrize("levels", [30, 31])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{'a': ", "}"), ("map([1], [", "])")])
 def test_deep_answers_come_as_text(console: Console, opened: str, closed: str, levels: int) -> None:
     (row,) = rows_of(console.query(f"SELECT {opened * levels}4711{closed * levels} AS a").table)
@@ -508,17 +461,9 @@ def test_a_dataset_is_read_and_does_not_tell_where_it_lies(tmp_path: Path) -> No
 # --- what stays out -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a FROM (SELECT random() AS r, repeat('x', 100) || range AS a FROM range(3000000)) ORDER BY r",
-        "SELECT count(*) FROM (SELECT range, random() FROM range(20000000) GROUP BY ALL)",
-    ],
-)
-def test_what_does_not_fit_into_memory_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
-) -> None:
+def test_what_does_not_fit_into_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    sql = "SELECT a FROM (SELECT random() AS r, repeat('x', 100) || range AS a FROM range(3000000)) ORDER BY r"
     with Console({}, limits=Limits(seconds=60, memory_mb=64)) as console:
         with pytest.raises(SqlError, match="ran out of memory"):
             console.query(sql)

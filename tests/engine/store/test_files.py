@@ -101,26 +101,6 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     assert (files.read("runs/a.json"), everything(tmp_path)) == (b"old", ["runs", "runs/a.json"])
 
 
-def test_a_writer_that_fails_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    def half() -> None:
-        with Files(tmp_path).writing("runs/a.json") as file:
-            file.write(b"half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        half()
-    assert everything(tmp_path) == ["runs"]
-
-
-def test_a_name_that_is_taken_is_not_written_over(tmp_path: Path) -> None:
-    files = Files(tmp_path)
-    files.write("runs/run_id=x/run.json", b"first")
-    files.write("staging/x/run.json", b"second")
-    with pytest.raises(StoreError, match="is there already"):
-        files.publish("staging/x", "runs/run_id=x")
-    assert (files.read("runs/run_id=x/run.json"), files.read("staging/x/run.json")) == (b"first", b"second")
-
-
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
     files = Files(tmp_path / "store")
     for folder in (tmp_path / "elsewhere", files.root / "runs"):

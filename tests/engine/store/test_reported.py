@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from engine.errors import FileFormatError
 from engine.store.files import Files
 from engine.store.store import DEMO, Store
 from tests.engine.store.reports.documents import store_in
-from tools.reported import RUNS_FILE, load_reported, main, publish_reported
+from tools.reported import load_reported, main, publish_reported
 
 SHIPPED = Store(Files(DEMO))
 
@@ -124,27 +123,3 @@ def test_publishing_again_puts_the_runs_in_their_places(tmp_path: Path, capsys: 
     (tmp_path / "file").write_text("")
     assert main(["--into", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err.count("\n") <= 2
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("samples = 1_000", "sample = 1_000", "sample is no column of runs"),
-        ("wall_s = 500.82", "wall_s = true", "$.wall_s"),
-        ("2025-12-13", '"a day"', "a day"),
-        ('run_id = "reported-002-qwen-lp-1000"', 'run_id = "../x"', "is no run_id"),
-        ('run_id = "reported-002-qwen-lp-1000"', 'run_id = "reported-002-qwen-none-1000"', "twice"),
-        ('report = "002"', 'report = "two"', "report and section"),
-        ("[[run]]", "[[run]", f"line {RUNS_FILE.read_text(encoding='utf-8').split('[[run]]')[0].count(chr(10)) + 1}"),
-    ],
-)
-def test_a_damaged_file_of_runs_is_named(old: str, new: str, said: str, tmp_path: Path) -> None:
-    text = RUNS_FILE.read_text(encoding="utf-8")
-    assert old in text
-    path = tmp_path / "runs.toml"
-    path.write_text(text.replace(old, new) if old == "[[run]]" else text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(FileFormatError, match=r"runs\.toml") as caught:
-        load_reported(path)
-    assert said in str(caught.value)
-    with pytest.raises(FileFormatError, match="cannot be read"):
-        load_reported(tmp_path / "none.toml")

@@ -30,7 +30,7 @@ from engine.store.sample_rows import (
     verdict_row,
     written_row,
 )
-from engine.store.schema import BLOCKS, RUN, SAMPLES, STEPS
+from engine.store.schema import RUN, SAMPLES, STEPS
 from engine.store.staging import write_entry
 from engine.store.store import DEMO, Store
 from engine.text.align import AlignedToken
@@ -138,20 +138,7 @@ def test_what_goes_in_comes_out(
         assert json.loads(row["extra"] or "{}") == extra
 
 
-def test_the_types_are_those_of_the_schema() -> None:
-    for samples, blocks in (([row_of()], block_rows(0, [block(), block(1)])), ([], [])):
-        found = tables_of("one", samples, blocks)
-        assert {name: rows.num_rows for name, rows in found.items()} == {"samples": len(samples), "blocks": len(blocks)}
-        assert found["samples"].schema.equals(SAMPLES.schema) and found["blocks"].schema.equals(BLOCKS.schema)
-
-
 # --- text that is none --------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 128_255), max_size=20), st.sampled_from(["qwen3", "llama3"]))
-def test_tokens_never_make_half_a_character(ids: list[int], name: str) -> None:
-    """Bytes that are no text come as U+FFFD, so that everything a model writes can be stored."""
-    load_tokenizer(name).decode(ids).encode()
 
 
 def test_half_a_character_is_refused_and_not_changed() -> None:

@@ -72,7 +72,7 @@ def test_whatever_fails_it_is_there_whole_or_not_at_all(
     add(staging, range(2, 4))
     written(Files(template), "old", steps=True)
     failed = 0
-    for turn in itertools.count(step=1 if work is publish else 3):
+    for turn in itertools.count(step=2 if work is publish else 4):
         store = store_at(shutil.copytree(template, tmp_path / str(turn)))
         fault = Fault(raising(error), turn)
         with fault.armed():
@@ -92,9 +92,9 @@ def test_whatever_fails_it_is_there_whole_or_not_at_all(
 
 # --- processes ----------------------------------------------------------------------------------------------------
 
-STRIDE = sized(5, 1)
+STRIDE = sized(9, 1)
 """From one call at which a writer is killed to the next."""
-WRITERS, READERS, RUNS = sized(8, 20), 4, sized(6, 32)
+WRITERS, READERS, RUNS = sized(4, 20), sized(2, 4), sized(6, 32)
 
 
 def process(module: str, *arguments: object) -> str:
@@ -132,9 +132,9 @@ def test_processes_write_while_others_read(tmp_path: Path) -> None:
     met = json.loads(process("crowd", tmp_path, WRITERS, READERS, RUNS))
     assert len(met) == READERS
     assert all(one["looks"] >= 2 and one["rows"] >= len(lasting(WRITERS, RUNS)) for one in met)
-    found = store_at(tmp_path).found()
+    found = store_at(tmp_path / "store").found()
     assert found.damages == ()
     assert {entry.id: entry.row["samples"] for entry in found.entries} == lasting(WRITERS, RUNS)
     assert not any(damaged_parts(entry) for entry in found.entries)
     assert {entry.row["label"] for entry in found.entries} == {f"of {writer}" for writer in range(WRITERS)}
-    assert list((tmp_path / "staging").iterdir()) == []
+    assert list((tmp_path / "store" / "staging").iterdir()) == []

@@ -91,8 +91,8 @@ def test_places_that_cannot_be(place: str) -> None:
 
 
 ODD_NAMES = [
-    "with space", "ünï 的🙂", 'quote\'s "double"', "[a-z]", "star*", "a?b", "per%20cent%", "new\nline", "back\\slash",
-    "~tilde", "run_id=x", "{braces}", "$HOME", "#hash", ".hidden", "s3:", "\u202eRTL", "\x1b[31m",
+    "with space 的🙂", 'quote\'s "double"', "[a-z]*?", "per%20cent%#$", "new\nline\\", "~tilde", "run_id=x", "{braces}",
+    "s3:",
 ]  # fmt: skip
 
 
@@ -116,11 +116,10 @@ def test_a_place_of_any_name(tmp_path: Path, whole: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC], ids=errno.errorcode.get)
-def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store, number: int) -> None:
+def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store) -> None:
     """As root no right is missing and no disk read-only, so the calls of the system say so here."""
     before = sorted(path.name for path in Path(store.home.where).rglob("*"))
-    with Fault(raising(OSError(number, os.strerror(number)))).armed():
+    with Fault(raising(OSError(errno.EROFS, os.strerror(errno.EROFS)))).armed():
         assert ids(store) == ["one", "other"]
         assert store.rows("SELECT count(*) AS n FROM blocks") == [{"n": 24}]
         for change in (
@@ -128,7 +127,7 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(store: Store, numbe
             lambda: store.annotate("one", label="x"),
             lambda: store.remove("one"),
         ):
-            with pytest.raises(StoreError, match=rf"cannot be written: {os.strerror(number)}\. .*(place|room) "):
+            with pytest.raises(StoreError, match=r"cannot be written: Read-only file system\. .*(place|room) "):
                 change()
     assert sorted(path.name for path in Path(store.home.where).rglob("*")) == before
     assert (ids(store), named(store)) == (["one", "other"], {})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -13,17 +11,14 @@ import pyarrow as pa
 import pytest
 
 from engine.errors import StoreError
-from engine.store import entries as entries_module
-from engine.store import staging as staging_module
 from engine.store import views
-from engine.store.columns import TEXT, VERSION, WHOLE, Column, Kind, Table
-from engine.store.entries import read_entries
+from engine.store.columns import Table
 from engine.store.files import Files
-from engine.store.schema import KINDS, RUN, RUNS, SAMPLES
-from engine.store.staging import Staging
+from engine.store.schema import KINDS, RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.views import connect, datasets
-from tests.engine.store.stored_runs import MADE_AT, folder_of, named, sheet_of, store_at, tables, written
+from tests.crafted import craft, craft_sheet
+from tests.engine.store.stored_runs import folder_of, named, store_at, written
 
 ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
 
@@ -113,65 +108,21 @@ def test_a_database_that_ended_is_replaced() -> None:
 
 # --- versions -----------------------------------------------------------------------------------------------------
 
-MOOD = Column("mood", TEXT, "how it felt")
-MOODS = Column("moods", WHOLE, "how many")
-NEWER = Kind(
-    RUN.folder,
-    RUN.key,
-    RUN.noun,
-    RUN.sheet,
-    replace(RUNS, columns=(*RUNS.columns, MOODS)),
-    (
-        *(replace(one, columns=(*one.columns, MOOD)) if one is SAMPLES else one for one in RUN.tables),
-        Table("feelings", (Column("run_id", TEXT, "the run", True), MOOD)),
-    ),
-)
-"""The schema after this one: a column more in two tables, and a table more."""
 
-
-def aged(files: Files, name: str) -> None:
-    """A run of the schema before."""
-    written(files, name)
-    path = sheet_of(Store(files), name)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": VERSION}))
-
-
-def newer_run(files: Files, run_id: str) -> None:
-    sample_table, *_, feelings = NEWER.tables
-    rows = [row | {"mood": "fair"} for row in tables(run_id, range(4))["samples"].to_pylist()]
-    staging = Staging.create(files, NEWER, run_id, {"origin": "measured", "created_at": MADE_AT})
-    parts = {
-        "samples": sample_table.rows(rows),
-        "feelings": feelings.rows([{"run_id": run_id, "mood": "fair"}]),
-    }
-    staging.add(parts, range(4))
-    staging.publish({"samples": 4, "moods": 1})
-
-
-def test_runs_of_an_older_version_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns that came later are null, a table that came later is empty for them, whichever run comes first."""
-    for module in (staging_module, entries_module):
-        monkeypatch.setattr(module, "VERSION", VERSION + 1)
-    files = Files(tmp_path)
-    for name in ("new-1", "new-2"):
-        newer_run(files, name)
-    for name in ("old-1", "old-2"):
-        aged(files, name)
-    found = read_entries(files, NEWER)
-    assert found.damages == ()
-    assert [entry.version - VERSION for entry in found.entries] == [1, 1, 0, 0]
-    with connect([(NEWER, found.entries)]) as connection:
-        moods = connection.sql("SELECT run_id, mood, count(*) FROM samples GROUP BY ALL ORDER BY ALL").fetchall()
-        assert moods == [("new-1", "fair", 4), ("new-2", "fair", 4), ("old-1", None, 4), ("old-2", None, 4)]
-        assert connection.sql("SELECT run_id, moods FROM runs ORDER BY ALL").fetchall() == [
-            ("new-1", 1), ("new-2", 1), ("old-1", None), ("old-2", None),
-        ]  # fmt: skip
-        assert connection.sql("SELECT count(*) FROM feelings").fetchall() == [(2,)]
-    for some in (found.entries, found.entries[::-1]):
-        with connect([(NEWER, some)]) as connection:
-            assert tuple(connection.sql("SELECT * FROM samples").columns) == NEWER.tables[0].names
-    table = datasets([(NEWER, found.entries)])["samples"].to_table()
-    assert sorted(map(str, table["mood"].to_pylist())) == ["None"] * 8 + ["fair"] * 8
+@pytest.mark.parametrize("older", ["one", "other"])
+def test_a_run_of_an_older_version_is_read(store: Store, older: str) -> None:
+    """A column that came later is null, a table that came later is empty for it, whichever run comes first."""
+    entry = store.entry(older)
+    craft(entry, "samples", lambda rows: rows.drop_columns("tokens"))
+    craft_sheet(entry, lambda sheet: [sheet.update(schema=1), sheet["row"].pop("clean"), sheet["tables"].pop("steps")])
+    Path(entry.path("steps")).unlink()
+    assert (named(store), store.entry(older).version) == ({}, 1)
+    known = dict(asked(store, "SELECT run_id, count(tokens) FROM samples GROUP BY ALL"))
+    assert known == {"one": 4, "other": 4} | {older: 0}
+    assert asked(store, "SELECT run_id FROM runs WHERE clean IS NULL") == [(older,)]
+    assert len(asked(store, "SELECT run_id FROM steps")) == 1
+    given = datasets([(RUN, store.found().entries)])["samples"].to_table()
+    assert given.schema.names == list(SAMPLES.names) and given["tokens"].null_count == 4
 
 
 def test_a_query_that_takes_more_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

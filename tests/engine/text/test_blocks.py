@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chem.enriched import format_number
-from engine.records import FIXED4, SHORTEST4, TRIMMED4, WIDEST, Kind, NumberFormat
+from engine.records import FIXED4, SHORTEST4, TRIMMED4, Kind, NumberFormat
 from engine.text.blocks import (
     ENOUGH,
     KINDS,
@@ -67,24 +67,17 @@ def test_both_counts_of_the_reports_on_one_text() -> None:
         ("", "missing_z", "missing_z cut", "", ""),
         ("1.0,2.0,", "trailing_mark missing_z", "trailing_mark missing_z cut", "", "1.0 2.0"),
         ("1,2", "missing_z", "missing_z cut", "", "1"),  # the 2 may be the beginning of 2.5
-        ("1.0,2.0,3", "exact", "unverified", "", "1.0 2.0 3"),
         ("1.0,2.0,3.", "trailing_mark", "trailing_mark cut", "", "1.0 2.0"),
-        ("1.,2.0,3.0", "punctuation", "punctuation", "", ""),
         ("1.0,2.0,3.0,", "trailing_mark", "trailing_mark", ",", "1.0 2.0 3.0"),
         ("1.0,2.0,3.0,4.0", "fourth_number", "fourth_number", ",4.0", "1.0 2.0 3.0"),
-        ("1.0,2.0,3.0,4.", "fourth_number trailing_mark", "fourth_number trailing_mark", ",4.", "1.0 2.0 3.0"),
         ("1.0,2.0,3.00001", "extra_digit", "extra_digit", "1", "1.0 2.0 3.0000"),
-        ("1.00000,2.0,3.0", "extra_digit", "extra_digit", "0", "1.0000 2.0 3.0"),
         ("1.0-2.0,3.0", "missing_comma", "missing_comma", "", "1.0 -2.0 3.0"),
         ("1.0,,2.0,3.0", "punctuation", "punctuation", ",", "1.0 2.0 3.0"),
-        ("--1.0,2.0,3.0", "punctuation", "punctuation", "-", ""),
         ("1.0 2.0 3.0", "punctuation missing_z", "punctuation missing_z cut", " 2.0 3.0", "1.0"),
         ("x-123.4567,-123.4567,-123.4567", "letters", "letters", "x", "-123.4567 -123.4567 -123.4567"),
         ("1.0,2.0abc5,3.0", "letters", "letters", "abc5", "1.0 2.0 3.0"),  # not 2.05, which nobody wrote
-        ("1.0,2a.0,3.0", "letters", "letters", "a.0", "1.0 2 3.0"),  # not 2.0, which nobody wrote
         ("1.0,2.0,3.0的", "letters", "letters", "的", "1.0 2.0 3.0"),
         ("\u0661.0,2.0,3.0", "punctuation missing_z", "punctuation missing_z cut", "\u0661.0,2.0,3.0", ""),
-        ("abra", "letters missing_z", "letters missing_z cut", "abra", ""),
         ("1" * 400 + ".0,1.0,2.0", "extra_digit", "extra_digit", "", ""),  # would be infinite as a float
     ],
 )
@@ -102,11 +95,8 @@ def test_kinds_junk_and_numbers(content: str, free: str, forced: str, junk: str,
     ("cut", "whole", "expected"),
     [
         ("1.5,-2.0,3.1", "1.5,-2.0,3.125", 0.025),
-        ("1,0,-2.5", "1,0,-2.75", 0.25),
-        ("1,0,7", "1,0,73.2", None),
         ("1,0,7", "1,0,7", 0.0),
         ("1,0", "1,0,7", None),
-        ("1.0,2.0,3.0", "的", None),
     ],
 )
 def test_how_far_a_cut_is_off(cut: str, whole: str, expected: float | None) -> None:
@@ -141,13 +131,6 @@ def test_fewer_decimals_than_the_model_has_are_a_cut() -> None:
     assert read_block("1.0000,2.0000,3.00", form=TRIMMED4, lp=POSITION).kinds == ("unverified",)
     wanted_to_close = CloseMass(0.9, 0.0)
     assert read_block("1.0000,2.0000,3.00", form=FIXED4, lp=POSITION, mass=wanted_to_close).kinds == ("exact",)
-
-
-def test_the_format_decides_what_a_surplus_digit_is() -> None:
-    assert read_block("1.0,2.0,3.00000").kinds == ("extra_digit",)
-    assert read_block("1.0,2.0,3.00000", form=WIDEST).kinds == ("exact",)
-    assert read_block("1000.0,2.0,3.0").kinds == ("extra_digit",)
-    assert read_block("1000.0,2.0,3.0", form=NumberFormat(1, 4, 4)).kinds == ("exact",)
 
 
 def contents() -> st.SearchStrategy[str]:
@@ -208,7 +191,7 @@ def test_junk_behind_a_triple_is_found_to_the_character(seed: int, junk: str, fo
     assert set(reading.kinds) <= {"letters", "punctuation"}
 
 
-@pytest.mark.parametrize("piece", [".", "1", "1.0,", "a", "-1", "[C]<", "<|", "[SMILES][/SMILES]<"])
+@pytest.mark.parametrize("piece", [".", "1.0,", "-1", "[C]<", "[SMILES][/SMILES]<"])
 def test_huge_texts_are_read_in_bounded_time(piece: str) -> None:
     content = piece * (100_000 // len(piece))
     assert len(find_blocks(f"<{content}<")) <= content.count("<") + 2
@@ -223,19 +206,14 @@ def test_huge_texts_are_read_in_bounded_time(piece: str) -> None:
 @pytest.mark.parametrize(
     ("text", "contents"),
     [
-        ("", []),
         ("[C]<1.0,2.0,3.0>=[O]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[C]<>", [""]),
         # bonds, in enriched text and in plain SMILES
         ("[Na+]<1.0,2.0,3.0><-[OH2]<4.0,5.0,6.0>", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
-        ("[Fe]<1.0,2.0,3.0>(<-[N]<4.0,5.0,6.0>)<-1", ["1.0,2.0,3.0", "4.0,5.0,6.0"]),
         ("[SMILES][Fe]<-N.[Fe]<-[NH3][/SMILES][CONFORMER][Fe]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),
-        ("[Fe]<-[N]<1.0,2.0,3.0>", ["1.0,2.0,3.0"]),  # an atom without its block, then a bond
         # blocks that were never closed
         ("[C]<1.0,2.0[O]<4.0,5.0,6.0>", ["1.0,2.0", "4.0,5.0,6.0"]),
-        ("[C]<", [""]),
         ("[C]<1.0,2.0[/CONFORMER]<|endoftext|><|endoftext|>", ["1.0,2.0"]),
-        ("[C]<1.0,2.0<3.0,4.0>", ["1.0,2.0", "3.0,4.0"]),
         # special tokens
         ("<|begin_of_text|>[CONFORMER]<|eot_id|>[C]<1.0,2.0,3.0>[O]<|end_of_text|>", ["1.0,2.0,3.0"]),
         # blocks without an atom
@@ -286,12 +264,6 @@ def test_each_writer_is_known_by_its_texts(form: NumberFormat, forced_close: boo
     counted = ENOUGH * (2 if forced_close else 3)
     assert found_form(texts_of(form), forced_close=forced_close) == (form, counted)
     assert found_form(texts_of(form, ENOUGH // 2 - 1), forced_close=True) == (None, ENOUGH - 2)  # too few
-
-
-def test_what_an_lp_cut_or_forced_counts_for_nothing() -> None:
-    cut = [text[:-3] + ">" for text in texts_of(FIXED4)]
-    assert found_form(cut, forced_close=True)[0] == FIXED4
-    assert found_form(["[C]<1.2345,1>", "[C]<267,1.5", *cut], forced_close=True)[0] == FIXED4
 
 
 def test_damage_is_outvoted() -> None:

@@ -24,7 +24,7 @@ from engine.text.check import (
     clean_up,
     extract_smiles,
 )
-from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
+from tests.report_examples import QWEN_EXAMPLES
 from tests.strategies import JUNK, Written, any_text, damaged, enriched_texts, molecules, seeds
 
 ACETALDEHYDE = parse_smiles("CC=O")
@@ -43,7 +43,6 @@ def answer(smiles_with_gaps: str) -> str:
 @pytest.mark.parametrize(
     ("text", "prompt", "issues", "clean"),
     [
-        (GOOD, ACETALDEHYDE, (), True),
         (f"[CONFORMER]{GOOD}[/CONFORMER]", ACETALDEHYDE, (), True),
         (f"{PROMPT}[CONFORMER]{GOOD}[/CONFORMER]<|im_end|><|endoftext|>", ACETALDEHYDE, (), True),
         # nothing to look at
@@ -51,26 +50,21 @@ def answer(smiles_with_gaps: str) -> str:
         (f"{PROMPT}[CONFORMER]CC=O[/CONFORMER]", ACETALDEHYDE, (NO_CONFORMER,), False),
         # never closed
         (f"[CONFORMER]{GOOD}", ACETALDEHYDE, (NOT_CLOSED,), False),
-        (f"[CONFORMER][C]{B}[C]{B}=", ACETALDEHYDE, (NOT_CLOSED, NOT_PARSED), False),
         # not a SMILES
         (f"[C]{B}[Qq]{B}=[O]{B}", ACETALDEHYDE, (NOT_PARSED,), False),
-        (f"[C]{B}" + "C" * 5_000, ACETALDEHYDE, (NOT_PARSED,), False),
         # another molecule
         (f"[C]{B}[C]{B}[O]{B}", ACETALDEHYDE, (MISMATCH,), False),
         (answer("[C][C@@H]([N])[C](=[O])[O]"), ALANINE, (MISMATCH,), False),
         # the same molecule, written in another way
-        (answer("[O]=[C][C]"), ACETALDEHYDE, (), True),
         (answer("[N][C@@H]([C])[C](=[O])[O]"), ALANINE, (), True),
         # blocks that do not say where an atom is
         (GOOD.replace(B, "<0.0,0.0,0.0>"), ACETALDEHYDE, (NO_COORDINATES,), False),
         (f"C{B}C{B}=O{B}", ACETALDEHYDE, (OTHER_WORDS["legacy"],), False),
         (GOOD.replace(B, "<512,498,501>"), ACETALDEHYDE, (OTHER_WORDS["binned"],), False),
         ("[C]<0.0,0.0,0.0>", parse_smiles("C"), (), True),  # a lone atom belongs at the origin
-        ("[C]<abra>", parse_smiles("C"), (NO_COORDINATES,), False),
         # junk passes, by the reports' rule
         (GOOD.replace("0.5>", "0.5amen>"), ACETALDEHYDE, (), False),
         (f"[C]{B}[C]{B}=[O]<1.0,2.0", ACETALDEHYDE, (), False),
-        (f"[C]{B}{B}[C]{B}=[O]{B}", ACETALDEHYDE, (), False),  # a block too many
         (f"[C]{B}[C]=[O]{B}", ACETALDEHYDE, (), False),  # a block too few
     ],
 )
@@ -91,16 +85,6 @@ def test_all_of_a_good_answer() -> None:
     other = check_sample(answer("[O]=[CH][CH3]"), ACETALDEHYDE)
     assert (other.same_graph, other.exact_match) == (True, False)
     assert (other.extracted_smiles, other.generated_smiles) == ("O=[CH][CH3]", "CC=O")
-
-
-def test_all_of_a_bad_answer() -> None:
-    check = check_sample(f"[CONFORMER][C]{B}[C]{B}=[O]{B}=[N]<abra>", ACETALDEHYDE)
-    assert check.extracted_smiles == "CC=O=N"
-    assert check.generated_smiles is None
-    assert check.parse_error is not None
-    assert "valence" in check.parse_error
-    assert not (check.parsed or check.same_graph or check.exact_match or check.passed or check.clean)
-    assert (check.blocks, check.has_real_coordinates) == (4, True)
 
 
 def test_under_a_position_lp_blocks_are_unverified_and_may_be_clean() -> None:
@@ -169,24 +153,14 @@ def test_any_answer_has_a_check(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(("content", "kinds", "junk"), QWEN_EXAMPLES + LLAMA_EXAMPLES)
-def test_the_examples_of_the_reports_are_mended(content: str, kinds: tuple[str, ...], junk: str) -> None:
-    cleaned = clean_up(f"[C]<{content}>=[O]<1.0,2.0,3.0>")
-    assert cleaned == f"[C]<{content.removesuffix(junk)}>=[O]<1.0,2.0,3.0>"
-
-
 @pytest.mark.parametrize(
     ("text", "cleaned"),
     [
         ("[C]<1.0,2.0,3.00001>", "[C]<1.0,2.0,3.0000>"),
         ("[C]<1.0,2.0,3.0,>[O]<1.0,2.0,3.0,4.0>", "[C]<1.0,2.0,3.0>[O]<1.0,2.0,3.0>"),
-        ("[C]<1.0,2.0,>[O]<1.0,2.0,3.0C>", "[C]<1.0,2.0,>[O]<1.0,2.0,3.0>"),
-        ("[C]<1.0,2.0>", "[C]<1.0,2.0>"),  # a missing number stays missing
         ("[C]<1,-2,3>[C]<1,-2,3amen>", "[C]<1,-2,3>[C]<1,-2,3>"),
         ("[C]<1.0,2a.0,3.0>", "[C]<1.0,2a.0,3.0>"),  # 2.0 is not what was written
-        ("[C]<1.00000,2.0,3.0>", "[C]<1.00000,2.0,3.0>"),
         ("[C]<1.0,2.0,3.0amen", "[C]<1.0,2.0,3.0amen"),  # no end to strip up to
-        ("[Fe]<1.0,2.0,3.0C><-[N]<1.0,2.0,3.0>", "[Fe]<1.0,2.0,3.0><-[N]<1.0,2.0,3.0>"),
     ],
 )
 def test_only_complete_triples_are_mended(text: str, cleaned: str) -> None:

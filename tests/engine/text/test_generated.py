@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 
 import pytest
 from hypothesis import given
@@ -18,13 +17,12 @@ from engine.text.generated import (
     SAME_ATOM,
     Unit,
     block_needs,
-    first_difference,
     match_units,
     read_text,
     read_tokens,
 )
 from engine.text.tokenizers import load_tokenizer
-from pages._tokenizer_lab.text import beyond_template, kind_of_input
+from pages._tokenizer_lab.text import beyond_template
 
 UNITS: tuple[Unit, ...] = (("[C]", ""), ("[C]", "="), ("[N]", ""), ("[O]", "("), ("[c]", "1"))
 C, DOUBLE_C, N, OX, AROMATIC = UNITS
@@ -70,9 +68,7 @@ def test_no_other_matching_scores_more(template: list[Unit], generated: list[Uni
     [
         ([], [C, N], [-1, -1]),
         ([C, N, OX], [C, N], [0, 1]),  # the tail is missing
-        ([C, C, C, C], [C, C], [0, 1]),
         ([C, OX], [C, N, N, OX], [0, -1, -1, 1]),
-        ([C, N, OX], [C, AROMATIC, OX], [0, 1, 2]),  # another atom in its place stands for it
         ([C, N, OX], [C, AROMATIC, N, OX], [0, -1, 1, 2]),  # an invented one for none
         ([C, DOUBLE_C, OX], [C, C, OX], [0, 1, 2]),  # another bond before the same atom is
     ],
@@ -85,39 +81,6 @@ def test_beyond_the_limit_atoms_pair_from_the_left(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(generated, "MOST_CELLS", 5)
     assert match_units([C, N, OX], [N, OX, C, C]) == [0, 1, 2, -1]
     assert match_units([C, N, OX], [C, OX]) == [0, 2]  # what differs is small: the equal beginning does not count
-
-
-def test_thousands_of_blocks_are_matched_in_bounded_time() -> None:
-    rng = random.Random(0)
-    template = [rng.choice(UNITS) for _ in range(1_500)]
-    generated = [rng.choice(UNITS) for _ in range(2_000)]
-    assert len(match_units(template, generated)) == 2_000
-    assert len(match_units(template * 3, generated * 3)) == 6_000
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [([1, 2, 3], [1, 2, 3], None), ([1, 2, 3], [1, 9, 3], 1), ([1, 2], [1, 2, 3], 2), ([], [], None)],
-)
-def test_where_two_texts_part(one: list[int], other: list[int], expected: int | None) -> None:
-    assert first_difference(one, other) == expected
-    assert first_difference(other, one) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("CC=O", "smiles"),
-        ("1.234,-5.678,9.012", "coordinate"),
-        ("[C]<1.0,2.0,3.0>=[O]<1.0,2.0,3.0>", "enriched"),
-        ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", "legacy"),
-        ("[C]<0512,0498,0501>", "binned"),
-        ('{"timestamp": "now", "logs": []}', "summary"),
-        ("", "text"),
-    ],
-)
-def test_kind_of_input(text, kind) -> None:
-    assert kind_of_input(text) == kind
 
 
 @pytest.mark.parametrize("name", ["qwen3", "llama3"])

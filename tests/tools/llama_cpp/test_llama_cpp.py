@@ -16,16 +16,13 @@ from engine.logits.ingest import add_file
 from engine.logits.parity import compare_logs
 from engine.models.loading import LoadedModel, load_model
 from engine.models.registry import entry_of_folder
-from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
-from tests.small_models import small_folder, use_small_model
-from tools.llama_cpp.__main__ import main
+from tests.small_models import small_folder
 from tools.llama_cpp.converting import write_gguf
 from tools.llama_cpp.running import ParityPlan, Writer, compared, molecules_of
-from tools.llama_cpp.session import SETTINGS, LlamaSetting, Session, Weights, quantised
+from tools.llama_cpp.session import SETTINGS, Session, Weights
 
-EXACT, DEFAULT = SETTINGS[:2]
-Q8 = next(one for one in SETTINGS if one.name == "q8_0")
+EXACT = SETTINGS[0]
 IDS = [151_669, 34, 38, 28, 46, 151_671, 151_670, 17, 24, 25, 13, 17]
 
 
@@ -36,42 +33,16 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return load_model(entry_of_folder(folder, request.param), "cpu")
 
 
-@pytest.fixture(scope="module")
-def file(small: LoadedModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("gguf") / "small.gguf"
-    write_gguf(small, path)
-    return path
-
-
-def ids_of(model: LoadedModel) -> list[int]:
-    return [id_ % model.tokenizer.vocab_size for id_ in IDS]
-
-
-def by_transformers(model: LoadedModel, ids: list[int]) -> np.ndarray:
+def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel, tmp_path: Path) -> None:
+    write_gguf(small, tmp_path / "small.gguf")
+    ids = [id_ % small.tokenizer.vocab_size for id_ in IDS]
+    with Weights(tmp_path / "small.gguf") as weights, Session(weights, EXACT, positions=64, threads=1) as session:
+        found = np.array(list(session.along(ids[:5], [*ids[5:], 0])))
     with torch.inference_mode():
-        found: np.ndarray = model.model(torch.tensor([ids])).logits[0].numpy()
-    return found
-
-
-def along(file: Path, setting: LlamaSetting, ids: list[int]) -> np.ndarray:
-    with Weights(file) as weights, Session(weights, setting, positions=64, threads=1) as session:
-        return np.array(list(session.along(ids[:5], [*ids[5:], 0])))
-
-
-def test_logits_in_single_precision_are_those_of_transformers(small: LoadedModel, file: Path) -> None:
-    ids = ids_of(small)
-    found, expected = along(file, EXACT, ids), by_transformers(small, ids)[4:]
+        expected = small.model(torch.tensor([ids])).logits[0].numpy()[4:]
     assert found.shape == expected.shape == (len(ids) - 4, small.vocab_rows)
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
     assert (found.argmax(1) == expected.argmax(1)).all()
-
-
-def test_a_coarser_file_is_smaller_and_near(small: LoadedModel, file: Path, tmp_path: Path) -> None:
-    quantised(file, tmp_path / "q8.gguf", Q8, 1)
-    assert (tmp_path / "q8.gguf").stat().st_size < 0.5 * file.stat().st_size
-    ids = ids_of(small)
-    exact, coarse = along(file, EXACT, ids), along(tmp_path / "q8.gguf", Q8, ids)
-    assert 0 < np.abs(coarse - exact).max() < 0.1 * np.abs(exact).max()
 
 
 def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_path: Path) -> None:
@@ -89,22 +60,3 @@ def test_both_logs_stand_beside_each_other_in_the_store(small: LoadedModel, tmp_
     assert (parity["entries"], parity["only_control"], parity["only_test"]) == (result.tokens, 0, 0)
     assert parity["diverging"] is None
     assert health(store, theirs)["damaged_values"] == 0
-
-
-def test_the_command_writes_tables_and_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    use_small_model(monkeypatch)
-    place, kept = tmp_path / "store", tmp_path / "kept"
-    asked = ["--model", "small", "C", "--setting", "f32", "--setting", "q8_0", "--first", "--values", "8"]
-    where = ["--store", str(place), "--keep", str(kept)]
-    assert main([*asked, *where, "--without-ours", "--late", "1", "--label", "here"]) == 0
-    said = capsys.readouterr().out
-    assert "| f32 |" in said and "| q8_0 |" in said and "| after the next call |" in said
-    entries = Store.open(place).found(LOGIT_LOG).entries
-    names = {(entry.row["engine"], entry.row["precision"]) for entry in entries}
-    assert names >= {("llama.cpp", "f32"), ("llama.cpp", "q8_0"), ("llama.cpp read at the step", "f32")}
-    assert {entry.row["label"] for entry in entries} == {"here"}
-    assert {one.name for one in kept.glob("*.gguf")} == {"small-final.gguf", "small-final-q8_0.gguf"}
-    assert main([*asked, *where]) == 2
-    assert "is there already" in capsys.readouterr().err

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from engine.decode.log_recorder import names_of_line
-from engine.errors import ModelError
 from engine.logits.entries import read_line
-from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
-from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
-from tools.llama_cpp.late import read_memory
+from tools.llama_cpp.converting import rope_of, tensors, turned_in_pairs
+from tools.llama_cpp.figures import LogitAgreement, divergences
 from tools.llama_cpp.running import line
 from tools.training.shapes import ModelShape
 
@@ -70,27 +66,6 @@ def test_scores_are_the_same_under_either_rope() -> None:
         assert scores[2] != pytest.approx(scores[0], rel=1e-2)
 
 
-@pytest.mark.parametrize(("shape", "family"), [(QWEN, "qwen3"), (LLAMA, "llama")])
-def test_what_the_file_says_of_the_model(shape: ModelShape, family: str) -> None:
-    said = facts(shape.config(ROWS, end=0), "small")
-    assert said["tokenizer.ggml.model"] == "none"
-    assert {key.partition(".")[2]: value for key, value in said.items() if key.startswith(f"{family}.")} == {
-        "vocab_size": ROWS,
-        "context_length": 4096,
-        "embedding_length": 64,
-        "block_count": 2,
-        "feed_forward_length": 96,
-        "attention.head_count": 4,
-        "attention.head_count_kv": 2,
-        "attention.key_length": 16,
-        "attention.value_length": 16,
-        "attention.layer_norm_rms_epsilon": 1e-6,
-        "rope.dimension_count": 16,
-        "rope.freq_base": 10_000.0,
-    }
-    assert isinstance(said[f"{family}.rope.freq_base"], float)
-
-
 def test_llama3_scaling_is_that_of_transformers() -> None:
     config = LLAMA.config(ROWS, end=0)
     config.head_dim = 64
@@ -108,18 +83,6 @@ def test_llama3_scaling_is_that_of_transformers() -> None:
     assert factors == pytest.approx(plain / scaled.numpy(), rel=1e-5)
     assert factors.min() == 1 and factors.max() == pytest.approx(32)
     assert dict(tensors(config, {}, "small"))["rope_freqs.weight"] == pytest.approx(factors)
-
-
-def test_what_is_not_known_is_refused_by_name() -> None:
-    config = QWEN.config(ROWS, end=0)
-    with pytest.raises(ModelError, match=r"model\.extra"):
-        dict(tensors(config, {"model.extra": torch.zeros(2)}, "small"))
-    config.rope_parameters = {"rope_type": "yarn", "rope_theta": 10_000.0}
-    with pytest.raises(ModelError, match=r"'yarn'.*llama3"):
-        facts(config, "small")
-    config = GPT2Config()
-    with pytest.raises(ModelError, match=r"'gpt2'.*qwen3"):
-        facts(config, "small")
 
 
 RNG = np.random.default_rng(0)
@@ -154,18 +117,6 @@ def test_sums_do_not_depend_on_how_rows_come() -> None:
     assert 0 < whole.mean_divergence < whole.most_divergence
 
 
-def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
-    control = RNG.normal(0, 5, (4, 50)).astype(np.float32)
-    agreed, written = LogitAgreement(), AnswerAgreement()
-    agreed.add(control, control)
-    written.add([1, 2, 3], [1, 2, 3], passed=True)
-    written.add([1, 2, 3], [1, 2, 4], passed=False)
-    assert row("q8_0", agreed, written) == (
-        "q8_0", "0", "0", "0.0e+00", "100.00%", "0.0e+00", "0.0e+00", "1 of 2", "2", "1 of 2",
-    )  # fmt: skip
-    assert row("q8_0", agreed, None)[-3:] == ("–", "–", "–")
-
-
 def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
     values = np.array([1.1, -46_580.1, 3.09434727e-41, 1.8e35, np.nan, -np.inf], dtype=np.float32)
     text = line(names_of_line("llama.cpp", "demo:final", "q4_0", 151_936), 7, "CC=O", values, [0, 1, 2, 3, 4, 9], 24)
@@ -174,12 +125,3 @@ def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:
     assert (said.checkpoint, said.token_idx, said.source, said.ids) == ("logits", 7, "CC=O", [0, 1, 2, 3, 4, 9])
     assert np.array_equal(np.array(said.values, dtype=np.float32), values, equal_nan=True)
     assert json.loads(text)["shape"] == "[151936]"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read through /proc, which only Linux has")
-def test_memory_is_read_where_there_is_some() -> None:
-    kept = np.arange(6, dtype=np.float32)
-    assert read_memory(kept.ctypes.data, 6).tolist() == kept.tolist()
-    kept[0] = 9  # a pointer shows what stands there now
-    assert read_memory(kept.ctypes.data, 1).tolist() == [9.0]
-    assert np.isnan(read_memory(0, 4)).all()

@@ -119,18 +119,3 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     assert found["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6
     shown = run("--model", "small", *chosen, *SMALL).out
     assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--lane", "v43"), "there is no lane 'v43'"),
-        (("--wide-samples", "40"), "the wide lanes are larger than the others"),
-        (("--samples", "21"), "an even number of samples"),
-        (("--model", "nothing"), "nothing"),
-    ],
-)
-def test_what_cannot_be_compared_is_one_line(store: Store, words: tuple[str, ...], message: str) -> None:
-    result = run("--model", "demo-qwen", *words)
-    assert result.code == 2
-    assert message in result.error

@@ -7,14 +7,10 @@ import hashlib
 import re
 import subprocess
 import zipfile
-from itertools import islice
 from pathlib import Path
-from random import Random
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
@@ -26,10 +22,8 @@ from tools.training import molecules
 from tools.training.molecules import (
     charged,
     is_held_out,
-    piece_near,
     read_moses,
     skeleton,
-    stereoisomers,
 )
 
 FORMS = [
@@ -76,44 +70,6 @@ def test_the_run_set_is_of_many_kinds_and_none_that_a_model_is_trained_on() -> N
         assert sum(re.search(sign, molecule.smiles) is not None for molecule in first) >= many
     for molecule in first[: sized(3, None)]:
         assert reference_conformers(molecule).GetNumConformers() == 1
-
-
-DRUGS = [entry.smiles for entry in load_molecule_set(60, tag="moses")]
-
-
-def pieces(wanted: int, most: int) -> list[Chem.Mol]:
-    found = [piece_near(Chem.MolFromSmiles(smiles), wanted, most, Random(index)) for index, smiles in enumerate(DRUGS)]
-    return [piece for piece in found if piece is not None]
-
-
-@pytest.mark.parametrize(("wanted", "most"), [(4, 18), (10, 12), (18, 18), (99, 99)])
-def test_a_piece_hangs_together_and_fits(wanted: int, most: int) -> None:
-    found = pieces(wanted, most)
-    assert len(found) > len(DRUGS) / 2
-    for piece in found:
-        assert piece.GetNumAtoms() <= most
-        assert len(Chem.GetMolFrags(piece)) == 1
-        assert Chem.MolFromSmiles(Chem.MolToSmiles(piece)) is not None
-        assert not any(atom.GetNumRadicalElectrons() for atom in piece.GetAtoms())
-
-
-DRUG_LIKE = [
-    "CC1C2CCC(C2)C1CN(CCO)C(=O)c1ccc(Cl)cc1",
-    "CCCC(NC(=O)c1ccncc1)C(=O)O",
-    "CC(=NNc1ccccc1)c1ccc(O)cc1",
-    "Cc1nn(CCN2CCOCC2)c(C)c1S(=O)(=O)NC1CCCC1",
-]
-
-
-@given(st.sampled_from(DRUG_LIKE), st.integers(0, 2**64 - 1))
-@settings(max_examples=20)
-def test_isomers_and_ions_are_what_they_say_and_follow_from_the_draw(smiles: str, draw: int) -> None:
-    for maker, marks in ((stereoisomers, ("@", "/")), (charged, ("+", "-]"))):
-        made, again = (
-            [Chem.MolToSmiles(mol) for mol in islice(maker(Chem.MolFromSmiles(smiles), draw), 3)] for _ in range(2)
-        )
-        assert made == again
-        assert all(any(mark in text for mark in marks) for text in made)
 
 
 def test_an_acid_with_an_amine_becomes_a_zwitterion_first() -> None:

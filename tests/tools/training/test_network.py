@@ -12,9 +12,7 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM
 
-from engine.errors import FileFormatError
 from engine.models.shipped import expand, tail_rows
-from tools.training import checkpoint
 from tools.training.batches import Batches, LiveIds, TrainBatch
 from tools.training.checkpoint import save
 from tools.training.network import Network, optimisers, tail_logit
@@ -89,19 +87,6 @@ def test_every_weight_is_trained_and_the_loss_falls(corpus: PackedCorpus, batch:
     assert all(not torch.equal(value, before[name]) for name, value in net.weights().items())
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.safetensors"
-    save(path, {"a": torch.zeros(3)}, STATE, torch.float16)
-    weights, state = checkpoint.load(path)
-    assert (weights["a"].dtype, state) == (torch.float32, STATE)
-    content = path.read_bytes()
-    for damaged in (content[:-1], b"", b"no safetensors"):
-        path.write_bytes(damaged)
-        with pytest.raises(FileFormatError, match=r"is no checkpoint that can be read \("):
-            checkpoint.load(path)
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
-
-
 @pytest.mark.parametrize("scale", [0.5, 1.0, 4.0])
 def test_the_tails_logit_is_the_mass_of_its_rows(scale: float) -> None:
     """What training sees as one logit is what the softmax over all expanded rows sees."""
@@ -126,33 +111,6 @@ def drawn(batches: Batches, count: int, stage: Stage = STAGE) -> list[TrainBatch
     return list(islice((batch for _ in range(count) for batch in batches.draw(stage)), count))
 
 
-def test_batches_hold_whole_texts_of_the_stage(corpus: PackedCorpus, live: LiveIds) -> None:
-    texts = {
-        tuple(part.tokens(np.array([row]), decimals).ids.tolist())
-        for part in corpus.parts
-        for row in np.flatnonzero(part.atoms <= STAGE.most_atoms)
-        for decimals in STAGE.decimals
-    }
-    for batch in drawn(Batches(corpus, live, 1000, seed=0), 12):
-        assert batch.ids.shape == (batch.weights.shape[0], batch.weights.shape[1] + 1)
-        assert batch.ids.numel() <= 1000 + 9 * len(batch.ids)  # padding to a multiple of eight, and one more
-        for row, weights in zip(live.ids[batch.ids.numpy()], batch.weights, strict=True):
-            ids = row.tolist()
-            text = tuple(ids[: ids.index(corpus.end) + 1])
-            assert text in texts
-            assert set(ids[len(text) :]) <= {corpus.end}
-            assert not weights[len(text) - 1 :].any()
-            assert weights[len(text) - 2] == 3  # the end token
-        assert batch.tokens == int(batch.weights.ne(0).sum()) + prompt_tokens(batch, live, corpus)
-        assert batch.texts == len(batch.ids)
-
-
-def prompt_tokens(batch: TrainBatch, live: LiveIds, corpus: PackedCorpus) -> int:
-    tags = corpus.manifest["tokenizers"][corpus.tokenizer]["tags"]
-    tag = int(live.local(np.array([tags["[/SMILES]"]]))[0])
-    return int((batch.ids == tag).int().argmax(dim=1).sum()) + len(batch.ids)
-
-
 def test_the_same_seed_draws_the_same_and_a_restored_one_goes_on(corpus: PackedCorpus, live: LiveIds) -> None:
     first, second, other = (Batches(corpus, live, 500, seed) for seed in (0, 0, 1))
     drawn(first, 3)
@@ -163,12 +121,3 @@ def test_the_same_seed_draws_the_same_and_a_restored_one_goes_on(corpus: PackedC
     for batches in (first, restored):
         assert all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(batches, 4), expected, strict=True))
     assert not all(torch.equal(a.ids, b.ids) for a, b in zip(drawn(other, 4), expected, strict=True))
-
-
-def test_numbers_that_decide_a_hand_count_more(corpus: PackedCorpus, live: LiveIds) -> None:
-    batches = drawn(Batches(corpus, live, 1000, seed=0), 12, Stage(1.0, most_atoms=9, decimals=(4,)))
-    weights = torch.cat([batch.weights[batch.numbers] for batch in batches])
-    assert sorted(set(weights.tolist())) == [0.25, 0.5, 3.0], "a late digit decides nothing"
-    assert 0 < float((weights == 3).float().mean()) < 0.4
-    others = torch.cat([batch.weights[~batch.numbers] for batch in batches])
-    assert sorted(set(others.tolist())) == [0.0, 3.0]  # prompts and padding, copies

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from engine.chem.enriched import decode, enriched_text, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
-from engine.errors import FileFormatError
 from engine.records import NumberFormat
 from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.support import sized
 from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
-from tools.training.evaluate import StructureJudge
-from tools.training.packed import KINDS, SIGN, PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
+from tools.training.packed import SIGN, PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
 
 TOKENIZERS = ("qwen3", "llama3")
@@ -79,14 +77,6 @@ def test_any_molecule_and_number_gives_the_tokenizers_ids(
     assert found == expected(drawn, name, decimals)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_the_fixed_writer_keeps_all_zeros(drawn: list[ConformerTexts], name: str) -> None:
-    few = drawn[:10]
-    batch = reader(few, name, keep_zeros=True).tokens()
-    assert [batch.text(row)[0].tolist() for row in range(len(few))] == expected(few, name, 4, least=4)
-    assert expected(few, name, 4, least=4) != expected(few, name, 4)
-
-
 def ids_of(corpus: PackedCorpus, decimals: int) -> list[list[int]]:
     """Every text, in order."""
     batches = [part.tokens(decimals=decimals) for part in corpus.parts]
@@ -124,27 +114,6 @@ def test_tokens_of_deciding_atoms_are_known(small_packed: Path, name: str) -> No
         assert found.replace(",", "") == "".join(wanted)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-@pytest.mark.parametrize("decimals", [1, 4])
-def test_kinds_say_what_a_token_is(drawn: list[ConformerTexts], name: str, decimals: int) -> None:
-    tokenizer = load_tokenizer(name)
-    batch = reader(drawn, name).tokens(decimals=decimals)
-    pieces = np.array([tokenizer.piece(id_) for id_ in batch.ids.tolist()])
-    of_kind = {kind: set(pieces[batch.kinds == index].tolist()) for index, kind in enumerate(KINDS)}
-    assert of_kind["sign"] == {"-"} and of_kind["comma"] == {",", ",-"} and of_kind["point"] == {"."}
-    assert of_kind["end"] == {tokenizer.piece(tokenizer.end_id or 0)}
-    assert all(piece.isdigit() for kind in KINDS if kind.startswith(("integer", "decimal")) for piece in of_kind[kind])
-    starting = {1 + k for k in range(0, decimals, 3 if name == "llama3" else 1)}
-    assert {k for k in range(1, 5) if of_kind[f"decimal_{k}"]} == starting
-    for row, one in enumerate(drawn):
-        ids, kinds = batch.text(row)
-        prompt = tokenizer.decode(ids[kinds == KINDS.index("prompt")].tolist())
-        assert prompt == f"[SMILES]{one.texts[0][0]}[/SMILES]"
-        assert (kinds == KINDS.index("end")).nonzero()[0].tolist() == [len(ids) - 1]
-        assert (kinds == KINDS.index("comma")).sum() == 2 * len(one.xyz)
-        assert (kinds == KINDS.index("point")).sum() == 3 * len(one.xyz)
-
-
 def test_coordinates_come_back_whatever_their_size() -> None:
     rng = np.random.default_rng(0)
     atoms = rng.integers(1, 40, 200)
@@ -153,39 +122,6 @@ def test_coordinates_come_back_whatever_their_size() -> None:
         assert (unpacked_xyz(packed_xyz(xyz, atoms), atoms) == xyz).all()
     with pytest.raises(ValueError, match="838 angstrom"):
         packed_xyz(np.array([[1 << 23, 0, 0]], dtype=np.int32), np.array([1]))
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_a_text_scores_as_right_and_anything_else_as_wrong(drawn: list[ConformerTexts], name: str) -> None:
-    part = reader(drawn, name)
-    judge = StructureJudge(part.numbers)
-    for decimals in (1, 4):
-        batch = part.tokens(decimals=decimals)
-        for row in range(0, len(part), 3):
-            ids, kinds = batch.text(row)
-            answer = ids[kinds != KINDS.index("prompt")].tolist()
-            segments = part.segments(row)
-            assert judge.is_right(answer, *segments)
-            assert not judge.is_right([*answer, answer[0]], *segments)
-            assert not judge.is_right(answer[:-1], *segments)
-            for place in range(0, len(answer), 5):
-                wrong = [*answer[:place], -1, *answer[place + 1 :]]
-                assert not judge.is_right(wrong, *segments)
-
-
-def test_a_damaged_part_is_named(small_packed: Path, tmp_path: Path) -> None:
-    for path in small_packed.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "part-001.arrays").write_bytes((small_packed / "part-001.arrays").read_bytes()[:-1])
-    with pytest.raises(FileFormatError, match=r"part-001\.arrays is damaged"):
-        _ = PackedCorpus(tmp_path, "qwen3").parts
-    with pytest.raises(
-        FileFormatError, match=r"packed for qwen3, llama3, not for 'gpt2'|llama3, qwen3, not for 'gpt2'"
-    ):
-        PackedCorpus(tmp_path, "gpt2")
-    (tmp_path / "manifest.json").unlink()
-    with pytest.raises(FileFormatError, match=r"manifest\.json cannot be read"):
-        PackedCorpus(tmp_path, "qwen3")
 
 
 @pytest.mark.parametrize(
@@ -211,23 +147,6 @@ def points() -> NDArray[np.int64]:
     xyz = RANDOM.integers(-60_000, 60_000, (SIZES.sum(), 3))
     xyz[-3:] = [[0, 0, 0], [10_000, 0, 0], [-20_000, 0, 0]]  # a straight molecule
     return xyz
-
-
-def distances(xyz: NDArray[np.integer]) -> NDArray[np.float64]:
-    places = xyz.astype(float)
-    return np.asarray(np.linalg.norm(places[:, None] - places[None], axis=-1))
-
-
-def test_the_first_atoms_span_it_and_distances_stay() -> None:
-    xyz = points()
-    placed = text_frame(xyz, SIZES)
-    for start, count in zip(np.cumsum(SIZES) - SIZES, SIZES, strict=True):
-        part = placed[start : start + count]
-        assert not part[0].any()
-        assert not part[1:2, 1:].any() and (part[1:2, 0] > 0).all()
-        if count > 3:
-            assert part[2, 1] > 0 and part[2, 2] == 0
-        np.testing.assert_allclose(distances(part), distances(xyz[start : start + count]), atol=2)
 
 
 def test_a_turned_molecule_has_the_same_numbers_and_a_mirrored_one_other_z() -> None:

@@ -29,7 +29,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Staging
 from engine.store.store import Store
 from engine.text.align import align
-from engine.text.check import MISMATCH, NO_CONFORMER
+from engine.text.check import NO_CONFORMER
 from engine.text.template import build_template
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.store.reports.documents import (
@@ -43,7 +43,6 @@ from tests.engine.store.reports.documents import (
     sample_of,
     store_in,
 )
-from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
 from tests.strategies import Written, damaged, enriched_texts, seeds, small_molecules
 from tests.support import sized
 
@@ -133,10 +132,7 @@ QWEN3 = {"sampling": "qwen3", "temperature": 0.7, "top_k": 20, "top_p": 0.8, "mi
         lp("qwen", "v3.8", "group-v3.8"),
         lp("Qwen", "3.9", "group-v3.9"),
         lp("qwen", "qwen_v43", "group-v4.3"),
-        lp("qwen", "4.3.1", "group-v4.3"),
         lp("qwen", "v3.7", None),
-        lp("qwen", None, None),
-        lp("qwen", "13.8", None),
         lp("qwen", "v3.8", "none", logit_processor_enabled=False),
         lp("group-v4.3+cleanup", None, "group-v4.3+cleanup"),
         lp("another", None, None),
@@ -148,7 +144,6 @@ QWEN3 = {"sampling": "qwen3", "temperature": 0.7, "top_k": 20, "top_p": 0.8, "mi
         ({"sampling": "qwen3"}, QWEN3),
         ({"sampling": "our own"}, {"sampling": "our own", "temperature": None}),
         ({"sampling": {"top_k": 5, "temperature": 1}}, {"sampling": '{"temperature":1,"top_k":5}', "top_k": 5}),
-        ({"sampling": {"top_k": "all"}}, {"sampling": '{"top_k":"all"}', "top_k": None}),
         ({"sampling": {"top_k": 2**63}}, {"sampling": f'{{"top_k":{2**63}}}', "top_k": None}),
     ],
 )
@@ -192,11 +187,10 @@ def texts_of(*answers: str) -> dict[str, Any]:
     return {"metadata": {}, "passes": [{"decoded_text": text} for text in texts], "failures": []}
 
 
+WHOLE = gzip.compress(json.dumps(document()).encode())
 DAMAGED: list[tuple[Any, str]] = [
     (b"", "it is no report: Expecting value: line 1 column 1"),
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
-    (json.dumps(document()).encode()[:-300], "it is no report: "),
-    (b"[1, 2]", "Expected `object`, got `array`"),
     (b'{"events": []}', "it has no passes and no failures"),
     (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
     (texts_of("C<1.0,2.0,3.0>=O<0.5,2.0,3.0>"), "2 of its 2 texts are legacy text, an older format"),
@@ -206,17 +200,13 @@ DAMAGED: list[tuple[Any, str]] = [
         "1 of its 2 texts are legacy text, an older format: atoms have no brackets of their own (O<...>), the others",
     ),
     (b"\xff\xfe{\x00", "can't decode byte 0xff in position 0"),
-    (b"[" * 100_000, "lists and objects are nested too deep"),
-    (b'{"passes": ' + b"9" * 5_000 + b"}", "it is no report: Exceeds the limit"),
-    (changed("failures", None), "`$.failures`"),
+    (WHOLE[:-20], "no whole gz file"),
+    (WHOLE[:100] + bytes(50) + WHOLE[150:], "no whole gz file"),
     (changed("metadata", "none"), "`$.metadata`"),
-    (changed("passes.1", "text"), "`$.passes[1]`"),
     (changed("passes.0.decoded_text", None), "passes[0] has no decoded_text"),
     (changed("failures.0.prompt_smiles", ["C"]), "`$.failures[0].prompt_smiles`"),
     (changed("passes.0.all_generations", ["C", None]), "`$.passes[0].all_generations[1]`"),
-    (changed("passes.0.all_generations", [{}]), "`decoded_text`"),
     (changed("metadata.batch_size", 1.5), "`$.metadata.batch_size`"),
-    (changed("metadata.num_generations", True), "`$.metadata.num_generations`"),
     (changed("metadata.placeholder", "<>"), "the placeholder"),
     (changed("total_chars_raw", 10**30), "`$.total_chars_raw`"),
     (changed("passes.0", {"decoded_text": CLEAN}), "passes[0] has no prompt_smiles, and none in its decoded_text"),
@@ -231,19 +221,6 @@ def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> 
     assert where in str(caught.value) and "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert store.found().entries == () and not (tmp_path / "store").exists()
-
-
-def test_a_broken_gz_and_a_file_that_is_none(tmp_path: Path) -> None:
-    store = store_in(tmp_path)
-    whole = gzip.compress(json.dumps(document()).encode())
-    for content in (whole[:-20], whole[:100] + bytes(50) + whole[150:]):
-        with pytest.raises(FileFormatError, match="no whole gz file"):
-            import_report(store, file_of(tmp_path, content, "half.json"))
-    for name in ("nowhere.json", "a\0b"):
-        with pytest.raises(FileFormatError, match="cannot be read"):
-            import_report(store, tmp_path / name)
-    with pytest.raises(FileFormatError, match="is a folder"):
-        import_report(store, tmp_path)
 
 
 def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,20 +250,7 @@ def test_whatever_is_in_a_file_the_answer_is_a_run_or_an_error(
         assert len(rows(folder, "SELECT * FROM samples")) == rows(folder, "SELECT samples FROM runs")[0]["samples"]
 
 
-VALUES: tuple[Any, ...] = (
-    0,
-    -7,
-    2.5,
-    True,
-    None,
-    "",
-    "text（的",
-    [1, "a", None],
-    {"a": {"b": []}},
-    10**25,
-    "\ud800",
-    {"decoded_text": 1},
-)
+VALUES: tuple[Any, ...] = (0, -7, 2.5, True, None, "", "text（的", [1, "a", None], {"a": {"b": []}}, 10**25, "\ud800")
 
 
 def _put_anywhere(content: Any, rng: random.Random) -> None:
@@ -361,17 +325,6 @@ def test_what_crashed_or_was_killed_leaves_nothing_and_what_is_at_it_is_left_alo
 
 
 # --- the texts -----------------------------------------------------------------------------------------------------
-
-
-def test_the_reports_junk_is_found(tmp_path: Path) -> None:
-    examples = [*QWEN_EXAMPLES, *LLAMA_EXAMPLES]
-    texts = [f"[SMILES]C[/SMILES][CONFORMER][C]<{content}>[/CONFORMER]" for content, _, _ in examples]
-    items = [{"prompt_smiles": "C", "decoded_text": text} for text in texts]
-    imported(tmp_path, document() | {"passes": items, "failures": []})
-    found = rows(tmp_path, "SELECT atom, element, text, kinds, junk_text, junk_tokens FROM blocks ORDER BY sample_id")
-    assert [tuple(row.values()) for row in found] == [
-        (0, "C", content, list(kinds), junk, None) for content, kinds, junk in examples
-    ]
 
 
 def test_drift_is_told_where_the_model_ended_its_numbers(tmp_path: Path) -> None:
@@ -453,11 +406,8 @@ def test_free_text_is_read_as_aligned(tmp_path_factory: pytest.TempPathFactory, 
         (CLEAN, ("", CLEAN, "")),
         (f"CC=O {CLEAN}", ("CC=O ", CLEAN, "")),
         ("CC=O[C]<1.0,2.0,3.0>", ("CC=O", "[C]<1.0,2.0,3.0>", "")),
-        (f"{PROMPT}amen{CLEAN}", (PROMPT, f"amen{CLEAN}", "")),
         (f"{PROMPT}[CONFORMER][C]<1[/SMILES]", (PROMPT, "[CONFORMER][C]<1[/SMILES]", "")),
         (f"{PROMPT}[CONFORMER][C]<|im_start|>x", (PROMPT, "[CONFORMER][C]<|im_start|>x", "")),
-        (f"{PROMPT}<|endoftext|>", (PROMPT, "", "<|endoftext|>")),
-        ("", ("", "", "")),
         ("<|endoftext|>", ("", "", "<|endoftext|>")),
     ],
 )
@@ -512,24 +462,6 @@ def test_a_file_is_held_against_our_check_of_the_rule_that_it_goes_by(tmp_path: 
         notes = imported(tmp_path / f"{version}-{listed}", content).row["notes"]
         assert expected in notes and ("otherwise" in notes) == bool(expected)
         assert f"The file has {int(listed == 'passes')} passes, by {rule}" in notes
-
-
-def test_our_check_counts_and_the_files_verdict_is_kept(tmp_path: Path) -> None:
-    content = document()
-    wrong = content["passes"].pop(0) | {"issues": ["their own words"]}
-    content["failures"][0]["decoded_text"] = f"[SMILES]CCO[/SMILES]{CLEAN}"
-    content["passes"].append(content["failures"].pop())
-    content["failures"].append(wrong)
-    row = imported(tmp_path, content).row
-    assert row["passes"] == 2
-    assert "2 passes" in row["notes"] and "by the reports' rule" in row["notes"]
-    assert (row["reported_passes"], row["reported_failures"]) == (2, 1)
-    mine = {one["sample_id"]: one for one in rows(tmp_path, "SELECT sample_id, passed, issues, extra FROM samples")}
-    assert [mine[number]["passed"] for number in range(3)] == [True, False, True]
-    assert mine[1]["issues"] == [MISMATCH]
-    assert json.loads(mine[1]["extra"])["reported_passed"] is True
-    assert json.loads(mine[2]["extra"]) == {"reported_passed": False}
-    assert "reported_passed" not in json.loads(mine[0]["extra"] or "{}")
 
 
 def test_a_failure_may_have_no_text(tmp_path: Path) -> None:

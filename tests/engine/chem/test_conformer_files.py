@@ -1,7 +1,8 @@
-"""Reference conformers out of files: each form, and what is refused."""
+"""Conformers out of files: each form, pickles read in a process of their own, and what is refused."""
 
 from __future__ import annotations
 
+import pickle
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdDepictor, rdDistGeom
 
-from engine.chem.conformer_files import HeavyConformer, of_mol, read_references, under_its_key
+from engine.chem import conformer_files
+from engine.chem.conformer_files import (
+    HeavyConformer,
+    molecules_of,
+    of_mol,
+    pickled_conformers,
+    read_references,
+    under_its_key,
+)
 from engine.chem.structure_files import to_sdf
 from engine.errors import FileFormatError
-
-
-def embedded(smiles: str, count: int = 1, seed: int = 7) -> Chem.Mol:
-    """With hydrogens."""
-    mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
-    rdDistGeom.EmbedMultipleConfs(mol, count, randomSeed=seed)
-    return mol
+from engine.sandbox import Limits
+from tests.engine.chem.pickles import conformers, embedded, generations, geom, references, write
 
 
 def read(path: Path) -> list[HeavyConformer]:
@@ -95,19 +98,6 @@ def test_rows_that_cannot_be_used_are_left_out(tmp_path: Path) -> None:
 # --- refused --------------------------------------------------------------------------------------------------------
 
 
-def test_records_without_coordinates_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "flat.sdf"
-    flat = Chem.MolFromSmiles("CCO")
-    rdDepictor.Compute2DCoords(flat)
-    nowhere = embedded("CCO")
-    nowhere.GetConformer().SetPositions(np.zeros((nowhere.GetNumAtoms(), 3)))
-    path.write_text(to_sdf([embedded("CCO"), nowhere]) + Chem.MolToMolBlock(flat) + "$$$$\n")
-    problems = [under_its_key(item).problem for item in read(path)]
-    assert [problem.partition(":")[0] for problem in problems] == [
-        "", "it has no coordinates", "it has no coordinates in 3D",
-    ]  # fmt: skip
-
-
 def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     inner = tmp_path / "[a]"
     inner.mkdir()
@@ -137,3 +127,93 @@ def test_a_parquet_column_of_another_kind_is_named_or_not_read(tmp_path: Path, c
         else:
             (found,) = read(path)
             assert found.weight is None and (not found.problem) == (column == "weight")
+
+
+def unpickled(*paths: Path, **more: Any) -> list[HeavyConformer]:
+    return list(pickled_conformers(paths, **more))
+
+
+def test_each_shape_is_read_by_one_process(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path / "references.pickle", references((("CCO", 2),))),
+        write(tmp_path / "generations.pkl", generations((("CCN", 2),)), 5),
+        write(tmp_path / "geom.p", geom("CCC", 2), 2),
+        write(tmp_path / "unnamed.p", geom("OCC", 1, is_named=False), 0),
+    ]
+    found = [item for item in unpickled(*files) if not item.problem]
+    assert [(item.key, item.smiles, item.weight) for item in found] == [
+        *[("CCO", "CCO", None)] * 2,
+        *[("CCN", "CCN", None)] * 2,
+        ("CCC", "CCC", 0.75),
+        ("CCC", "CCC", 0.25),
+        ("", "CCO", 0.75),
+    ]
+    assert found[1].source == "conformer 2 of 'CCO' in references.pickle"
+    expected = Chem.RemoveHs(conformers("CCO", 2)[1]).GetConformer().GetPositions()
+    assert np.allclose(found[1].xyz, expected, atol=1e-5)  # a pickle of RDKit holds single precision
+
+
+def test_a_molecule_that_cannot_be_used_is_left_out(tmp_path: Path) -> None:
+    flat = Chem.MolFromSmiles("CCO")
+    content = pickle.dumps({"CCO": [flat, *conformers("CCO", 1), None]})
+    path = tmp_path / "a.pickle"
+    path.write_bytes(content)
+    reasons = [item.problem for item in unpickled(path)]
+    assert reasons == ["it has no coordinates in 3D", "", "there is no molecule"]
+    path.write_bytes(pickle.dumps({"CCO": [flat]}).replace(flat.ToBinary()[-20:], b"x" * 20))
+    (broken,) = unpickled(path)
+    assert broken.problem.startswith("RDKit cannot read it")
+
+
+MISSHAPEN: list[tuple[Any, str]] = [
+    ({1: []}, "its keys are not SMILES: one is '1'"),
+    ({"CCO": "text"}, "at 'CCO' it has something else in place of molecules"),
+    ({"conformers": [{"rd_mol": 5}]}, "it has something else in place of molecules"),
+]
+
+
+@pytest.mark.parametrize(("document", "error"), MISSHAPEN)
+def test_what_is_of_no_known_shape(document: Any, error: str) -> None:
+    with pytest.raises(FileFormatError, match=error):
+        list(molecules_of(document, ("references", "molecules", "geom")))
+
+
+def test_another_shape_than_was_asked_for_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pickle", references())
+    with pytest.raises(FileFormatError, match=r"it has references .* in place of generations .*`references add` takes"):
+        unpickled(path, shapes=("molecules",))
+
+
+# --- bombs ----------------------------------------------------------------------------------------------------------
+
+SMALL = Limits(20.0, is_cpu=True, memory_mb=150, is_closed=True)
+
+
+def doubled(times: int) -> bytes:
+    """A dict whose copies are kept: each REDUCE makes another one of the largest."""
+    entries = b"".join(b"J" + number.to_bytes(4, "little") + b"N" for number in range(50_000))
+    head = b"\x80\x04(" + b"d" + b"(" + entries + b"uq\x00]q\x01("
+    return head + b"ccollections\nCounter\nq\x02(h\x00tR" + b"h\x02(h\x00tR" * times + b"e."
+
+
+BOMBS = [
+    (b"\x80\x04Nr\xff\xff\xff\x7f.", "takes over .* of memory"),  # a memo
+    (b"\x80\x04\x8e" + (2**45).to_bytes(8, "little") + b"x.", "takes over .* of memory|cut short"),
+    (doubled(2_000), "takes over .* of memory"),
+    (b"\x80\x04}" + b")" + b"\x85" * 300_000 + b"Ns.", "its process ended .signal 11|no pickle"),  # nested keys
+]
+
+
+@pytest.mark.parametrize(("content", "error"), BOMBS, ids=["memo", "bytes", "copies", "nested keys"])
+def test_a_bomb_is_one_error(tmp_path: Path, content: bytes, error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformer_files, "limits_of", lambda size: SMALL)
+    path = tmp_path / "a.pickle"
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=rf"'a\.pickle': .*({error})"):
+        unpickled(path)
+
+
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformer_files, "MOST_BYTES", 10)
+    with pytest.raises(FileFormatError, match="over 0 MB"):
+        unpickled(write(tmp_path / "a.pickle", references()))

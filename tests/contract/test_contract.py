@@ -1,0 +1,82 @@
+"""What was recorded still holds: options and answers of commands, addresses of pages, and a store of before issue 17,
+made by commit babcdbe, whose entries are shown as that code showed them and whose stopped runs end as then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.contract.black_box import HERE, answers, engine, options, pages, unpacked_old_store
+from tests.contract.expected import is_gone, keys_gone, missing, recorded
+from tests.support import ROOT, sized
+
+OPTIONS, ANSWERS = recorded("options"), recorded("answers")
+
+
+def test_commands_have_their_options_and_defaults() -> None:
+    known = options()
+    names = [name for name in OPTIONS if not is_gone("command", name)]
+    assert not [name for name in names if name not in known]
+    assert not [(name, found) for name in names for found in missing("command", name, OPTIONS[name], known[name])]
+
+
+def test_answers_over_the_demo_store_hold_what_was_recorded(tmp_path: Path) -> None:
+    demo = Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))  # some are kept where they were computed
+    calls = {name: call for name, call in ANSWERS.items() if not is_gone("call", name)}
+    found = answers(calls, demo)
+    assert not [(name, lost) for name in calls for lost in missing("call", name, calls[name]["answer"], found[name])]
+
+
+LINKS = {name: link for name, link in recorded("links").items() if not is_gone("link", name)}
+
+
+def test_links_to_pages_select_what_they_selected(tmp_path: Path) -> None:
+    store = Path(shutil.copytree(ROOT / "data" / "demo", tmp_path / "demo"))
+    wanted = {name: sorted(set(link["shown"]) - keys_gone("link", name)) for name, link in LINKS.items()}
+    opened = pages([(link["page"], link["query"], wanted[name]) for name, link in LINKS.items()], store)
+    found = dict(zip(LINKS, opened, strict=True))
+    assert not [(name, one["exceptions"]) for name, one in found.items() if one["exceptions"]]
+    assert not [
+        (name, lost)
+        for name, link in LINKS.items()
+        for lost in missing("link", name, link["shown"], found[name]["shown"])
+    ]
+
+
+CALLS = recorded("old_store")
+STOPPED = json.loads((HERE / "recorded" / "resumed_before.json").read_text("utf-8"))
+"""Samples of the stopped runs, as the code of then wrote them to their end."""
+FEW = ["position-blocklist-short"]
+LPS = [*FEW, "position-allowlist", "position-blocklist", "adaptive-placeholder", "truncating", "exact"]
+OF_STOPPED = """SELECT run_id, lp, sample_id, text FROM samples JOIN runs USING (run_id)
+    WHERE label = 'old, stopped' AND lp = '{lp}' ORDER BY sample_id"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked_old_store(tmp_path_factory.mktemp("old"))
+
+
+def test_the_entries_of_the_old_store_are_shown_as_they_were(store: Path) -> None:
+    calls = {name: call for name, call in CALLS.items() if not is_gone("old", name)}
+    found = answers(calls, store)
+    assert not [(name, lost) for name in calls for lost in missing("old", name, calls[name]["answer"], found[name])]
+
+
+def test_a_saved_query_is_there(store: Path) -> None:
+    (query,) = json.loads((store / "queries.json").read_text("utf-8"))["queries"]
+    rows = engine("sql", query["sql"], "--json", store=store).document
+    assert {row["lp"] for row in rows} >= {"position-blocklist", "position-blocklist-short", "position-allowlist"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("lp", sized(FEW, LPS))
+def test_a_stopped_run_is_resumed_under_its_name_and_rules(lp: str, tmp_path: Path) -> None:
+    rows = [row for row in STOPPED if row["lp"] == lp]
+    store = unpacked_old_store(tmp_path)
+    (run,) = engine("run", "--resume", rows[0]["run_id"], "--json", store=store).document
+    assert (run["lp"], run["samples"]) == (lp, len(rows))
+    assert engine("sql", OF_STOPPED.format(lp=lp), "--json", store=store).document == rows
