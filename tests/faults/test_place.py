@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import check
+from tests.faults import draw
 from tests.faults.draw import Fault
 
 FAULT = Fault("engine/text/old.py", "Reader.lines", "constant", "most = 3", "most = 4", 1)
@@ -17,7 +17,7 @@ BOTH = "class Reader:\n    def lines(self):\n        most = 3\n        most = 3\
     ("modules", "expected"),
     [
         ({"engine/text/old.py": BOTH}, ("engine/text/old.py", 3)),
-        ({"engine/text/old.py": "\n\nmost = 3\n"}, ("engine/text/old.py", 2)),
+        ({"engine/text/old.py": "\n\ndef other():\n    most = 3\n"}, ("engine/text/old.py", 3)),
         ({"pages/new.py": "def lines(text):\n    most = 3\n", "engine/a.py": "most = 3\n"}, ("pages/new.py", 1)),
         ({"pages/new.py": "def lines():\n    most = 3\n", "engine/a.py": "def lines():\n    most = 3\n"}, None),
         ({"engine/text/old.py": "def lines():\n    most = 2\n"}, None),
@@ -29,6 +29,6 @@ def test_a_fault_is_found_where_its_function_is(
     for name, source in modules.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(source)
-    monkeypatch.setattr(check, "ROOT", tmp_path)
-    place = check.place_of(FAULT)
+    monkeypatch.setattr(draw, "ROOT", tmp_path)
+    place = draw.place_of(FAULT)
     assert (None if place is None else (str(place[0].relative_to(tmp_path)), place[1])) == expected
