@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -143,11 +144,6 @@ def test_a_module_imports_only_from_floors_below_its_own() -> None:
     assert not wrong, "these reach up or sideways"
 
 
-def test_the_floor_rule() -> None:
-    assert allowed("engine.text", "engine.chem") and not allowed("engine.chem", "engine.text")
-    assert allowed("engine.records", "engine.errors") and not allowed("engine.profile", "engine.logits")
-
-
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -171,34 +167,16 @@ def may_page_import(importer: str, target: str) -> bool:
     return parts[1] in ("_kit", "_shared", f"_{name.removeprefix('_')}")
 
 
-def circles(imports: dict[str, set[str]]) -> list[set[str]]:
-    """Groups of modules that import each other, directly or through others."""
-    reached: dict[str, set[str]] = {}
-    for name in imports:
-        reached[name], waiting = set(), [*imports[name]]
-        while waiting:
-            if (target := waiting.pop()) not in reached[name]:
-                reached[name].add(target)
-                waiting += imports.get(target, ())
-    groups = {frozenset(other for other in reached[name] if name in reached[other]) for name in imports}
-    return sorted((set(group) for group in groups if group), key=sorted)
-
-
 def test_no_circle_among_modules() -> None:
     """Imports anywhere count, also those inside a function and those for the type checker."""
     paths = {module_name(path): path for path in modules("engine", "pages", "app.py")}
-
-    def module_of(dotted: str) -> str:
-        return dotted if dotted in paths else dotted.rpartition(".")[0]
-
-    imports = {name: {module_of(dotted) for _, dotted in imports_of(path)} for name, path in paths.items()}
-    ours = {name: (targets & paths.keys()) - {name} for name, targets in imports.items()}
-    assert not circles(ours)
-
-
-def test_circles_are_found() -> None:
-    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": set(), "f": {"g"}, "g": {"f"}}
-    assert circles(imports) == [{"a", "b", "c"}, {"f", "g"}]
+    ours: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        dotted = {target for _, target in imports_of(path)}
+        ours[name] = ((dotted | {target.rpartition(".")[0] for target in dotted - paths.keys()}) & paths.keys()) - {
+            name
+        }
+    TopologicalSorter(ours).prepare()  # or it names the circle
 
 
 def test_pages_share_the_kit_alone() -> None:
@@ -211,14 +189,6 @@ def test_pages_share_the_kit_alone() -> None:
     assert not wrong, "these belong to another page: move what both need to pages/_shared"
 
 
-def test_the_rule_of_pages() -> None:
-    allowed_ones = [("pages.compare", "pages._compare.table"), ("pages.compare", "pages._shared.frame")]
-    forbidden = [("pages.compare", "pages.live"), ("pages._compare.table", "pages._profiles.traces")]
-    forbidden += [("pages._shared.links", "pages._compare.manage"), ("app", "pages.live")]
-    assert all(may_page_import(*pair) for pair in [*allowed_ones, ("pages._compare.table", "engine.records")])
-    assert not any(may_page_import(*pair) for pair in forbidden)
-
-
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal", "copyreg"}
 MAY_PICKLE = {
     "engine.chem.molecule_unpickler",  # files, in a process of their own
@@ -227,16 +197,16 @@ MAY_PICKLE = {
 UNPICKLING = re.compile(r"\btorch\.load\(|read_pickle\(|allow_pickle=True|\bpickle\.loads?\(|Unpickler\(")
 
 
+def top_names(path: Path) -> set[str]:
+    return {dotted.split(".")[0] for _, dotted in imports_of(path)}
+
+
 def test_files_are_unpickled_in_one_place() -> None:
     paths = {module_name(path): path for path in modules("engine", "pages", "app.py", "tools")}
     assert {name for name, path in paths.items() if top_names(path) & UNPICKLERS} == MAY_PICKLE
     texts = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     reading = {name for name, text in texts.items() if UNPICKLING.search(text)}
     assert reading == {"engine.chem.molecule_unpickler"}
-
-
-def top_names(path: Path) -> set[str]:
-    return {dotted.split(".")[0] for _, dotted in imports_of(path)}
 
 
 def test_the_product_imports_and_starts_no_tool() -> None:

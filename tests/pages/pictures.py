@@ -81,7 +81,7 @@ def _scroll_to(page: Page, text: str) -> None:
 
 def main() -> int:
     names = sys.argv[1:] or list(PICTURES)
-    with serve(ROOT / "app.py", fresh=True) as server, chromium() as browser:
+    with serve(ROOT / "app.py") as server, chromium() as browser:
         return 0 if all(take(name, browser, server) for name in names) else 2
 
 
