@@ -178,13 +178,6 @@ class Visit:
         next((spot for spot in named if spot.count()), self.page.get_by_text(name, exact=True)).first.click()
         self.settle()
 
-    def fill(self, label: str, text: str) -> None:
-        """Type into the field of that label and commit it as a reader would."""
-        field = self.page.get_by_label(label, exact=True).first
-        field.fill(text)
-        field.press("Control+Enter" if field.evaluate("field => field.tagName") == "TEXTAREA" else "Enter")
-        self.settle()
-
 
 @contextmanager
 def visit(

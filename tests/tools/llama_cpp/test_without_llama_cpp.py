@@ -16,7 +16,7 @@ from engine.decode.log_recorder import names_of_line
 from engine.errors import ModelError
 from engine.logits.entries import read_line
 from tools.llama_cpp.converting import facts, rope_of, tensors, turned_in_pairs
-from tools.llama_cpp.figures import AnswerAgreement, LogitAgreement, divergences, row
+from tools.llama_cpp.figures import LogitAgreement, divergences
 from tools.llama_cpp.late import read_memory
 from tools.llama_cpp.running import line
 from tools.training.shapes import ModelShape
@@ -152,18 +152,6 @@ def test_sums_do_not_depend_on_how_rows_come() -> None:
         assert found.top_1 == (control.argmax(1) == test.argmax(1)).mean()
     assert parts.mean_divergence == pytest.approx(whole.mean_divergence)
     assert 0 < whole.mean_divergence < whole.most_divergence
-
-
-def test_a_row_says_what_was_written_and_nothing_where_nothing_was() -> None:
-    control = RNG.normal(0, 5, (4, 50)).astype(np.float32)
-    agreed, written = LogitAgreement(), AnswerAgreement()
-    agreed.add(control, control)
-    written.add([1, 2, 3], [1, 2, 3], passed=True)
-    written.add([1, 2, 3], [1, 2, 4], passed=False)
-    assert row("q8_0", agreed, written) == (
-        "q8_0", "0", "0", "0.0e+00", "100.00%", "0.0e+00", "0.0e+00", "1 of 2", "2", "1 of 2",
-    )  # fmt: skip
-    assert row("q8_0", agreed, None)[-3:] == ("–", "–", "–")
 
 
 def test_a_line_is_an_entry_of_any_log_and_keeps_its_numbers() -> None:

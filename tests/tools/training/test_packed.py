@@ -124,27 +124,6 @@ def test_tokens_of_deciding_atoms_are_known(small_packed: Path, name: str) -> No
         assert found.replace(",", "") == "".join(wanted)
 
 
-@pytest.mark.parametrize("name", TOKENIZERS)
-@pytest.mark.parametrize("decimals", [1, 4])
-def test_kinds_say_what_a_token_is(drawn: list[ConformerTexts], name: str, decimals: int) -> None:
-    tokenizer = load_tokenizer(name)
-    batch = reader(drawn, name).tokens(decimals=decimals)
-    pieces = np.array([tokenizer.piece(id_) for id_ in batch.ids.tolist()])
-    of_kind = {kind: set(pieces[batch.kinds == index].tolist()) for index, kind in enumerate(KINDS)}
-    assert of_kind["sign"] == {"-"} and of_kind["comma"] == {",", ",-"} and of_kind["point"] == {"."}
-    assert of_kind["end"] == {tokenizer.piece(tokenizer.end_id or 0)}
-    assert all(piece.isdigit() for kind in KINDS if kind.startswith(("integer", "decimal")) for piece in of_kind[kind])
-    starting = {1 + k for k in range(0, decimals, 3 if name == "llama3" else 1)}
-    assert {k for k in range(1, 5) if of_kind[f"decimal_{k}"]} == starting
-    for row, one in enumerate(drawn):
-        ids, kinds = batch.text(row)
-        prompt = tokenizer.decode(ids[kinds == KINDS.index("prompt")].tolist())
-        assert prompt == f"[SMILES]{one.texts[0][0]}[/SMILES]"
-        assert (kinds == KINDS.index("end")).nonzero()[0].tolist() == [len(ids) - 1]
-        assert (kinds == KINDS.index("comma")).sum() == 2 * len(one.xyz)
-        assert (kinds == KINDS.index("point")).sum() == 3 * len(one.xyz)
-
-
 def test_coordinates_come_back_whatever_their_size() -> None:
     rng = np.random.default_rng(0)
     atoms = rng.integers(1, 40, 200)

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from rdkit import Chem
 
-from engine.chem.conformers import reference_conformers
-from engine.chem.smiles import parse_smiles
 from engine.errors import FileFormatError
 from engine.records import TRIMMED4
 from engine.text.placeholder import reference_texts
@@ -143,43 +140,10 @@ def test_a_wrong_molecule_and_junk_are_told_apart(monkeypatch: pytest.MonkeyPatc
     assert right.check.clean and right.check.decodes and right.unseen_tokens == right.tokens - 3
 
 
-def test_the_same_graph_in_another_order_is_measured_too() -> None:
-    ours = parse_smiles("CC[C@@H](N)CO")
-    conformers = reference_conformers(ours, 3)
-    shuffled = Chem.RenumberAtoms(conformers, [3, 0, 5, 1, 4, 2])
-    found = distances(Chem.Mol(shuffled, False, 1), ours, references=3)
-    assert found.model_ang == pytest.approx(0, abs=1e-6)
-    assert found.etkdg_ang is not None
-
-
-NAME = "demo-qwen-final"
-FILES = [f"{NAME}.json", f"{NAME}.md", f"{NAME}.svg"]
-
-
 def noisy(text: str) -> str:
     """Every x a tenth of an angstrom off, and one molecule with a word in a block."""
     moved = re.sub(r"<(-?\d+\.\d+)", lambda match: f"<{float(match.group(1)) + 0.1:.4f}", text)
     return moved.replace(">", "amen>", 1) if "Cl" in text else moved
-
-
-@pytest.fixture(scope="module")
-def of_noise() -> Quality:
-    with pytest.MonkeyPatch.context() as patch:
-        writer = ReferenceWriter(load_tokenizer("qwen3"), noisy)
-        patch.setattr(quality, "load_model", lambda folder: writer)
-        return measure(Path("anywhere"), writer.tokenizer, SMILES, seed=7, batch=5, seen_ids=range(1_000))
-
-
-@pytest.fixture
-def log_path(tmp_path: Path) -> Path:
-    return write_log(tmp_path / "log.jsonl")
-
-
-def written(folder: Path, facts: TrainingFacts, found: Quality, log_path: Path) -> tuple[str, dict[str, Any]]:
-    card = write_card(folder, NAME, facts, found, log_path)
-    assert card == folder / f"{NAME}.md"
-    assert sorted(path.name for path in folder.iterdir()) == FILES
-    return card.read_text(encoding="utf-8"), json.loads((folder / f"{NAME}.json").read_text(encoding="utf-8"))
 
 
 def figures(document: object, path: str = "") -> list[tuple[str, float]]:
@@ -201,8 +165,13 @@ def has(card: str, value: float) -> bool:
     return any(re.search(rf"(?<![\d.,]){re.escape(text)}(?![\d]|[.,]\d)", card) for text in spellings(value))
 
 
-def test_every_figure_of_the_json_is_in_the_card(tmp_path: Path, of_noise: Quality, log_path: Path) -> None:
-    card, document = written(tmp_path / "models", FACTS, of_noise, log_path)
+@pytest.mark.usefixtures("few_references")
+def test_every_figure_of_the_json_is_in_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = ReferenceWriter(load_tokenizer("qwen3"), noisy)
+    of_noise = measured(monkeypatch, writer, seed=7, batch=5, seen_ids=range(1_000))
+    path = write_card(tmp_path / "models", "demo", FACTS, of_noise, write_log(tmp_path / "log.jsonl"))
+    assert {one.name for one in path.parent.iterdir()} == {"demo.json", "demo.md", "demo.svg"}
+    card, document = path.read_text(encoding="utf-8"), json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     checked = figures(document)
     assert len(checked) > 80
     assert [(path, value) for path, value in checked if not has(card, value)] == []
