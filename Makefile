@@ -87,9 +87,9 @@ test: $(DEV) $(PREPARED)
 soak: $(DEV) $(PREPARED)
 	@DRIFTSCOPE_SOAK=1 $(PY) -m pytest $(WORKERS) -m soak --durations=5 -o faulthandler_timeout=1100
 
-# Not part of CI. tests/faults/results.json has the last run's verdicts.
+# Not part of CI. tests/faults/results.jsonl has the last run's verdicts.
 faults: $(DEV) $(PREPARED)
-	@$(PY) -m tests.faults.check --out tests/faults/results.json
+	@$(PY) -m tests.faults.check --out tests/faults/results.jsonl
 
 lint: $(DEV)
 	@$(PY) -m ruff check .

@@ -33,10 +33,3 @@ def test_a_verdict_on_a_speed_ratio_names_the_size_of_its_model() -> None:
     stated = [verdict.reason for verdict in load().verdicts if STATED.search(verdict.reason)]
     assert stated and not [reason for reason in stated if unsized(reason)]
     assert all("(2.4 M weights in the layers)" in sized(model) for model in ("demo-qwen", "demo-llama"))
-
-
-def test_an_unsized_ratio_is_found() -> None:
-    assert unsized("It is 6 to 7 times as fast as\nwithout.\n\nOf 2.4 M weights.") == [
-        "It is 6 to 7 times as fast as\nwithout."
-    ]
-    assert unsized("Models of 2.4 M weights are 7 times as fast.") == []

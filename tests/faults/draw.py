@@ -53,14 +53,15 @@ def draw(count: int, seed: int, least: int, kept: Sequence[Fault] = (), without:
     drawn = list(kept)
     taken = {*kept, *without}
     for folder in sorted(chance.sample(places, min(len(places), count - len(kept)))):
-        choices = [fault for path in folders[folder] for fault in faults_of(path) if fault not in taken]
+        choices = [fault for path in folders[folder] for fault, _ in faults_of(path) if fault not in taken]
         kind = chance.choice(sorted({fault.kind for fault in choices} or [""]))
         drawn += chance.sample([fault for fault in choices if fault.kind == kind], 1 if choices else 0)
         taken |= set(drawn[-1:])
     return sorted(drawn, key=lambda fault: (fault.file, fault.function, fault.before, fault.nth))
 
 
-def faults_of(path: Path) -> Iterator[Fault]:
+def faults_of(path: Path) -> Iterator[tuple[Fault, int]]:
+    """All that can be planted, and the number of each one's line, from 0."""
     source = path.read_text(encoding="utf-8")
     lines = source.splitlines()
     for function, node in _nodes(ast.parse(source), ""):
@@ -70,7 +71,8 @@ def faults_of(path: Path) -> Iterator[Fault]:
             nth = sum(other.strip() == line.strip() for other in lines[first - 1 : node.lineno - 1])
             name = getattr(function, "qualified", "")
             changed = line[:start] + text + line[end:]
-            yield Fault(str(path.relative_to(ROOT)), name, kind, line.strip(), changed.strip(), nth)
+            fault = Fault(str(path.relative_to(ROOT)), name, kind, line.strip(), changed.strip(), nth)
+            yield fault, node.lineno - 1
 
 
 def _nodes(node: Any, inside: str, function: Any = None) -> Iterator[tuple[Any, Any]]:
@@ -122,9 +124,26 @@ def listed(path: Path) -> list[Fault]:
     return [Fault(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
-if __name__ == "__main__":
-    from tests.faults.check import place_of
+def place_of(fault: Fault) -> tuple[Path, int] | None:
+    """The file and line of a fault, also where its function moved to another module; None where it is gone."""
 
+    def places(path: Path) -> list[tuple[Path, int, Fault]]:
+        if not path.is_file() or fault.before not in path.read_text(encoding="utf-8"):
+            return []
+        same = [(path, line, found) for found, line in faults_of(path)]
+        return [one for one in same if (one[2].before, one[2].after) == (fault.before, fault.after)]
+
+    here = places(ROOT / fault.file)
+    exact = [one for one in here if (one[2].function, one[2].nth) == (fault.function, fault.nth)]
+    if not (chosen := exact or here):
+        others = (path for top in ("engine", "pages", "tools") for path in sorted((ROOT / top).rglob("*.py")))
+        name = fault.function.rpartition(".")[2]
+        chosen = [one for path in others for one in places(path) if one[2].function.rpartition(".")[2] == name]
+    lines = {one[:2] for one in chosen}
+    return lines.pop() if len(lines) == 1 else None
+
+
+if __name__ == "__main__":
     path, other = (FIFTY, LIST) if sys.argv[1:] == ["fifty"] else (LIST, FIFTY)
     still = [fault for fault in listed(path) if place_of(fault)]
     drawn = draw(*DRAWN[path], still, listed(other))

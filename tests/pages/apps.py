@@ -57,3 +57,11 @@ def is_harmless(app: AppTest) -> bool:
     parts = [str(part.value) for part in (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)]
     cells = [frame.value.to_string() for frame in app.dataframe]
     return "<img" not in "".join(parts).replace("\\<", "") and "\u202e" not in "".join(parts + cells)
+
+
+class Params(dict):
+    """Streamlit's ``st.query_params``, as far as pages use it, where no page runs."""
+
+    def get_all(self, name: str) -> list[str]:
+        value = self.get(name, [])
+        return [value] if isinstance(value, str) else value

@@ -71,9 +71,9 @@ class Server:
 
 
 @contextmanager
-def serve(script: Path, *, env: dict[str, str] | None = None, fresh: bool = False) -> Iterator[Server]:
+def serve(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
     """``script`` under ``streamlit run``, from the repository root: a fork of one process that has imported all that
-    the app needs, or, where ``fresh``, a process that has imported nothing."""
+    the app needs."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         port, log_file = _free_port(), Path(folder) / "streamlit.log"
         log_file.touch()
@@ -81,46 +81,27 @@ def serve(script: Path, *, env: dict[str, str] | None = None, fresh: bool = Fals
         # The server is killed in the end; what it leaves in the temporary folder goes with this one.
         environment = {**os.environ, "TMPDIR": folder, **(env or {})}
         options = ["--server.headless=true", f"--server.port={port}", "--server.fileWatcherType=none"]
-        start = _fresh if fresh else _forked
-        with start(["run", str(script), *options], environment, log_file) as has_ended:
-            _wait_until_healthy(has_ended, server)
+        orders, answers = _launcher().stdin, _launcher().stdout
+        assert orders is not None
+        assert answers is not None
+        order = {"arguments": ["run", str(script), *options], "environment": environment, "log": str(log_file)}
+        print(json.dumps(order), file=orders, flush=True)
+        process = int(answers.readline())
+        try:
+            _wait_until_healthy(process, server)
             yield server
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            while not _has_ended(process):
+                time.sleep(0.01)
 
 
-@contextmanager
-def _fresh(arguments: list[str], environment: dict[str, str], log_file: Path) -> Iterator[Callable[[], bool]]:
-    command = [sys.executable, "-m", "streamlit", *arguments]
-    with log_file.open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        yield lambda: process.poll() is not None
-    finally:
-        process.kill()
-        process.wait()
-
-
-@contextmanager
-def _forked(arguments: list[str], environment: dict[str, str], log_file: Path) -> Iterator[Callable[[], bool]]:
-    orders, answers = _launcher().stdin, _launcher().stdout
-    assert orders is not None
-    assert answers is not None
-    order = {"arguments": arguments, "environment": environment, "log": str(log_file)}
-    print(json.dumps(order), file=orders, flush=True)
-    process = int(answers.readline())
-
-    def has_ended() -> bool:
-        with suppress(ProcessLookupError):
-            os.kill(process, 0)
-            return False
-        return True
-
-    try:
-        yield has_ended
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(process, signal.SIGKILL)
-        while not has_ended():
-            time.sleep(0.01)
+def _has_ended(process: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(process, 0)
+        return False
+    return True
 
 
 @cache
@@ -137,10 +118,10 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_healthy(has_ended: Callable[[], bool], server: Server) -> None:
+def _wait_until_healthy(process: int, server: Server) -> None:
     limit = time.monotonic() + START_LIMIT_S
     while time.monotonic() < limit:
-        if has_ended():
+        if _has_ended(process):
             raise RuntimeError(f"streamlit ended:\n{server.log()}")
         try:
             with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1) as answer:
@@ -195,13 +176,6 @@ class Visit:
         """Click the button, tab or link of that name, or else the words themselves, as a radio's or checkbox's."""
         named = [self.page.get_by_role(role, name=name, exact=True) for role in ("button", "tab", "link")]
         next((spot for spot in named if spot.count()), self.page.get_by_text(name, exact=True)).first.click()
-        self.settle()
-
-    def fill(self, label: str, text: str) -> None:
-        """Type into the field of that label and commit it as a reader would."""
-        field = self.page.get_by_label(label, exact=True).first
-        field.fill(text)
-        field.press("Control+Enter" if field.evaluate("field => field.tagName") == "TEXTAREA" else "Enter")
         self.settle()
 
 
@@ -292,9 +266,9 @@ def _counts(said: ConsoleMessage) -> bool:
 
 
 @contextmanager
-def serve_quietly(script: Path, *, env: dict[str, str] | None = None, fresh: bool = False) -> Iterator[Server]:
+def serve_quietly(script: Path, *, env: dict[str, str] | None = None) -> Iterator[Server]:
     """``serve``, and in the end nothing in the log that a user should not meet there."""
-    with serve(script, env=env, fresh=fresh) as started:
+    with serve(script, env=env) as started:
         yield started
         for word in ("Traceback", "deprecat", "already registered", "Session State API"):
             assert word not in started.log()

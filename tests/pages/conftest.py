@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 from streamlit.components.v2 import manifest_scanner
 
-from engine.store.store import DEMO, Store
+from engine.store.store import DEMO
 from pages._live import session
 from tests.pages.browser import ROOT, Server, browser, serve_quietly, window
-from tests.pages.drift_stores import store_at
 from tests.pages.live_pages import live, live_registry, live_service
 
 __all__ = ["browser", "live", "live_registry", "live_service", "window"]
@@ -44,20 +42,3 @@ def demo_server() -> Iterator[Server]:
     """The app over the store that ships, for tests that write nothing."""
     with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(DEMO)}) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def own_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a test file's app has its store; nothing lies there before."""
-    return tmp_path_factory.mktemp("own") / "store"
-
-
-@pytest.fixture(scope="module")
-def own_server(own_place: Path) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(own_place)}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def own_store(own_place: Path) -> Store:
-    return store_at(own_place)

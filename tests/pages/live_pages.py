@@ -47,7 +47,7 @@ def live(live_service: Service, live_registry: Path, tmp_path: Path, monkeypatch
 
 
 def begun(live: Live, **query: str) -> AppTest:
-    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "200", **query})
+    app = live(**{"model": MODEL, "smiles": "CC=O", "most_tokens": "100", **query})
     return app.button(key="generate").click().run()
 
 

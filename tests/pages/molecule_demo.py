@@ -1,7 +1,4 @@
-"""The 2D and 3D views on a page of their own: what the browser tests and the pictures look at. Not a page of the app.
-
-3Dmol.js comes from the folder `static` beside the script that Streamlit runs: tests/pages/beside_static.py.
-"""
+"""The 2D and 3D views on a page of their own: what the browser tests look at. Not a page of the app."""
 
 from __future__ import annotations
 
@@ -44,7 +41,6 @@ for name, value in START.items():
 choice = st.radio("Molecule", [*MOLECULES, "hostile", "no drawing"], horizontal=True, key="choice")
 with st.container(horizontal=True, vertical_alignment="bottom"):
     lit = st.number_input("In work", -1, 12, width=160, key="lit")
-    st.button("Rerun")
     st.button("Clear", on_click=clear)
     shown = st.toggle("Shown", key="in sight")
     in_3d = st.toggle("In 3D", key="in 3D")
@@ -95,7 +91,7 @@ if shown:
         )
 if shown and in_3d:
     first, second, third = conformers(MOLECULES.get(choice, "CCO"))
-    with right:
+    with right:  # the rows pass on what the 3D view says
         rows = [ViewRow((Token(atom, "0"),), atom, f"row {atom}") for atom in range(len(names))]
         atom_view(
             rows, key="rows", label="Rows", atom=state.get("atom"), on_pick=lambda atom, _: pick(atom), max_height=90

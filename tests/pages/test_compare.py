@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
-from tests.pages.apps import is_harmless, opened, shown, table, words
+from tests.pages.apps import Params, is_harmless, opened, shown, table, words
 from tests.pages.drift_stores import OVERRIDE, store_at
-from tests.pages.params import Params
 
 NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 REPORTED = "reported-002-llama-lp-1000"
@@ -105,10 +105,8 @@ def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeyp
     assert chosen(monkeypatch, test=[BLOCKLIST])[0] == [BLOCKLIST]
 
 
-def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours(own: Store) -> None:
-    for number in range(30):
-        write_run(own, f"run-{number:02}", [sample_row(0)], model_alias="same", lp="exact")
-    names = PICKER.names(own.found().entries)
+def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours() -> None:
+    names = PICKER.names([replace(DEMO_STORE.entry(EXACT), id=f"run-{number:02}") for number in range(30)])
     assert len({*names.values()}) == 30
     hues = re.findall("background:(#[0-9a-f]+)", legend(names))
     assert len(hues) == 30 and hues[0] not in hues[1:] and len(set(hues)) == 8

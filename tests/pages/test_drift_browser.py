@@ -81,25 +81,6 @@ def test_drawing_conformer_and_rows_are_in_one_screen_and_a_wrong_centre_is_mark
         expect_harmless(seen)
 
 
-RUNS_IN_ADDRESS = "count => new URLSearchParams(location.search).getAll('run').length === count"
-
-
-def test_the_first_tick_replaces_the_default_and_later_ones_leave_the_list_where_it_is(
-    browser: Browser, demo_server: Server
-) -> None:
-    with visit(browser, demo_server, "/drift?run_model=demo-qwen:final", width=1000) as seen:
-        expect(seen.page.get_by_text("Runs: demo-llama:final")).to_be_visible()  # which the filter hides in the table
-        open_picker(seen)
-        click_row(seen, 0, 0)
-        expect(seen.page.get_by_text("Runs: demo-qwen:final")).to_be_visible()
-        seen.page.wait_for_function(RUNS_IN_ADDRESS, arg=1)
-        table = seen.page.get_by_test_id("stDataFrame").locator(".dvn-scroller").first.element_handle()
-        click_row(seen, 0, 1)
-        seen.page.wait_for_function(RUNS_IN_ADDRESS, arg=2)
-        assert table.evaluate("scroller => scroller.isConnected")  # the same table, so it did not scroll to its top
-        expect_harmless(seen)
-
-
 def test_a_link_restores_all_of_it_and_keys_lead_on(browser: Browser, demo_server: Server) -> None:
     path = f"{JUNK}&atom=5&token=97&show=With+junk&order=As+written&by=Element&bin=element~C~1&under={EXACT}"
     with visit(browser, demo_server, path) as seen:

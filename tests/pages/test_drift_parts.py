@@ -23,8 +23,8 @@ from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
+from tests.pages.apps import Params
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, store_at, with_demo
-from tests.pages.params import Params
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from streamlit.testing.v1 import AppTest
 
 from engine.chem.conformer_files import made_conformers
 from engine.chem.smiles import parse_smiles
-from engine.decode.plan import PRESETS, Sampling
 from engine.errors import RunError
 from engine.jobs.progress import PartProgress
 from engine.profile.ingest import add_trace
@@ -23,7 +22,6 @@ from engine.store.schema import LOGIT_LOG, REFERENCES, RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store
 from pages._compare.manage import packed_report
-from pages._shared.managing.start_form import sampling_words
 from tests.cli import parsed
 from tests.engine.inspection.made import demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
@@ -138,11 +136,6 @@ def test_files_and_many_typed_molecules_go_with_the_command(board: Board) -> Non
     assert inputs == [("mole cules.csv", b"name,mol\na,CCO\n")]
     args = parsed([*handed, "x.csv"])
     assert (args.smiles_column, args.sample_size) == ("mol", 1)
-
-
-def test_a_preset_goes_by_its_name_and_what_was_changed() -> None:
-    assert all(sampling_words(preset) == ["--sampling", name] for name, preset in PRESETS.items())
-    assert sampling_words(Sampling(0.9, 0, 0.8)) == ["--sampling", "qwen3", "--temperature=0.9", "--top-k=0"]
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -288,16 +281,6 @@ def test_a_task_at_work_tells_how_far_it_is_and_can_be_stopped(board: Board) -> 
     ]
     app.button("stop-2").click().run()
     assert board.told[0][0].job.state == "stopped"
-
-
-def test_a_stopped_task_says_what_was_begun(board: Board) -> None:
-    board.tell("stopped", PartProgress(0, 4, "done", run_id="a"), PartProgress(1, 4, run_id="b"), title="4 runs")
-    board.tell("stopped", title="none")
-    board.tell("running", elapsed_s=1.2)
-    app = opened()
-    assert "stopped after 75 s: 1 of 4 done, 1 begun, 2 not begun" in words(app)
-    assert "stopped after 75 s; nothing was begun" in words(app)
-    assert progress(app)[1] == ["Starting Python and the model, 1 s"]
 
 
 def test_what_a_task_brought_can_be_compared_and_cleared(board: Board, tmp_path: Path) -> None:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import http.client
 import socket
-import threading
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import uvicorn
-from starlette.responses import PlainTextResponse
-from starlette.types import Scope, Send
-from streamlit.web.server.starlette import starlette_server
 
-from pages._shared.origins import OwnOrigin, may_ask
+from pages._shared.origins import may_ask
 from tests.pages.browser import ROOT, Server, serve_quietly
 
 HOST = "localhost:8501"
@@ -40,27 +34,6 @@ def test_the_own_and_a_named_origin_are_let_in() -> None:
         assert not may_ask("http://localhost:8501", None, is_socket=is_socket)
     assert may_ask(None, HOST, is_socket=False), "a visit"
     assert not may_ask(None, HOST, is_socket=True), "no browser"
-
-
-def test_the_body_of_an_answer_waits_for_no_receipt_of_its_head() -> None:
-    nodelay = []
-
-    async def app(scope: Scope, receive: Any, send: Send) -> None:
-        connection = receive.__self__.transport.get_extra_info("socket")
-        nodelay.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-        await PlainTextResponse("there")(scope, receive, send)
-
-    listening = starlette_server._bind_socket("127.0.0.1", 0, 5)
-    server = uvicorn.Server(uvicorn.Config(OwnOrigin(app), lifespan="off", log_level="error"))
-    serving = threading.Thread(target=server.run, args=([listening],))
-    serving.start()
-    connection = http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=20)
-    connection.request("GET", "/", headers={"Host": "localhost"})
-    assert connection.getresponse().read() == b"there"
-    connection.close()
-    server.should_exit = True
-    serving.join()
-    assert nodelay == [1]
 
 
 @pytest.fixture(scope="module")

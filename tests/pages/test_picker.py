@@ -16,7 +16,7 @@ from pages._profiles.traces import trace_picker
 from pages._shared.links import MOST_TESTS
 from pages._shared.rows import show_rows
 from tests.engine.inspection.made import DEMO_STORE
-from tests.pages.params import Params
+from tests.pages.apps import Params
 
 TRACES, INSPECTED = trace_picker({}), inspected_picker(lambda entries: entries[:1])
 

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from engine.store.schema import TRACE
 from engine.store.store import Store
 from pages._profiles.traces import default_choice
+from tests.engine.inspection.made import demo_run
 from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
 from tests.pages.apps import is_harmless, shown, table, words
@@ -75,13 +76,10 @@ def test_the_default_is_a_pair_of_one_device_or_else_the_newest_alone(store: Sto
     assert len(default_choice([none, replace(gpu, row=row)], known)) == 1, "a CPU is not set beside a GPU"
 
 
-def test_filters_come_with_many_traces(store: Store) -> None:
-    control, _ = both(store)
-    assert not opened().text_input
-    for _ in range(7):
-        on_gpu(store)
-    assert list(table(opened(contains="TINY none"), "trace")["trace"]) == [control.id]
-    assert len(table(opened(origin="imported"), "trace")) == 7
+def test_filters(demo_store: None) -> None:
+    (found,) = table(opened(contains="LLAMA none"), "trace")["run"]
+    assert found == f"compare?control={demo_run('llama', 'none')}"
+    assert len(table(opened(origin="reported"), "trace")) == 2
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_shown(store: Store) -> None:

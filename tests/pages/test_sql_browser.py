@@ -17,7 +17,7 @@ from tests.pages.sql_processes import processes_of
 
 pytestmark = pytest.mark.browser
 
-SQL = "/compare?view=SQL"
+SQL = "/?view=SQL"
 LONG = "SELECT sum(range % 7) FROM range(1000000000000)"  # takes time alone
 # Time enough for a busy machine to press Stop.
 PATIENT = """
@@ -38,13 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(place: Path) -> Iterator[Server]:
-    with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def patient(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    script = tmp_path_factory.mktemp("page") / "patient.py"
+    script = place.parent / "patient.py"
     script.write_text(PATIENT.format(page=str(ROOT / "pages" / "compare.py")))
     with serve_quietly(script, env={"DRIFTSCOPE_STORE": str(place), "PYTHONPATH": str(ROOT)}) as started:
         yield started
@@ -106,8 +100,8 @@ def test_write_run_chart_files_and_back(browser: Browser, server: Server, place:
         assert not processes_of(marked=str(place))
 
 
-def test_a_long_statement_is_stopped_and_another_one_runs(browser: Browser, patient: Server) -> None:
-    with visit(browser, patient, "/?view=SQL") as seen:
+def test_a_long_statement_is_stopped_and_another_one_runs(browser: Browser, server: Server) -> None:
+    with visit(browser, server, SQL) as seen:
         # While a page runs, Streamlit has a button of that name above it.
         stop = seen.page.get_by_test_id("stMain").get_by_role("button", name="Stop")
         run(seen, LONG)

@@ -21,20 +21,12 @@ from tests.support import ROOT, sized
 MOST_GROWTH_MB = 300
 LONG = "x" * 40_000
 ENUM = f"'{LONG}'::ENUM ('{LONG}')"
-VALUES = [
-    "true", "NULL", "7::TINYINT", "x", "x / 7", "x::HUGEINT", "1.5::DECIMAL(9, 2)", "'x'", "'\U0001f986'", "chr(1)",
-    "''", "repeat('x', 1000)", "repeat('\u20ac', 500)", "[]", "[[]]", "{'a': x}", "{'a': {'b': x}}", "map {x: x}", ENUM,
-    "DATE '2020-02-29'", "TIME '01:02:03'", "INTERVAL 1 DAY", "'\\x00\\xFF'::BLOB", "'101'::BIT", "uuid()",
-]  # fmt: skip
+VALUES = ["true", "x", "1.5::DECIMAL(9, 2)", "repeat('\u20ac', 500)", "[[]]", "{'a': {'b': x}}", "map {x: x}", ENUM]
 SHAPES = [
     "SELECT list_transform(range(5000), lambda x: @) FROM range(7000)",
-    "SELECT list_transform(range(400000), lambda x: @)",
-    "SELECT @ AS a, a AS b, [a, b] AS c, {'s': c, 't': c} AS d, [d, d] AS e FROM range(100000) AS r(x)",
     "SELECT " + ", ".join(f"a a{i}" for i in range(100)) + " FROM (SELECT @ AS a FROM range(10000) AS r(x))",
-    "SELECT map_from_entries(list_transform(range(2000), lambda x: (x, @))) FROM range(3000)",
     "SELECT list_transform(range(60), lambda y: list_transform(range(60), lambda x: @)) FROM range(10000)",
     "SELECT list_transform(range(30), lambda x: {'long name': @, 'n': x}) AS \"" + "n" * 3_000 + '" FROM range(10000)',
-    "SELECT [@]::JSON, [@] FROM range(50000) AS r(x)",
 ]
 HOSTILE = [shape.replace("@", value) for shape, value in itertools.product(SHAPES, VALUES)]
 
@@ -72,7 +64,7 @@ def measure(every: int) -> None:
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell a process's peak")
 def test_the_app_does_not_grow_with_what_an_answer_becomes() -> None:
     """In a process of its own, which other tests have not grown."""
-    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(67, 4))]
+    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(11, 1))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
     print(done.stdout)

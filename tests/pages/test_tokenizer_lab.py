@@ -42,11 +42,6 @@ def test_a_smiles_shows_its_template_and_a_reference_conformers_drift() -> None:
     assert list(app.dataframe[1].value["atom"]) == ["[C]", "[C]", "[O]"]
 
 
-def test_another_placeholder_changes_the_drift() -> None:
-    app = lab(text="[C]<-1.2034,-0.5100,0.0000>", placeholder="-0.0000,0.0000,0.0000")
-    assert list(app.dataframe[0].value["Qwen3: drift"]) == ["exact · 21 of 21"]
-
-
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -78,7 +73,6 @@ def test_what_cannot_be_read_is_explained_and_still_shown() -> None:
         ("[C]<0.0,0.0,0.0>[O]<0.2,0.0,0.0>", ["no stereo specified", "geometry wrong", "bond lengths:"]),
         ("[N]<-1.2,0.3,0.7>[C@@H]<0,0,0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0.6>", ["stereo 1 of 1 right"]),
         ("[N]<-1.2,0.3,0.7>[C@H]<0,0,0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0.6>", ["mirrored (atom 1)"]),
-        ("C<1.0,2.0,3.0>=O<1.0,2.0,3.0>", ["legacy text", "not judged"]),
         ("[C]<0512,0498,0501>", ["binned text", "not judged"]),
         ('{"logs": []}', ["LP sum", "not judged"]),
     ],
@@ -120,13 +114,6 @@ def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
     assert left_out.proto.expanded and not app.info and not app.exception
 
 
-def test_the_reports_figures_with_their_verdicts() -> None:
-    app = lab(view="The reports' figures")
-    assert app.dataframe[0].value["measured"].tolist()[:2] == [22, 14]
-    app.toggle[0].set_value(True).run()
-    assert app.dataframe[0].value["verdict"].tolist() == ["contradicted"] * 3
-
-
 def test_an_uploaded_sdf_keeps_its_own_coordinates() -> None:
     mol = decode("[C]<-1.0000,0.0000,0.0000>=[O]<1.0000,0.0000,0.0000>").mol
     app = lab(**FILE)
@@ -137,10 +124,9 @@ def test_an_uploaded_sdf_keeps_its_own_coordinates() -> None:
     assert "the file's own coordinates" in words(app)
 
 
-@pytest.mark.parametrize(("name", "content"), [("x.sdf", b"\xff\x00 nonsense"), ("x.csv", b"a,b\n"), ("x.gz", b"C")])
-def test_an_upload_of_another_kind_is_one_clear_message(name: str, content: bytes) -> None:
+def test_an_upload_of_another_kind_is_one_clear_message() -> None:
     app = lab(**FILE)
-    app.file_uploader[0].set_value((name, content, "application/octet-stream")).run()
+    app.file_uploader[0].set_value(("x.sdf", b"\xff\x00 nonsense", "application/octet-stream")).run()
     assert not app.exception and len(app.error) == 1
 
 

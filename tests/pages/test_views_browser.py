@@ -10,15 +10,16 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from engine.logits.ingest import LogNames
 from engine.store.store import DEMO
-from tests.engine.inspection.made import demo_run, sample_row, write_run
-from tests.pages import logit_logs, profile_traces
+from tests.engine.inspection.made import sample_row, write_run
+from tests.engine.logits.logs import clean, new_log, objects, write
+from tests.pages import profile_traces
 from tests.pages.browser import ROOT, Browser, Server, expect_well_in_both_themes, serve_quietly, visit
 from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, OVERRIDE, add_hostile, store_at
 
 pytestmark = pytest.mark.browser
 
-PAIR = f"&control={demo_run('llama', 'none')}&test={demo_run('llama', 'exact')}"
 JUNK = quote(
     "[C]<1.0,2.0,3.0<img src=x onerror=alert(1)>>[C]<1.0,</script><script>alert(2)</script>\u202e[x](http://a)"
 )
@@ -27,17 +28,11 @@ PLOT, CELLS, TOKENS = ".js-plotly-plot", "[data-testid=stDataFrame]", ".atoms .s
 VIEWS = [
     (f"compare?view=Side+by+side{ODD}", CELLS),
     (f"compare?view=Charts&question=Failures{ODD}", PLOT),
-    (f"compare?view=Coverage{PAIR}", PLOT),
-    (f"compare?view=Manage&manage=Several+runs{ODD}", CELLS),
     (f"drift?run={HOSTILE}&atom=1", TOKENS),
     (f"drift?run={HOSTILE}&view=Junk+lexicon", CELLS),
-    (f"drift?run={demo_run('qwen', 'exact')}&view=What+the+LP+did", PLOT),
     ("evidence?view=All+claims", CELLS),
     (f"live?smiles={quote(HOSTILE_JUNK)}", "[role=alert]"),
     ("logits?view=Health&log=img-src&beside=driftscope-demo-qwen", PLOT),
-    ("logits?view=Logs&manage=One+log&one=img-src", CELLS),
-    ("profiles?view=Families", CELLS),
-    ("profiles?view=Launches&control=reported-003-llama&test=reported-003-qwen", CELLS),
     ("profiles?view=Kernels&control=img-src", CELLS),
     (f"tokenizer_lab?text={JUNK}", TOKENS),
     ("tokenizer_lab?view=A+molecule+set&count=10", PLOT),
@@ -52,7 +47,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     store = store_at(place)
     add_hostile(store)
     profile_traces.hostile(store)
-    logit_logs.add_hostile(store, place.parent)
+    rows = clean(60, 12)
+    rows[5] = 0
+    said = {"team": HOSTILE_JUNK, "model": OVERRIDE, "source": OVERRIDE, "precision": "x" * 10_000}
+    log = write(place.parent / "hostile.jsonl", objects(rows, checkpoint=f"logits {HOSTILE_JUNK}", **said))
+    new_log(store, log, LogNames(label=HOSTILE_JUNK + OVERRIDE))
     for run_id in ("odd-one", "odd-two"):
         odd = {"smiles": HOSTILE_JUNK, "passed": False, "issues": [HOSTILE_JUNK, OVERRIDE]}
         rows = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
