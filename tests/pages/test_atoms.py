@@ -17,11 +17,12 @@ from engine.text.template import build_template
 from pages._kit.atoms import AtomRow, atom_rows, worst_first
 from pages._shared.components.atom_view import view_rows
 from tests.engine.inspection.made import DEMO_STORE, demo_run
-from tests.engine.inspection.test_sample import TOKENIZER, aligned
+from tests.engine.inspection.test_sample import TOKENIZER
 
 
 def rows_of(text: str, smiles: str = "CO", lp: str = "none", **more: Any) -> list[AtomRow]:
-    found = aligned(text, smiles, lp)
+    template = build_template(skeleton_of(parse_smiles(smiles)), TOKENIZER, tags=True)
+    found = align(template, TOKENIZER.encode(text), TOKENIZER, lp=lp)
     return atom_rows(found, smiles, list(map(asdict, found.blocks)), **more)
 
 

@@ -26,7 +26,7 @@ from pages._live.inputs import FIRST_MOLECULE, read_lines
 from pages._live.results import TICK_S, tick_s
 from pages._shared import verdict_badges
 from pages._shared.components import molecule_grid
-from pages._shared.components.molecule2d import picked_atom
+from pages._shared.components.molecule2d import molecule2d, picked_atom
 from pages._shared.inspected import open_store
 from pages._shared.listing import page_files
 from tests.pages.apps import shown, words
@@ -185,7 +185,7 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
 def test_what_fails_in_space_is_marked_and_a_pick_is_of_all_lanes(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Any] = {}
     seen: dict[str, Any] = {}
-    draw = board.molecule2d
+    draw = molecule2d
     monkeypatch.setattr(board, "molecule2d", lambda svg, **more: (drawn.update(more), draw(svg, **more)))
     monkeypatch.setattr(live_lanes, "atom_view", lambda rows, **more: seen.update({more["key"]: (rows, more["atom"])}))
     app = generated(live, lp1="exact", lp2="—")

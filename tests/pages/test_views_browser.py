@@ -54,8 +54,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     new_log(store, log, LogNames(label=HOSTILE_JUNK + OVERRIDE))
     for run_id in ("odd-one", "odd-two"):
         odd = {"smiles": HOSTILE_JUNK, "passed": False, "issues": [HOSTILE_JUNK, OVERRIDE]}
-        rows = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
-        write_run(store, run_id, rows, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
+        samples = [sample_row(n, tokens=9 + n, **odd) for n in range(7)]
+        write_run(store, run_id, samples, model_alias=HOSTILE_JUNK, lp=OVERRIDE, wall_s=1.0, tokens=70)
     with serve_quietly(ROOT / "app.py", env={"DRIFTSCOPE_STORE": str(place)}) as started:
         yield started
 

@@ -210,7 +210,10 @@ def at_work() -> int:
 def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     cluster: str, folder: Path, tmp_path: Path
 ) -> None:
-    count, asked = 16, {"group": 1, "plan": {"limit": 400}}  # some groups before the killed worker's, some behind
+    count, asked = (
+        16,
+        dict[str, Any](group=1, plan={"limit": 400}),
+    )
     whole = small.content(small.finished(small.started(tmp_path / "whole", folder, count, **asked)))
     with connected(Cluster("ray", address=cluster)) as pool:
         assert (pool.tasks, pool.gpus, pool.threads) == (2, 0, 1)  # one for each machine

@@ -54,7 +54,7 @@ def add(
     passed = max(clean, count if passed is None else passed)
     rows = []
     for number, one in enumerate(smiles):
-        verdicts = {"passed": number < passed, "clean": number < clean, "cut_blocks": int(number < cut)}
+        verdicts: dict[str, Any] = {"passed": number < passed, "clean": number < clean, "cut_blocks": int(number < cut)}
         verdicts |= {"usable": None if usable is None else number < usable}
         verdicts |= {"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}
         about_it = {"smiles": one, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(one), "blocks": 2}
