@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode.body import Body, KvCache, Product, grid_places, has_room, packed_places
+from engine.decode.body import Body, KvCache, Product, grid_places, packed_places
 from tests.support import of_soak, sized
 from tools.training.shapes import ModelShape
 
@@ -135,10 +135,3 @@ def test_each_matrix_is_packed_by_its_own_size(monkeypatch: pytest.MonkeyPatch) 
     assert body.whole_head is None  # its 50 rows are few
     monkeypatch.setattr("engine.decode.body.free_memory", lambda device: 1_000_000)
     assert not any(product.is_packed for product in products_of(Body(same, 8)))
-
-
-def test_copies_of_a_model_take_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = torch.zeros(1_000, 1_000)
-    monkeypatch.setattr("engine.decode.body.free_memory", lambda device: 8_000_000)
-    assert has_room([weight]) and not has_room([weight, weight])
-    assert not has_room([weight], taken=4_000_000)  # 12 MB were free, and 4 of them are taken

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
-import os
-import random
-import signal
 import time
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -30,11 +26,10 @@ from engine.lp_records import GuardSettings
 from engine.records import MoleculeVerdict
 from engine.store.files import Files
 from engine.store.schema import RUN, RUNS
-from engine.store.staging import Staging, unfinished_ids
-from engine.store.store import Store, damaged_parts
+from engine.store.staging import unfinished_ids
+from engine.store.store import Store
 from tests.engine.jobs.small_runs import content, finished, loaded, molecules, opened, plan_of, started, stopped
 from tests.engine.store.stored_runs import store_at
-from tests.support import of_soak
 
 
 def test_its_sheet_adds_up_what_its_tables_hold(folder: Path, tmp_path: Path) -> None:
@@ -144,54 +139,6 @@ def test_a_group_that_is_damaged_is_written_anew(folder: Path, tmp_path: Path) -
     again = opened(run.staging, run.loaded)
     assert len(again.left()) == 1
     assert content(finished(again)) == whole
-
-
-KILLED = 8
-
-
-def killed_plan(lp: str) -> dict[str, Any]:
-    return {"lp": lp, "guard": GUARD, "limit": 48 if lp == "guarded" else 24}
-
-
-def work(place: str, folder: str, run_id: str, lp: str) -> None:
-    """In a process of its own: begin a run, or go on with one, to its end."""
-    model, files = loaded(Path(folder)), Files(Path(place))
-    if run_id:
-        staging = Staging.open(files, RUN, run_id)
-    else:
-        staging = begin(files, model, molecules(KILLED), plan_of(Path(folder), keep_steps=4, plan=killed_plan(lp)))
-    finished(opened(staging, model))
-
-
-@of_soak
-@pytest.mark.parametrize("lp", ["exact", "guarded"])
-def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, folder: Path, tmp_path: Path) -> None:
-    processes, began = multiprocessing.get_context("fork"), time.monotonic()
-    whole = content(finished(started(tmp_path / "whole", folder, KILLED, keep_steps=4, plan=killed_plan(lp))))
-    seconds = time.monotonic() - began
-    assert ("tries" in whole) == (lp == "guarded")
-    chance = random.Random(0)
-    kills = finishes = 0
-    while kills < 15:
-        place = tmp_path / f"st öre {finishes} '[*]"
-        run_id = ""
-        while not (shown := Store(Files(place)).found()).entries:
-            assert shown.damages == ()
-            process = processes.Process(target=work, args=(str(place), str(folder), run_id, lp))
-            process.start()
-            process.join(chance.uniform(0, seconds))
-            if process.pid is not None and process.is_alive():
-                os.kill(process.pid, signal.SIGKILL)
-                kills += 1
-            process.join()
-            assert process.exitcode in (0, -signal.SIGKILL)
-            run_id = next(iter(unfinished_ids(Files(place), RUN)), "")
-        (entry,) = shown.entries
-        assert content(entry) == whole
-        assert damaged_parts(entry) == []
-        assert entry.row["samples"] == KILLED
-        assert entry.row["diverged_samples"] == 0
-        finishes += 1
 
 
 # --- what cannot be -----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from engine.errors import ConstraintError
 from engine.lp.constraint import build_constraint
 from engine.lp.driver import State, Tables
 from engine.lp.table import NO_ID
-from engine.lp_records import LPS, full_name, stored_lp
 from engine.text.tokenizers import load_tokenizer
 
 PADDED = 151_936
@@ -114,14 +113,6 @@ def test_forced_and_legal_sets_are_the_groups_at_every_step(version, name):
                 equal[signature, kind] = mask == expected[kind]
             assert equal[signature, kind], (smiles, place)
     assert len(expected) > 3
-
-
-def test_names_of_the_reports_and_of_older_runs():
-    assert (full_name("generic"), full_name("position-blocklist-short")) == ("group-v2.1", "group-v3.9")
-    assert full_name("position-allowlist+cleanup") == "group-v4.3+cleanup" == full_name("v5.0+cleanup")
-    former = stored_lp("position-allowlist")
-    assert (former.name, former.descriptors, former.rule.no_bad_pairs) == ("former:position-allowlist", "plain", False)
-    assert stored_lp("truncating") is LPS["truncating"] is not stored_lp("truncating", is_former=True)
 
 
 @pytest.mark.parametrize("smiles", HARD)

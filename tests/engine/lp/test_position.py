@@ -10,7 +10,7 @@ from engine.errors import ConstraintError
 from engine.inspection.runs import run_facts
 from engine.lp.constraint import LpParameters, build_constraint
 from engine.lp.driver import Tables
-from engine.lp_records import ALIASES, LPS, UNKNOWN_LP, LpRecord, lp_choices, lp_record, stored_lp
+from engine.lp_records import ALIASES, LPS, UNKNOWN_LP, LpRecord, full_name, lp_choices, lp_record, stored_lp
 from engine.records import SHORTEST4, TRIMMED4, NumberFormat
 from engine.store.store import Store
 from engine.text.blocks import read_block
@@ -64,6 +64,9 @@ def test_when_truncating_may_end_a_block(name: str, form: NumberFormat, content:
 
 def test_lps_are_found_by_their_names() -> None:
     assert (lp_record("generic").name, lp_record("v3.8").name) == ("group-v2.1", "group-v3.8")
+    assert full_name("position-allowlist+cleanup") == "group-v4.3+cleanup" == full_name("v5.0+cleanup")
+    former = stored_lp("position-allowlist")
+    assert (former.name, former.descriptors, former.rule.no_bad_pairs) == ("former:position-allowlist", "plain", False)
     assert {lp_record(name).name for name in ALIASES} <= set(LPS)
     for given, near in (("exakt", "exact"), ("position-blacklist", "position-blocklist")):
         with pytest.raises(ConstraintError, match=f"there is no LP '{given}'. Did you mean {near}"):

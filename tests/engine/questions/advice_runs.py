@@ -38,7 +38,6 @@ def add(
     smiles: Sequence[str] = MANY,
     run_id: str = "",
     cut: int = 0,
-    rmsd_ang: Sequence[float] = (),
     log_w: float | None = None,
     **about: Any,
 ) -> str:
@@ -54,11 +53,10 @@ def add(
     passed = max(clean, count if passed is None else passed)
     rows = []
     for number, one in enumerate(smiles):
-        verdicts: dict[str, Any] = {"passed": number < passed, "clean": number < clean, "cut_blocks": int(number < cut)}
-        verdicts |= {"usable": None if usable is None else number < usable}
-        verdicts |= {"rmsd_ang": rmsd_ang[number]} if rmsd_ang else {}
-        about_it = {"smiles": one, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(one), "blocks": 2}
-        rows.append(sample_row(number, stop_reason="end", **about_it, **verdicts))
+        said: dict[str, Any] = {"smiles": one, "decode_s": spent[number], "tokens": 10, "heavy_atoms": len(one)}
+        said |= {"passed": number < passed, "clean": number < clean, "blocks": 2, "cut_blocks": int(number < cut)}
+        said |= {"usable": None if usable is None else number < usable, "stop_reason": "end"}
+        rows.append(sample_row(number, **said))
     blocks = [block_row(number, block) for number in range(count) for block in range(2)]
     name = run_id or lp.replace("+", "-")
     sums = {"molecules": count, "tokens": 10 * count}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from engine.questions.drift_lexicon import script_of
 from engine.store.store import Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, block_row, demo_run, sample_row, step_row, write_run
-from tests.engine.store.reports.documents import document, imported, store_in
 
 Row = dict[str, Any]
 QWEN = load_tokenizer("qwen3")
@@ -63,15 +61,6 @@ def test_pieces_stand_by_count_with_what_the_model_thought(store: Store) -> None
     assert sum(piece["tokens_with_p_raw"] for piece in pieces) * 2 == sum(counts)  # of sample 0 only
     assert "\u202e" not in "".join(piece["piece"] for piece in pieces), "escaped"
     assert {piece["mean_p_raw"] for piece in pieces} <= {0.25, 0.5, 0.75}
-
-
-def test_text_alone_gives_runs_of_one_script(tmp_path: Path) -> None:
-    run_id = imported(tmp_path, document()).id
-    pieces, about = read_lexicon(store_in(tmp_path), run_id)
-    assert not about["by_token"] and about["with_junk"] == 1
-    told = {piece["piece"]: (piece["token_id"], piece["script"], piece["count"]) for piece in pieces}
-    assert told["amen"] == (None, "Latin", 1)
-    assert told["}"] == (None, "punctuation", 1)
 
 
 @pytest.mark.parametrize(("ids", "tokenizer"), [([1, 2], "/no/such"), ([5, None, 7], "qwen3")])
