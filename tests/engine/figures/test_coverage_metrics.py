@@ -99,16 +99,6 @@ def test_a_threshold_is_not_reached_by_itself() -> None:
         assert found.curves[0].tolist() == [0.0] * (place + 1) + [1.0] * (59 - place)
 
 
-def test_missing_molecules_change_cov_alone_where_they_count() -> None:
-    half = figures_of(np.array([[0.1], [1.0]]))
-    skip, zero = (over_molecules([half, None], rule) for rule in ("skip", "zero"))
-    assert skip.mean.tolist() == pytest.approx([0.5, 1.0, 0.55, 0.1])
-    assert zero.mean.tolist() == pytest.approx([0.25, 0.5, 0.55, 0.1])
-    assert zero.median[2:].tolist() == skip.median[2:].tolist()
-    assert zero.curves[:, -1].tolist() == [0.5, 0.5]
-    assert skip.missing == zero.missing == 1
-
-
 def test_where_nothing_is_known_columns_are_null() -> None:
     columns: dict[str, Any] = over_molecules([None]).columns()
     assert [columns[name] for name in FIGURES] == [columns[f"{name}_median"] for name in FIGURES] == [None] * 4
