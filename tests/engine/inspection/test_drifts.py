@@ -96,3 +96,5 @@ def test_axes_of_the_demo_add_up_to_the_stored_drift(run_id: str) -> None:
     rows = DEMO_STORE.rows(f"SELECT sample_id, drift {of_run}", [run_id])
     assert sum(found[axis].to_numpy() for axis in AXES).tolist() == [row["drift"] for row in rows]
     assert found["sample_id"].to_pylist() == [row["sample_id"] for row in rows]
+    drawn = counted(DEMO_STORE, "axis", run_id)
+    assert [sum(n for (name, _), n in drawn.items() if name == axis) for axis in AXES] == [len(rows)] * 3

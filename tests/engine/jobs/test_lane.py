@@ -176,6 +176,7 @@ def test_junk_is_marked_when_it_comes_and_stays(rows: Rows, lp: str) -> None:
         shares == sorted(shares) and shares[0] == 0 and live_lanes.tokens_a_second(watch) == pytest.approx(10, rel=0.2)
     )
     assert {atom for atom in atoms if atom is not None} == set(range(row["atoms"]))
+    assert live_lanes.tally(watch, 0)["blocks"] >= row["blocks"] - 1  # of a sample that has not ended
     watch.end()
     found = live_lanes.tally(watch, 0)
     assert (found["junk"] >= 3) == bool(junk) == (lp != "exact") and found["blocks"] == row["blocks"]

@@ -154,9 +154,10 @@ def test_runs_that_are_no_evidence(store: Store) -> None:
     add(store, "truncating", 0.001, run_id="file", origin="imported")
     add(store, "group-v2.1", 0.001, run_id="timeless", wall_s=None)
     add(store, "group-v4.3", 0.001, run_id="long", placeholder="0.0000,0.0000,0.0000")
+    add(store, "group-v4.3", 0.001, run_id="plain", descriptors="plain")
     advice = advised(store)
     assert list(advice["of"]) == ["none", "exact"]
-    assert advice["left_out"] == ["1 run of group-v4.3 with non-default parameters"]
+    assert advice["left_out"] == ["2 runs of group-v4.3 with non-default parameters"]
 
 
 def test_runs_meet_in_the_molecules_that_they_share(store: Store) -> None:
