@@ -162,13 +162,6 @@ def test_a_placeholder_of_ones_own_goes_along(tmp_path: Path) -> None:
     assert store_in(tmp_path / "back").rows("SELECT DISTINCT template_free FROM blocks") == [{"template_free": 11}]
 
 
-def test_what_cleanup_took_away_stands_beside_the_text(tmp_path: Path) -> None:
-    entry = measured(tmp_path, [("CC=O", 0, CLEAN.replace("1.0>", "1.0amen>"))], "none+cleanup")
-    (item,) = json.loads(report_bytes(entry))["passes"]
-    assert item["decoded_text"] == prompt_of("CC=O") + CLEAN
-    assert item["raw_text"] == CLEAN.replace("1.0>", "1.0amen>")
-
-
 def test_a_reported_run_has_nothing_to_export(tmp_path: Path) -> None:
     (entry,) = publish_reported(store_in(tmp_path), dict(list(load_reported().items())[:1]))
     with pytest.raises(StoreError, match="no samples to export"):
