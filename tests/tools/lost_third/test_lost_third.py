@@ -106,5 +106,3 @@ def test_finished_lanes_are_told_and_not_written_again(store: Store, monkeypatch
     found = dict(figures(kept, "small"))
     assert found["small/fall/in all/cov_p/value"] == pytest.approx(steps["in all"], abs=1e-6)
     assert found["small/lanes/v4.3 3 4/not_decoded/Bad coord triplet"] == 6
-    shown = run("--model", "small", *chosen, *SMALL).out
-    assert "v4.3 as it ran: 0.000 x 3, [OH]" in shown and "The fall in coverage" in shown
