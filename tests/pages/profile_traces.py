@@ -10,7 +10,7 @@ from engine.profile.ingest import add_trace
 from engine.store.entries import Entry
 from engine.store.store import Store
 from tests.engine.inspection.made import sample_row, write_run
-from tests.engine.profile.made_events import event, kernels
+from tests.engine.profile.made_traces import event, kernels
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OVERRIDE = "\u202e[x](http://a.b)"

@@ -25,7 +25,7 @@ from pages._compare.manage import packed_report
 from tests.cli import parsed
 from tests.engine.inspection.made import demo_run
 from tests.engine.logits.logs import clean, new_log, objects, text, write
-from tests.engine.profile.made_events import event
+from tests.engine.profile.made_traces import event
 from tests.engine.store.reports.documents import document
 from tests.engine.store.stored_runs import MADE_AT, add, begun, store_at, written
 from tests.pages.apps import is_harmless, query, shown, words

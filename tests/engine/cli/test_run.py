@@ -15,10 +15,8 @@ from engine.chem.enriched import as_decimals, decode
 from engine.chem.rmsd import least_rmsd
 from engine.chem.structure_files import read_molecules
 from engine.comparing.evaluation import texts_of
-from engine.errors import RunError
 from engine.inspection.judging import judge_run, judge_text
 from engine.inspection.sample import inspect_sample
-from engine.jobs.run import Run
 from engine.records import BinFormat
 from engine.store.entries import rmsd_references
 from engine.store.references import reference_set
@@ -104,18 +102,6 @@ def test_a_stopped_run_says_how_to_go_on_and_does() -> None:
     assert run_json("runs", "--unfinished") == []
     written = Store.open().rows("SELECT DISTINCT smiles, same_graph FROM samples ORDER BY ALL")
     assert [(row["smiles"], row["same_graph"]) for row in written] == [("CCN", True), ("O=CC", True), ("OCC", True)]
-
-
-def test_an_error_on_the_way_says_that_what_is_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Run, number: int) -> Any:
-        raise RunError("the disk is full", "Make room")
-
-    monkeypatch.setattr(Run, "_write", full)
-    result = run("run", "CC=O", *ASKED)
-    begun, stays, told = result.err.splitlines()
-    assert begun.endswith(": small:final, exact, fast, cpu, 1 thread")
-    assert result.code == 2 and stays.startswith("saved samples stay; `python -m engine run --resume ")
-    assert told == "driftscope: the disk is full. Make room"
 
 
 BINS, FORM = ("--bins", "0.05", "9"), BinFormat(bin_ang=0.05, range_ang=9.0)

@@ -1,7 +1,7 @@
 """Traces as torch.profiler writes them on a GPU, made from a seed: any size, and with the sums that they have.
 
 A step launches kernels of every family: an operator on the host, the call, the kernel, and the two ends of the arrow
-between them. Each step lies inside marks, as a captured run has them.
+between them. Each step lies inside marks, as a captured run has them. And small ones, event by event.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from engine.profile.ingest import add_trace
+from engine.store.entries import Entry
+from engine.store.store import Store
 
 EVENTS_A_KERNEL, KERNELS_A_STEP = 5, 200
 _ELEMENTWISE = (
@@ -108,3 +112,28 @@ def plain_sums(path: Path) -> dict[tuple[str, str, Any], list[float]]:
             one[0] += 1
             one[1] += round(event["dur"] * 1000)
     return found
+
+
+def event(category: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": 1_000 + ts, "dur": dur, "args": args}
+
+
+def kernels(*named: tuple[str, float], stream: int = 7) -> list[dict[str, Any]]:
+    """Kernels one after the other, each with its launch."""
+    found = []
+    for number, (name, dur) in enumerate(named):
+        found.append(event("cuda_runtime", "cudaLaunchKernel", 100 * number, 5, correlation=number))
+        found.append(event("kernel", name, 100 * number + 20, dur, correlation=number, stream=stream, device=0))
+    return found
+
+
+def mark(name: str, start: float, dur: float, thread: int = 1) -> dict[str, Any]:
+    return {**event("user_annotation", f"driftscope::{name}", start, dur), "tid": thread}
+
+
+def added(
+    store: Store, folder: Path, events: list[dict[str, Any]], *, with_events: bool = False, **about: Any
+) -> Entry:
+    path = folder / "made.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return add_trace(store, path, about, about.pop("written", ()), about.pop("steps", 0), with_events=with_events)

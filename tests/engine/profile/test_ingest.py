@@ -13,8 +13,7 @@ from engine.profile.ingest import add_trace
 from engine.store.schema import RUN, TRACE
 from engine.store.staging import Staging
 from engine.store.store import Store, damaged_parts
-from tests.engine.profile.made_events import added, event
-from tests.engine.profile.made_traces import KERNELS, Truth, write_trace
+from tests.engine.profile.made_traces import KERNELS, Truth, added, event, write_trace
 
 
 @pytest.fixture(scope="module")

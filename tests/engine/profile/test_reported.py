@@ -12,8 +12,7 @@ from engine.profile.ingest import add_trace
 from engine.questions import ask
 from engine.store.files import Files
 from engine.store.store import Store
-from tests.engine.profile.made_events import added, event
-from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.made_traces import added, event, write_trace
 from tools.reported import publish_traces
 
 ARITHMETIC = re.compile(r"[0-9.()*/+ -]+")

@@ -14,8 +14,7 @@ from engine.profile.traces import Totals, cautions, split_us, traces_of
 from engine.questions import ask
 from engine.store.entries import Entry
 from engine.store.store import Store
-from tests.engine.profile.made_events import added, event, kernels, mark
-from tests.engine.profile.made_traces import write_trace
+from tests.engine.profile.made_traces import added, event, kernels, mark, write_trace
 
 GEMM, FMHA, CAT = "cutlass_gemm", "fmha_x", "CatArrayBatchedCopy_x"
 

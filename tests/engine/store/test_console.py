@@ -158,12 +158,6 @@ ATTACKS = [
     "SELECT 1" + "+1" * 40_000, "SELECT " + "NOT " * 20_000 + "true", "SELECT '" + "x" * 100_000 + "'",
 ]  # fmt: skip
 
-HARMLESS = [  # it tells of the tables, or of DuckDB itself
-    "SHOW TABLES", "SHOW t", "SHOW ALL TABLES", "FROM main.t", "FROM duckdb_views", "FROM information_schema.tables",
-    "FROM duckdb_settings()", "FROM query('SELECT 1')", "FROM duckdb_views()", "FROM pragma_table_info('t')",
-    "SELECT current_setting('lock_configuration')", "SELECT getvariable('x')", "SELECT version()",
-]  # fmt: skip
-
 
 @pytest.mark.parametrize("sql", ATTACKS, ids=lambda sql: ascii(sql[:50]))
 def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
@@ -172,10 +166,6 @@ def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
     assert str(caught.value).isprintable() and "4711" not in str(caught.value)
     assert [path.name for path in folder.iterdir()] == ["secret.csv"]
     assert one(console, "SELECT count(*) FROM t WHERE a < 4") == 3
-
-
-def test_what_is_harmless_is_answered(console: Console) -> None:
-    assert [bool(rows(console, sql)) for sql in HARMLESS] == [True] * len(HARMLESS)
 
 
 @pytest.mark.parametrize(

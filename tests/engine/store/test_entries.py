@@ -209,19 +209,6 @@ def test_a_run_behind_a_link_is_served(store: Store, tmp_path_factory: pytest.Te
     assert (elsewhere / "run.json").is_file()
 
 
-def test_a_run_that_cannot_be_read_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Files.read_object
-
-    def refused(files: Files, name: str) -> dict[str, Any]:
-        if "run_id=one" in name:
-            raise PermissionError(13, "Permission denied", name)
-        return read(files, name)
-
-    monkeypatch.setattr(Files, "read_object", refused)
-    assert ids(store) == ["other"]
-    assert named(store) == {"runs/run_id=one": "run.json: Permission denied"}
-
-
 def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
     folder = folder_of(store)
     content(b"?", "moods.parquet")(folder)

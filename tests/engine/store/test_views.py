@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import duckdb
@@ -13,12 +12,11 @@ import pytest
 from engine.errors import StoreError
 from engine.store import views
 from engine.store.columns import Table
-from engine.store.files import Files
 from engine.store.schema import KINDS, RUN, SAMPLES
 from engine.store.store import Store
 from engine.store.views import connect, datasets
 from tests.crafted import craft, craft_sheet
-from tests.engine.store.stored_runs import folder_of, named, store_at, written
+from tests.engine.store.stored_runs import named, store_at, written
 
 ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
 
@@ -52,27 +50,6 @@ def test_the_columns_are_those_of_the_schema(tmp_path: Path, runs: int) -> None:
     ]
     tops = [("r1", [{"token_id": 5, "p_raw": 0.5, "allowed": True}])] if runs else []
     assert asked(store, "SELECT run_id, top_k FROM steps") == tops
-
-
-def test_two_places_are_one_table(tmp_path: Path) -> None:
-    home, beside = Files(tmp_path / "home"), Files(tmp_path / "beside")
-    written(home, "a", 4)
-    written(beside, "b", 6, steps=True)
-    written(home, "both", 2)
-    written(beside, "both", 8)
-    counts = (
-        "SELECT run_id, count(*), any_value(samples) FROM samples JOIN runs USING (run_id) GROUP BY ALL ORDER BY ALL"
-    )
-    assert asked(Store(home, (beside,)), counts) == [("a", 4, 4), ("b", 6, 6), ("both", 2, 2)]
-
-
-def test_a_run_says_nothing_of_its_folder(tmp_path: Path) -> None:
-    """The folder's name is no column: a run that somebody renamed would get another id in half of its rows."""
-    store = store_at(tmp_path)
-    written(store.home, "one")
-    shutil.copytree(folder_of(store), folder_of(store, "two"))
-    assert named(store) == {"runs/run_id=two": "run.json does not fit: it does not describe two"}
-    assert asked(store, "SELECT DISTINCT run_id FROM samples") == [("one",)]
 
 
 def test_pyarrow_sees_the_same_rows(store: Store) -> None:

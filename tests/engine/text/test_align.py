@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.chem.enriched import enriched_text, skeleton_of
+from engine.chem.enriched import skeleton_of
 from engine.lp_records import LPS
 from engine.records import FIXED4, TRIMMED4, Block, Molecule, NumberFormat
 from engine.text.align import Alignment, align
@@ -20,7 +19,6 @@ from engine.text.template import FREE, Template, build_template, needed_tokens
 from engine.text.tokenizers import TextTokenizer, load_tokenizer
 from tests.alignments import LP_NAMES, NAMES, PLACEHOLDERS, check_complete
 from tests.report_examples import LLAMA_EXAMPLES, QWEN_EXAMPLES
-from tests.small_tokenizers import SMALL_TOKENIZERS
 from tests.strategies import (
     Written,
     enriched_texts,
@@ -106,25 +104,6 @@ def test_text_that_follows_no_template_is_aligned_in_bounded_time(text: str) -> 
     ids = tokenizer.encode(text)
     for lp in ("none", "group-v2.1"):
         check_complete(align(template, ids, tokenizer, lp=lp), template, ids)
-
-
-@pytest.mark.parametrize("kind", sorted(SMALL_TOKENIZERS))
-def test_other_tokenizers_align_too(kind: str, tmp_path: Path) -> None:
-    SMALL_TOKENIZERS[kind]().save(str(tmp_path / "tokenizer.json"))
-    tokenizer = load_tokenizer(str(tmp_path))
-    numbers = (("1.5", "-2.25", "3.0"), ("0.1234", "1.0", "-1.0"))
-    text = enriched_text("CO", ("[C]", "[O]"), numbers)
-    template = build_template(text, tokenizer)
-    assert template.free + template.copy == template.tokens
-    ids = tokenizer.encode(text)
-    alignment = align(template, ids, tokenizer)
-    assert alignment.text == text
-    check_complete(alignment, template, ids)
-    assert [block.text for block in alignment.blocks] == ["1.5,-2.25,3.0", "0.1234,1.0,-1.0"]
-    assert [block.atom for block in alignment.blocks] == [0, 1]
-    assert needed_tokens([text], tokenizer)[0].sum() == sum(
-        role == "FREE" for role in (row.text_role for row in alignment.rows)
-    )
 
 
 POSITION_LPS = tuple(name for name, record in LPS.items() if record.closed_by == "lp")

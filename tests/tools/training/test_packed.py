@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engine.chem.enriched import decode, enriched_text, format_number
+from engine.chem.enriched import enriched_text, format_number
 from engine.chem.molecule_sets import load_molecule_set
 from engine.chem.smiles import enriched_descriptors, split_smiles
 from engine.records import NumberFormat
@@ -17,7 +17,7 @@ from engine.text.tokenizers import load_tokenizer, number_ids
 from tests.support import sized
 from tools.training.conformer_texts import ConformerTexts
 from tools.training.corpus import read_corpus
-from tools.training.packed import SIGN, PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
+from tools.training.packed import PackedCorpus, PackedPart, packed_xyz, text_frame, unpacked_xyz
 from tools.training.packing import full_text, part_arrays, stereo_atoms
 
 TOKENIZERS = ("qwen3", "llama3")
@@ -97,21 +97,6 @@ def test_a_packed_corpus_gives_the_tokenizers_ids(small_packed: Path, name: str)
     assert canonical.tolist() == [text == 0 for _, text in texts]
     atoms = np.concatenate([part.atoms for part in read.parts])
     assert atoms.tolist() == [len(one.xyz) for one, _ in texts]
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
-def test_tokens_of_deciding_atoms_are_known(small_packed: Path, name: str) -> None:
-    tokenizer = load_tokenizer(name)
-    part = PackedCorpus(small_packed, name).parts[0]
-    for row in range(0, len(part), 5):
-        batch = part.tokens(np.array([row]))
-        numbers = batch.kinds >= SIGN
-        text = tokenizer.decode(batch.ids[:-1].tolist())
-        decoded = decode(text.partition("[/SMILES]")[2])
-        flags = stereo_atoms(decoded.smiles).deciding
-        wanted = [number for flag, triple in zip(flags, decoded.numbers, strict=True) if flag for number in triple]
-        found = tokenizer.decode(batch.ids[numbers & batch.deciding].tolist())
-        assert found.replace(",", "") == "".join(wanted)
 
 
 def test_coordinates_come_back_whatever_their_size() -> None:

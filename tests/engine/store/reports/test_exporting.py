@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from engine.text.tokenizers import load_tokenizer
 from tests.engine.store.reports.documents import (
     CLEAN,
     JUNK,
-    PROMPT,
     document,
     file_of,
     imported,
@@ -80,18 +78,6 @@ def test_a_file_comes_out_byte_for_byte(tmp_path: Path, indent: int | None) -> N
     export_report(store_in(tmp_path).annotate(entry.id, label="other", notes="a note"), tmp_path / "out.json")
     assert (tmp_path / "out.json").read_bytes() == raw
     assert import_report(store_in(tmp_path), tmp_path / "out.json").id == entry.id
-
-
-def test_of_a_run_imported_before_files_were_kept_its_columns_are_written(tmp_path: Path) -> None:
-    content = document(gpu="H100") | {"mean_rmsd": 0.6}
-    first = content["passes"][0] | {"rmsd": 0.25, "decoded_text": f"OC=C {CLEAN}"}
-    first["all_generations"] = [first["decoded_text"], {"decoded_text": f"{PROMPT}{JUNK}", "score": 3}]
-    content["passes"][0] = first
-    entry = imported(tmp_path, content)
-    said = json.loads(report_bytes(replace(entry, parts={"samples": entry.parts["samples"]})))
-    assert said["mean_rmsd"] == 0.6 and said["metadata"]["gpu"] == "H100" and said["metadata"]["version"] == "v3.8"
-    assert said["passes"] == [first, content["passes"][1]]
-    assert [item["prompt_smiles"] for item in said["failures"]] == ["CCO"]
 
 
 def test_gz_by_the_suffix_and_a_place_that_cannot_be_written(tmp_path: Path) -> None:
@@ -174,13 +160,6 @@ def test_a_placeholder_of_ones_own_goes_along(tmp_path: Path) -> None:
     back = imported(tmp_path / "back", json.loads(report_bytes(entry)))
     assert back.row["placeholder"] == "1.2,3.4,5.6"
     assert store_in(tmp_path / "back").rows("SELECT DISTINCT template_free FROM blocks") == [{"template_free": 11}]
-
-
-def test_what_cleanup_took_away_stands_beside_the_text(tmp_path: Path) -> None:
-    entry = measured(tmp_path, [("CC=O", 0, CLEAN.replace("1.0>", "1.0amen>"))], "none+cleanup")
-    (item,) = json.loads(report_bytes(entry))["passes"]
-    assert item["decoded_text"] == prompt_of("CC=O") + CLEAN
-    assert item["raw_text"] == CLEAN.replace("1.0>", "1.0amen>")
 
 
 def test_a_reported_run_has_nothing_to_export(tmp_path: Path) -> None:

@@ -83,14 +83,6 @@ def test_totals_that_a_file_lacks_are_counted(tmp_path: Path) -> None:
     assert (row["reported_passes"], row.get("reported_failures")) == (2, None)
 
 
-def test_a_sample_says_what_the_format_has(tmp_path: Path) -> None:
-    sample = sample_of(tmp_path, document())
-    assert sample["smiles"] == "CC=O" and sample["text"] == CLEAN and sample["stop_reason"] == "end"
-    assert (sample["passed"], sample["clean"], sample["exact_match"], sample["same_graph"]) == (True, True, True, True)
-    assert (sample["atoms"], sample["heavy_atoms"], sample["blocks"]) == (3, 3, 3)
-    assert sample["token_ids"] is sample["forced"] is sample["tokens"] is None
-
-
 def test_unknown_keys_are_kept(tmp_path: Path) -> None:
     content = document(gpu="H100", nested={"a": [1]}, nan="A", far="B", long=10**300) | {"mean_rmsd": 0.6}
     content["passes"][0] |= {"rmsd": 0.25, "flags": ["a"]}
