@@ -97,14 +97,6 @@ def test_the_molecule_set_shows_both_signs(decimals: str) -> None:
     assert "Measured on reference conformers" in words(app)
 
 
-def test_bins_fit_their_placeholder() -> None:
-    app = lab(**SET, decimals="Bins of 0.042 Å")
-    table = app.dataframe[0].value
-    fitted = table[table["placeholder"].str.startswith("fitted: ")]
-    assert list(fitted["exact"]) == [100, 100] and list(fitted["tokens_per_atom"]) == [14, 8]
-    assert set(fitted["mean_drift"]) == {0} and "0.021 Å" in words(app)
-
-
 def test_pasted_molecules_and_one_that_cannot_be_read() -> None:
     app = lab(view="A molecule set", set="Pasted SMILES")
     app.text_area[0].set_value("CCO ethanol\nnot-a-smiles\n").run()
@@ -140,11 +132,3 @@ def test_another_tokenizer_stands_beside_the_two_once_a_reader_wants_it() -> Non
     assert not app.exception and not app.error
     table = app.dataframe[0].value.set_index("name")
     assert list(table.loc[folder]["cut"]) == list(table.loc["LLaMA-3.2 chem"]["cut"])
-
-
-def test_a_hostile_placeholder_is_text_in_figure_and_file() -> None:
-    hostile = '"&a,b%{x}'
-    app = lab(**SET, placeholders=hostile)
-    assert set(app.dataframe[0].value["placeholder"]) >= {hostile}
-    spec = app.get("plotly_chart")[0].proto.spec
-    assert "%{x}<br>" not in spec and "&quot;&amp;a" in spec
