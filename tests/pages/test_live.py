@@ -71,7 +71,6 @@ def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
     [
         ({"model": "no*pe:final"}, "There is no model 'no*pe:final' here. demo-llama:final is chosen"),
         ({"seed": "1e400"}, "infinite"),
-        ({"temperature": "0.5", "top_k": "-inf"}, "infinite"),
     ],
 )
 def test_an_address_that_does_not_read_is_one_message(live: Live, query: dict[str, str], message: str) -> None:
@@ -113,7 +112,6 @@ def test_a_name_in_place_of_a_smiles_is_offered_as_the_named_molecule(live: Live
         ("<img src=x onerror=alert(1)>", 1, "\\<img", False),
         ("C" * 20_000, 1, "characters", False),
         ("CCO ethanol\n\nnonsense\nCC=O", 1, "Line 3: ", True),
-        ("\n".join(["CCO", *["nonsense"] * 40]), 4, "37 more lines cannot be read", True),
         ("\n".join(["CCO"] * 101), 1, "Limit: 100 molecules, got 101", False),
     ],
 )

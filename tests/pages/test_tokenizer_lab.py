@@ -71,7 +71,6 @@ def test_what_cannot_be_read_is_explained_and_still_shown() -> None:
             ["text passed, damaged", "1 of 2 blocks has junk", "not read by the strict reader"],
         ),
         ("[C]<0.0,0.0,0.0>[O]<0.2,0.0,0.0>", ["no stereo specified", "geometry wrong", "bond lengths:"]),
-        ("[N]<-1.2,0.3,0.7>[C@@H]<0,0,0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0.6>", ["stereo 1 of 1 right"]),
         ("[N]<-1.2,0.3,0.7>[C@H]<0,0,0>([F]<0.5,1.2,-0.4>)[Cl]<1.1,-1.1,0.6>", ["mirrored (atom 1)"]),
         ("[C]<0512,0498,0501>", ["binned text", "not judged"]),
         ('{"logs": []}', ["LP sum", "not judged"]),
