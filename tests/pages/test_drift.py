@@ -316,6 +316,7 @@ def test_a_run_without_steps_is_scored_and_says_by_whom(own: Store, button: str,
 def test_the_sections_of_runs_and_the_work_that_they_offer() -> None:
     app = opened(run=[WITH_JUNK, EXACT], view="Junk lexicon")
     assert table(app, "mean_p_raw")["count"].is_monotonic_decreasing
+    assert not any("measured" in name for name in app.selectbox(key="one_run").options), "only what else a run may be"
     app.selectbox(key="one_run").set_value(EXACT).run()
     assert len(app.dataframe) == 1 and not app.exception
     assert len(opened(run=EXACT, view="What the LP did").get("plotly_chart")) >= 4
