@@ -20,6 +20,7 @@ from pages._drift.molecules import FOLD
 from pages._kit.atoms import atom_rows
 from pages._shared.components.molecule2d import picked_atom
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
 from tests.pages.apps import keys, query, shown, table, words
 from tests.pages.component_tests import frames_of
@@ -33,7 +34,6 @@ from tests.pages.drift_stores import (
     add_bare,
     add_hostile,
     add_imported,
-    store_at,
     with_demo,
 )
 from tests.service_harness import ended

@@ -22,8 +22,9 @@ from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
+from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
-from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, store_at, with_demo
+from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo
 
 
 @pytest.fixture(scope="module")
