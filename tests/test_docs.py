@@ -68,9 +68,7 @@ def test_the_readmes_three_figures_come_out() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[command for _, command, _ in EXAMPLES])
-def test_each_example_of_a_file_is_read(
-    example: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_example_is_read(example: tuple[str, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     variable, command, text = example
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
@@ -83,15 +81,6 @@ def test_each_example_of_a_file_is_read(
         monkeypatch.setenv(variable, name)
     document = called(f"{command} --json").document
     assert document
-
-
-def test_a_file_of_families_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.profile.families import load_families
-
-    rules = re.findall(r"```toml\n(\[\[rule\]\].*?)```", FORMATS, re.DOTALL)[0]
-    (tmp_path / "families.toml").write_text(rules, encoding="utf-8")
-    monkeypatch.setenv("DRIFTSCOPE_TRACE_FAMILIES", str(tmp_path / "families.toml"))
-    assert load_families().of_name("my_flash_kernel") == ("device", "attention")
 
 
 def test_the_notebook_runs() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -103,16 +102,6 @@ def imports_of(path: Path) -> list[tuple[int, str]]:
     name = module_name(path)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     return list(imported(path.read_text(encoding="utf-8"), package))
-
-
-def test_what_pages_import_does_not_bring_torch() -> None:
-    """It takes seconds, and is for the worker's thread."""
-    pages = [path for room in (ROOT / "pages").glob("_*") for path in room.rglob("*.py")]
-    names = [module_name(path) for path in pages]
-    script = f"import importlib, sys\nfor name in {names!r}: importlib.import_module(name)\n"
-    script += "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip().splitlines()[-1] == "[]"
 
 
 def unit_of(dotted: str) -> str | None:

@@ -52,6 +52,10 @@ def table(app: AppTest, column: str) -> pd.DataFrame:
     return next(frame.value for frame in app.dataframe if column in frame.value)
 
 
+def keys(app: AppTest) -> set[str | None]:
+    return {button.key for button in app.button}
+
+
 def is_harmless(app: AppTest) -> bool:
     """No markup of others, and nothing that turns the writing around."""
     parts = [str(part.value) for part in (*app.markdown, *app.caption, *app.info, *app.error, *app.warning)]

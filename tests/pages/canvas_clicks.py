@@ -60,18 +60,13 @@ def open_picker(seen: Visit, place: int = 0) -> None:
 
 def click_at(seen: Visit, spot: Locator, result: Locator) -> None:
     """Plotly listens on a layer above its bars, and hears no click while it is drawing."""
-    for _ in range(3):
+
+    def click() -> None:
         box = _at_rest(spot)
         seen.page.mouse.move(box["x"] + box["width"] / 2 - 3, box["y"] + box["height"] / 2)
         seen.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        with suppress(AssertionError):
-            return expect(result).to_be_visible(timeout=LIMIT_MS / 3)
-    raise AssertionError(f"a click on the chart does not lead to {result}")
 
-
-def click_away(button: Locator) -> None:
-    """A button that clears itself."""
-    again(button.click, lambda limit_ms: expect(button).to_have_count(0, timeout=limit_ms))
+    again(click, lambda limit_ms: expect(result).to_be_visible(timeout=limit_ms))
 
 
 def again(act: Callable[[], object], expected: Callable[[float], object]) -> None:

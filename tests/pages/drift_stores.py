@@ -13,7 +13,6 @@ from engine.decode.samples import Reader
 from engine.inspection.molecules import sample_table
 from engine.records import TRIMMED4
 from engine.store.entries import entry_folder
-from engine.store.files import Files
 from engine.store.reports.importing import import_report
 from engine.store.sample_rows import block_rows, tables_of, written_row
 from engine.store.schema import RUN
@@ -21,6 +20,7 @@ from engine.store.store import DEMO, Store
 from engine.text.tokenizers import load_tokenizer
 from tests.engine.inspection.made import DEMO_STORE, demo_run, write_run
 from tests.engine.store.reports.documents import DOCUMENT
+from tests.engine.store.stored_runs import store_at
 
 WITH_JUNK = demo_run("llama", "group-v2.1")
 EXACT = demo_run("qwen", "exact")
@@ -33,10 +33,6 @@ BARE, HOSTILE = "bare-run", "hostile-run"
 HOSTILE_JUNK = "<img src=x onerror=alert(1)>"
 HOSTILE_SMILES = "CO"
 OVERRIDE = "\u202e[x](http://a.b)</script>"
-
-
-def store_at(place: Path) -> Store:
-    return Store(Files(place))
 
 
 def with_demo(place: Path, *run_ids: str) -> Store:

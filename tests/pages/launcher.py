@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 LARGE = ("streamlit.web.bootstrap", "streamlit.web.cli", "torch", "transformers", "engine.jobs.lane")
@@ -60,10 +61,8 @@ def main() -> None:
         started.append(process)
         print(process, flush=True)
     for process in started:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ MOLECULES = {"aspirin": "CC(=O)Oc1ccccc1C(=O)O", "acetaldehyde": "CC=O", "flexib
 
 page("Molecule views", ":material/hub:", "Atoms that can be pointed at, lit and picked.")
 state = st.session_state
-START = {"choice": "aspirin", "lit": -1, "in sight": True, "taken back": False, "other": False, "in 3D": True}
+START = {"choice": "aspirin", "lit": -1, "in sight": True, "other": False, "in 3D": True}
 
 
 def clear() -> None:
@@ -44,14 +44,12 @@ with st.container(horizontal=True, vertical_alignment="bottom"):
     st.button("Clear", on_click=clear)
     shown = st.toggle("Shown", key="in sight")
     in_3d = st.toggle("In 3D", key="in 3D")
-    st.toggle("Takes nothing over", key="taken back")
     other = st.toggle("Other conformer", key="other")
 
 
 def pick(atom: int | None) -> None:
     state["told"] = [*state.get("told", []), atom]
-    if not state["taken back"]:  # as it is now: a click may overtake the run that the toggle asked for
-        state["atom"] = atom
+    state["atom"] = atom
 
 
 def drawing() -> tuple[str, list[str]]:

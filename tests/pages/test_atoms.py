@@ -79,11 +79,6 @@ def test_atoms_that_the_molecule_lacks_and_text_that_is_not_its() -> None:
     assert "urchases" in outside.words and outside.atom is None
 
 
-def test_an_atom_that_was_not_written_says_so() -> None:
-    (_, row) = [row for row in rows_of("[CONFORMER][C]<0.1,0.2,0.3>") if row.atom is not None]
-    assert (row.atom, row.damage, row.words) == (1, "missing", "O, atom 1: nothing was written.")
-
-
 def test_an_open_text_has_no_rows_of_what_is_to_come() -> None:
     assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2,0.3>[O]<1.0", is_open=True)] == [0, 1]
     assert [row.atom for row in rows_of("[CONFORMER][C]<0.1,0.2", is_open=True)] == [0]

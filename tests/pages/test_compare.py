@@ -16,8 +16,9 @@ from pages._kit.picker import legend
 from pages._shared.links import compare_address as address
 from pages._shared.links import inspector_address, profiles_address, sql_address
 from tests.engine.inspection.made import DEMO_STORE, demo_run, sample_row, write_run
+from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params, is_harmless, opened, shown, table, words
-from tests.pages.drift_stores import OVERRIDE, store_at
+from tests.pages.drift_stores import OVERRIDE
 
 NONE, BLOCKLIST, EXACT = (demo_run("llama", lp) for lp in ("none", "group-v2.1", "exact"))
 REPORTED = "reported-002-llama-lp-1000"

@@ -51,23 +51,6 @@ def test_rows_are_ticked_and_the_link_says_which(browser: Browser, demo_server: 
         expect(legend(seen)).to_have_text([re.compile(part) for part in names])
 
 
-def test_back_undoes_one_choice_at_a_time(browser: Browser, demo_server: Server) -> None:
-    """Control and tests are one change of the address: between them, another run would be the control."""
-    with visit(browser, demo_server, f"/compare?control={NONE}&test={BLOCKLIST}&test={EXACT}") as seen:
-        expect(legend(seen)).to_have_count(3)
-        open_picker(seen)
-        seen.page.get_by_role("combobox", name=re.compile("Control")).click()
-        seen.page.get_by_role("option", name=re.compile("exact")).click()
-        expect(legend(seen).first).to_have_text("exact (control)")
-        seen.press("Clear selection")
-        expect(seen.page.get_by_text("Tick runs in the table.")).to_be_visible()
-        for control in ("exact", "none"):
-            seen.page.go_back()
-            expect(legend(seen).first).to_have_text(re.compile(control))
-        expect(seen.page).to_have_url(re.compile(rf"control={NONE}&test={BLOCKLIST}&test={EXACT}"))
-        expect_harmless(seen)
-
-
 # --- cards ------------------------------------------------------------------------------------------------------------
 
 CHARTS = f"/compare?view=Charts&control={NONE}&test={ALLOWLIST}&test={EXACT}"

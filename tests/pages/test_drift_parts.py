@@ -17,14 +17,14 @@ from engine.inspection.sample import inspect_sample
 from engine.text.tokenizers import load_tokenizer
 from pages._drift import files as drift_files
 from pages._drift import state
-from pages._drift.molecules import checks_words
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
 from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
+from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
-from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, store_at, with_demo
+from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +44,6 @@ def test_the_default_is_the_newest_run_of_many_samples_with_junk_that_passes_els
     assert default_run([*sound, bad]).run_id == "bad"
     few = replace(bad, samples=1, junk_letters=1, passes=1)
     assert default_run([few, bad]).run_id == "bad" and default_run([few]) == few
-
-
-@pytest.mark.parametrize(
-    ("checks", "geometry", "usable", "words"),
-    [
-        (None, None, None, None),
-        ("", True, True, "right"),
-        ("", True, False, "stereo not judged"),  # not every symmetry was tried
-        ("", None, False, "geometry not judged"),
-        ("internal_steric_clash, stereo", False, False, "internal steric clash, stereo"),
-        ("loaded", None, False, "not read by the strict reader"),
-    ],
-)
-def test_a_molecule_in_one_cell(
-    checks: str | None, geometry: bool | None, usable: bool | None, words: str | None
-) -> None:
-    assert checks_words({"checks": checks, "geometry_right": geometry, "usable": usable, "clean": True}) == words
 
 
 def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path) -> None:

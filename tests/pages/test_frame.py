@@ -46,24 +46,6 @@ def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> N
     assert re.findall(r"(?<!\\)`.*?`", error.value) == ["`1`"], "of our advice alone"
 
 
-@pytest.mark.parametrize(
-    ("text", "markdown"),
-    [
-        ("plain words", "plain words"),
-        ("**a** [b](c) `d` <e> $f$", r"\*\*a\*\* \[b\]\(c\) \`d\` \<e\> \$f\$"),
-        ("1. C#N", r"1\. C\#N"),
-        ("a\nb", "a\\\nb"),
-        ("    code", "\u00a0" * 4 + "code"),
-        ("\u202eabc\ud800", r"\\u202eabc\\ud800"),
-        ("Pt <- N", "Pt \\<\u2060\\- N"),
-        (":material_home: :streamlit:", "\\:\u2060material\\_home\\: \\:\u2060streamlit\\:"),
-        ("www.x.org", "www\u2060\\.x\\.org"),
-    ],
-)
-def test_escape_markdown(text: str, markdown: str) -> None:
-    assert escape_markdown(text) == markdown
-
-
 @given(st.text(st.characters(codec=None)))
 def test_every_mark_is_escaped_and_the_text_is_kept(text: str) -> None:
     escaped = escape_markdown(text)

@@ -71,7 +71,6 @@ def test_an_address_holds_all_that_was_chosen(live: Live) -> None:
     [
         ({"model": "no*pe:final"}, "There is no model 'no*pe:final' here. demo-llama:final is chosen"),
         ({"seed": "1e400"}, "infinite"),
-        ({"temperature": "0.5", "top_k": "-inf"}, "infinite"),
     ],
 )
 def test_an_address_that_does_not_read_is_one_message(live: Live, query: dict[str, str], message: str) -> None:
@@ -113,22 +112,16 @@ def test_a_name_in_place_of_a_smiles_is_offered_as_the_named_molecule(live: Live
         ("<img src=x onerror=alert(1)>", 1, "\\<img", False),
         ("C" * 20_000, 1, "characters", False),
         ("CCO ethanol\n\nnonsense\nCC=O", 1, "Line 3: ", True),
-        ("\n".join(["CCO", *["nonsense"] * 40]), 4, "37 more lines cannot be read", True),
         ("\n".join(["CCO"] * 101), 1, "Limit: 100 molecules, got 101", False),
     ],
 )
-def test_bad_lines_are_named_and_do_not_stop_good_ones(
-    live: Live, smiles: str, errors: int, message: str, can_start: bool
-) -> None:
+def test_bad_lines_are_named(live: Live, smiles: str, errors: int, message: str, can_start: bool) -> None:
     app = live(smiles=smiles)
     assert len(app.error) == errors and message in app.error[-1].value
     assert app.button(key="generate").disabled != can_start
 
 
-def test_a_mistake_is_pointed_at_and_a_mol_block_is_a_molecule() -> None:
-    _, (problem,) = read_lines("CC(=O)X")
-    *_, line, mark = problem.splitlines()
-    assert line.strip() == "CC(=O)X" and line[mark.index("^")] == "X"
+def test_a_mol_block_is_a_molecule() -> None:
     block = Chem.MolToMolBlock(reference_conformers(parse_smiles("C[C@H](O)CN"), 1))
     (molecule,), problems = read_lines(block)
     assert molecule.smiles == "C[C@H](O)CN" and not problems
@@ -178,7 +171,6 @@ def test_a_guarded_lane_says_what_was_drawn_anew(live: Live, monkeypatch: pytest
     rows = figures(app)
     assert rows["Redrawn"] == [str(tries)] and rows["Thrown tokens"] == [f"{watch.thrown_tokens:,}"]
     shown_try = verdict_badges._try(ThrownText(range(1, 3), "stereo", "<img src=x>\u202e"), ["[C]", "[N]", "[C@@H]"])
-    assert "blocks 1 to 2, [C@@H]: stereo <s>" in shown_try
     assert "&lt;img" in shown_try and "\u202e" not in shown_try
 
 

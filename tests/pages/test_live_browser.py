@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,6 +12,7 @@ from playwright.sync_api import Locator, expect
 
 from engine.store.store import Store
 from tests.pages.browser import ROOT, Browser, Server, Visit, serve_quietly, shape, shape_words, visit
+from tests.pages.canvas_clicks import again
 from tests.pages.live_pages import MODEL, small_registry
 
 pytestmark = pytest.mark.browser
@@ -48,14 +48,12 @@ def generate(seen: Visit) -> None:
 
 def point_at(spot: Locator, told: Locator, words: str) -> None:
     """Again where the page moved it from under the pointer: on a busy machine tables come later than the lanes."""
-    expected = expect(told)
-    for patience_ms in (1_000, 2_000, 4_000, 8_000):
+
+    def at_it() -> None:
         spot.page.mouse.move(0, 0)
         spot.hover()
-        with suppress(AssertionError):
-            expected.to_have_text(re.compile(words), timeout=patience_ms)
-            break
-    expected.to_have_text(re.compile(words))
+
+    again(at_it, lambda limit_ms: expect(told).to_have_text(re.compile(words), timeout=limit_ms))
 
 
 def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, place: Path) -> None:

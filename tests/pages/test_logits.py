@@ -14,9 +14,9 @@ from engine.store.store import DEMO
 from pages._logits.logs import LOGS, default_choice
 from tests.crafted import craft_sheet
 from tests.engine.inspection.made import DEMO_STORE
+from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
 from tests.pages.apps import shown, table
-from tests.pages.drift_stores import store_at
 
 ENTRIES = DEMO_STORE.found(LOGIT_LOG).entries
 BY_NAME = {entry.id.rpartition("-")[0]: entry for entry in ENTRIES}

@@ -90,13 +90,6 @@ def expect_told(seen: Visit, *picks: int | None) -> None:
     expect(seen.page.get_by_text(f"told: {list(picks)}", exact=True)).to_be_visible()
 
 
-def test_python_has_the_last_word(seen: Visit) -> None:
-    seen.press("Takes nothing over")
-    atoms(seen).nth(3).click()
-    expect_told(seen, 3)
-    expect(ring(seen, "selected")).to_be_hidden()
-
-
 def test_the_keyboard_walks_picks_and_clears(seen: Visit) -> None:
     expect(seen.page.locator(".molecule [tabindex='0']")).to_have_count(1)
     seen.page.get_by_role("listbox", name="Drawing of aspirin").wait_for()

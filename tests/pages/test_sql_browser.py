@@ -44,14 +44,6 @@ def server(place: Path) -> Iterator[Server]:
         yield started
 
 
-TYPES = (
-    "SELECT 1::HUGEINT AS a, 1.5::DECIMAL(10, 2) AS b, [1, NULL] AS c, {'k': [1]} AS d, MAP {'k': 1} AS e, "
-    "DATE '2026-01-02' AS f, TIME '01:02:03' AS g, INTERVAL 3 DAY AS h, 'a'::BLOB AS i, uuid() AS j, "
-    "TIMESTAMPTZ '2026-01-02 03:04:05+00' AS k, 'nan'::DOUBLE AS l, 1e300 AS m, (2**63)::UBIGINT AS n, "
-    "'x'::ENUM('x', 'y') AS o, NULL AS p, '101'::BIT AS q, DATE '-4000-01-01' AS r, true AS s"
-)
-
-
 def area(seen: Visit) -> Locator:
     return seen.page.get_by_role("textbox", name="SQL statement").first  # the old one is below until the run ends
 
@@ -80,16 +72,13 @@ def test_write_run_chart_files_and_back(browser: Browser, server: Server, place:
             files[word] = Path(coming.value.path()).read_bytes()
         assert files["CSV"].startswith(b'"lp","samples","wall_s"\n') and files["CSV"].count(b"\n") == 4
         assert pq.read_table(io.BytesIO(files["Parquet"])).num_rows == 3
-        run(seen, TYPES)
-        expect(seen.page.get_by_text(re.compile(r"^1 row · 19 columns"))).to_be_visible()
-        expect(seen.page.get_by_test_id("data-grid-canvas").last).to_be_visible()
         seen.press("Chart")
         expect(seen.page).to_have_url(re.compile("sql_as=Chart"))
         run(seen, "SELECT '<img src=x onerror=alert(1)>' AS \"<b onclick=alert(1)>\", 1 AS n UNION ALL SELECT 'b', 2")
         expect(seen.page.locator(".js-plotly-plot .bars .point")).to_have_count(2)
         assert seen.page.locator("img[src=x]").count() == 0
         seen.page.go_back()
-        expect(area(seen)).to_have_value(re.compile("HUGEINT"))
+        expect(area(seen)).to_have_value(re.compile("origin"))
         assert processes_of(marked=str(place))
         expect_harmless(seen)
     with visit(browser, server) as seen:  # something to wait in: the server ends the session's process by itself

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
-import subprocess
-import sys
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -16,7 +13,7 @@ from engine.store.console import Console, SqlAnswer
 from pages._compare import sql as page
 from pages._compare.sql import LIMITS, Statement
 from pages._shared.table_files import csv_of, parquet_of
-from tests.support import ROOT, sized
+from tests.support import sized
 
 MOST_GROWTH_MB = 300
 LONG = "x" * 40_000
@@ -36,14 +33,14 @@ def memory_mb(key: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{key}:"))
 
 
-def measure(every: int) -> None:
-    """The growth by one statement in ``every``: the largest, or an error at the first that is too large."""
-    logging.disable(logging.ERROR)  # Streamlit says for each element that there is no browser
-    statements, answers, grown = HOSTILE[::every], 0, 0.0
+@pytest.mark.soak
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell a process's peak")
+def test_the_app_does_not_grow_with_what_an_answer_becomes() -> None:
+    statements, answers = HOSTILE[:: sized(11, 1)], 0
     with Console({}, limits=LIMITS) as console:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
-        before = memory_mb("VmRSS")
         for sql in statements:
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+            before = memory_mb("VmRSS")
             try:
                 answer = console.query(sql)
             except SqlError:
@@ -54,21 +51,5 @@ def measure(every: int) -> None:
             page._answer(Statement(sql, (), done), {})  # to a browser that is not there
             csv_of(answer.table)
             parquet_of(answer.table)
-            grown = memory_mb("VmHWM") - before
-            assert grown < MOST_GROWTH_MB, f"{grown:.0f} MB with {sql[:200]}"
+            assert memory_mb("VmHWM") - before < MOST_GROWTH_MB, sql[:200]
     assert answers > len(statements) / 2
-    print(f"{answers} answers, at most {grown:.0f} MB more than before")
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system does not tell a process's peak")
-def test_the_app_does_not_grow_with_what_an_answer_becomes() -> None:
-    """In a process of its own, which other tests have not grown."""
-    command = [sys.executable, "-W", "ignore", "-m", __name__, str(sized(11, 1))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2_000:]
-    print(done.stdout)
-
-
-if __name__ == "__main__":
-    measure(int(sys.argv[1]))

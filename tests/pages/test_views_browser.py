@@ -14,9 +14,10 @@ from engine.logits.ingest import LogNames
 from engine.store.store import DEMO
 from tests.engine.inspection.made import sample_row, write_run
 from tests.engine.logits.logs import clean, new_log, objects, write
+from tests.engine.store.stored_runs import store_at
 from tests.pages import profile_traces
 from tests.pages.browser import ROOT, Browser, Server, expect_well_in_both_themes, serve_quietly, visit
-from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, OVERRIDE, add_hostile, store_at
+from tests.pages.drift_stores import HOSTILE, HOSTILE_JUNK, OVERRIDE, add_hostile
 
 pytestmark = pytest.mark.browser
 

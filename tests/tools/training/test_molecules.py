@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rdkit import Chem
 
 from engine.chem.conformers import reference_conformers
 from engine.chem.molecule_sets import load_molecule_set, load_run_set
@@ -20,7 +19,6 @@ from engine.errors import AssetError
 from tests.support import sized
 from tools.training import molecules
 from tools.training.molecules import (
-    charged,
     is_held_out,
     read_moses,
     skeleton,
@@ -70,11 +68,6 @@ def test_the_run_set_is_of_many_kinds_and_none_that_a_model_is_trained_on() -> N
         assert sum(re.search(sign, molecule.smiles) is not None for molecule in first) >= many
     for molecule in first[: sized(3, None)]:
         assert reference_conformers(molecule).GetNumConformers() == 1
-
-
-def test_an_acid_with_an_amine_becomes_a_zwitterion_first() -> None:
-    first = next(charged(Chem.MolFromSmiles("CN(C)CC(=O)O"), 0))
-    assert Chem.MolToSmiles(first) == "C[NH+](C)CC(=O)[O-]"
 
 
 def test_moses_is_downloaded_once_and_a_wrong_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,9 +104,7 @@ def test_the_trainer_needs_torch_transformers_numpy_and_safetensors_only() -> No
 
 
 @pytest.mark.parametrize("tokenizer", ["qwen3", "llama3"])
-def test_an_examination_judges_the_stereo_of_right_copies(
-    small_packed: Path, tokenizer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_examination_judges_stereo(small_packed: Path, tokenizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = PackedCorpus(small_packed, tokenizer)
     examination = Examination(corpus, LiveIds(corpus), 60)
     monkeypatch.setattr(Examination, "_answers", lambda self, network, group: references(corpus, group))
