@@ -131,3 +131,11 @@ def test_another_tokenizer_stands_beside_the_two_once_a_reader_wants_it() -> Non
     assert not app.exception and not app.error
     table = app.dataframe[0].value.set_index("name")
     assert list(table.loc[folder]["cut"]) == list(table.loc["LLaMA-3.2 chem"]["cut"])
+
+
+def test_a_hostile_placeholder_is_text_in_figure_and_file() -> None:
+    hostile = '"&a,b%{x}'
+    app = lab(**SET, placeholders=hostile)
+    assert set(app.dataframe[0].value["placeholder"]) >= {hostile}
+    spec = app.get("plotly_chart")[0].proto.spec
+    assert "%{x}<br>" not in spec and "&quot;&amp;a" in spec
