@@ -72,8 +72,8 @@ def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, p
         expect(shape_words(seen)).to_contain_text(re.compile(r"^atom 0, \[C\], .*selected$"))
         for view in (seen.page.locator(".molecule .drawing"), shape(seen), token):
             expect(view).to_be_in_viewport(ratio=0.9)
-        seen.page.get_by_role("button", name="Save to store").last.click()
-        expect(seen.page.get_by_role("button", name="Saved")).to_be_visible()
+        save, saved = (seen.page.get_by_role("button", name=name) for name in ("Save to store", "Saved"))
+        again(save.last.click, lambda limit_ms: expect(saved).to_be_visible(timeout=limit_ms))  # the page may scroll on
         (entry,) = Store.open(place / "store").found().entries
         seen.page.get_by_role("button", name="Inspect").last.click()
         expect(seen.page).to_have_url(re.compile(rf"/drift\?.*run={re.escape(entry.id)}"))
