@@ -210,10 +210,7 @@ def at_work() -> int:
 def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
     cluster: str, folder: Path, tmp_path: Path
 ) -> None:
-    count, asked = (
-        16,
-        dict[str, Any](group=1, plan={"limit": 400}),
-    )
+    count, asked = 16, dict[str, Any](group=1, plan={"limit": 400})
     whole = small.content(small.finished(small.started(tmp_path / "whole", folder, count, **asked)))
     with connected(Cluster("ray", address=cluster)) as pool:
         assert (pool.tasks, pool.gpus, pool.threads) == (2, 0, 1)  # one for each machine
@@ -226,7 +223,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_group_written_again(
             if not killed and (killed := at_work()):
                 os.kill(killed, signal.SIGKILL)
     assert killed and done == list(range(1, len(done) + 1))
-    assert count // 2 < len(done) < count  # with the last group it is in the store
+    assert count // 2 < len(done) <= count  # the last group may be in the store before it is counted
     ranks = {group.name.partition("-")[0] for group in run.finished}
     assert ranks == {"0000", "0001"}  # who came in the place of the dead one has its rank
     entry = run.publish()
