@@ -40,7 +40,8 @@ _ATOM = re.compile(rf"({_DESCRIPTOR.pattern})<({_NUMBER}),({_NUMBER}),({_NUMBER}
 _LINK = re.compile(r"->|<-(?=\[|%|[0-9(])|%\(\d+\)|%\d\d|[0-9]|[-=#$:~/\\.()]", re.ASCII)
 _CARBON_WITH_HYDROGENS = re.compile(r"\[([Cc])H\d*\]", re.ASCII)
 
-Numbers = tuple[tuple[str, str, str], ...]
+Triple = tuple[str, str, str]
+Numbers = tuple[Triple, ...]
 """Each atom's x, y and z as written."""
 
 
@@ -173,7 +174,7 @@ def decode(text: str) -> Decoded:
     if bin_digits(text):
         raise EnrichedError(OTHER_WORDS["binned"])
     smiles, starts = "", list[int]()  # of the atoms in it
-    numbers: list[tuple[str, str, str]] = []
+    numbers: list[Triple] = []
     while position < end:
         if match := _ATOM.match(text, position, end):
             atom, x, y, z = match.groups()
@@ -250,8 +251,6 @@ _ROUNDING = 1e-9
 
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")  # not ASCII alone: other scripts' digits count
 _PLAIN = re.compile(r"-?\d+(?:\.\d*)?", re.ASCII)  # a cut number too, which ends in its point
-
-Triple = tuple[str, str, str]
 
 
 def why_not_taken(content: str) -> str | None:
