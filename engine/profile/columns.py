@@ -50,8 +50,8 @@ class EventCollector:
         self.counts.update(no_duration=dur.null_count, no_time=start.null_count, negative=negative)
         number, threads = self._number, self._threads
         if len(self._operations) > MOST_OPERATIONS:
-            what = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
-            raise FileFormatError(what, "Record names without numbers in them")
+            problem = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
+            raise FileFormatError(problem, "Record names without numbers in them")
         args = [event.args or NO_ARGS for event in timed]
         kinds = [number(event.cat, event.name, of.stream, of.device) for event, of in zip(timed, args, strict=True)]
         correlations = [_whole(of.correlation) for of in args]
@@ -80,9 +80,9 @@ def _nanoseconds(times_us: Sequence[float | Decimal | None]) -> pa.Array:
         return pa.array(list(map(_exact, times_us)), pa.int64())
     values = np.array(times_us, np.float64)  # None is NaN
     is_known = np.abs(values) < MOST_NS / 1000  # NaN is not
-    known = np.where(is_known, values, 0)
-    whole = np.floor(known)  # apart, since a product would be rounded once more
-    return pa.array(whole.astype(np.int64) * 1000 + np.rint((known - whole) * 1000).astype(np.int64), mask=~is_known)
+    us = np.where(is_known, values, 0)
+    whole = np.floor(us)  # apart, since a product would be rounded once more
+    return pa.array(whole.astype(np.int64) * 1000 + np.rint((us - whole) * 1000).astype(np.int64), mask=~is_known)
 
 
 def _exact(time_us: float | Decimal | None) -> int | None:

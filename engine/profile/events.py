@@ -87,10 +87,10 @@ class TraceFile:
         for piece in pieces:
             buffer += piece
             # What is before the last comma between two events, else what the scanner finds.
-            commas = [found.start(1) for found in _BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES))]
-            if commas and (found := self._decoded(buffer, commas[-1])) is not None:
+            commas = [match.start(1) for match in _BETWEEN.finditer(buffer, max(0, len(buffer) - GUESSED_BYTES))]
+            if commas and (events := self._decoded(buffer, commas[-1])) is not None:
                 buffer[: commas[-1] + 1] = b"["
-                yield found
+                yield events
                 continue
             events, is_closed = self._scanned(buffer)
             yield events
@@ -102,8 +102,8 @@ class TraceFile:
             events, is_closed = self._scanned(buffer)
             yield events
             if not is_closed:
-                what = f"{shown(self.path, 200)} is cut off: its array of events has no end"
-                raise FileFormatError(what, "Copy it again")
+                problem = f"{shown(self.path, 200)} is cut off: its array of events has no end"
+                raise FileFormatError(problem, "Copy it again")
         sum(map(len, pieces))  # to the end, so that damage is found
 
     def _pieces(self) -> Generator[bytes, None, None]:
@@ -134,11 +134,11 @@ class TraceFile:
                 raise self._no_trace("it begins with neither an object nor an array")
             if text[:1] == b"[":
                 return text
-            if (found := _ARRAY.search(text)) is not None:
+            if (match := _ARRAY.search(text)) is not None:
                 with suppress(ValueError):  # no figure depends on it
-                    head = _lenient_value(text[: found.start()].decode("utf-8", "replace") + '"":0}')
+                    head = _lenient_value(text[: match.start()].decode("utf-8", "replace") + '"":0}')
                     self.head = head if isinstance(head, dict) else {}
-                return text[found.end() - 1 :]
+                return text[match.end() - 1 :]
             if len(buffer) >= MOST_HEAD_BYTES:
                 break
         raise self._no_trace("it has no array of traceEvents" if buffer else "it is empty")
@@ -162,11 +162,11 @@ class TraceFile:
     def _scanned(self, buffer: bytearray) -> tuple[Sequence[AnyEvent], bool]:
         """The complete elements, found token by token and taken from the buffer, and whether the array ends."""
         bounds, end, is_closed = element_bounds(buffer)
-        events = [self._one(bytes(buffer[begin:stop])) for begin, stop in bounds]
+        events = [self._parse_event(bytes(buffer[begin:stop])) for begin, stop in bounds]
         buffer[:end] = b"["
         return events, is_closed
 
-    def _one(self, raw: bytes) -> AnyEvent:
+    def _parse_event(self, raw: bytes) -> AnyEvent:
         try:
             return _exactly(b"[" + raw + b"]")[0]
         except UNREAD:
@@ -179,12 +179,12 @@ class TraceFile:
             self.lenient += 1
             return msgspec.convert(value, Event[Decimal], strict=False)
         except (ValueError, RecursionError) as error:
-            what = f"{shown(self.path, 200)} has an event that does not read: {error}"
-            raise FileFormatError(what, "Record the trace again") from error
+            problem = f"{shown(self.path, 200)} has an event that does not read: {error}"
+            raise FileFormatError(problem, "Record the trace again") from error
 
     def _no_trace(self, why: str) -> FileFormatError:
-        what = f"{shown(self.path, 200)} is no trace: {why}"
-        return FileFormatError(what, "Give a Chrome trace of torch.profiler, plain or as .gz")
+        problem = f"{shown(self.path, 200)} is no trace: {why}"
+        return FileFormatError(problem, "Give a Chrome trace of torch.profiler, plain or as .gz")
 
 
 def element_bounds(buffer: bytes | bytearray) -> tuple[list[tuple[int, int]], int, bool]:

@@ -68,9 +68,9 @@ class Families:
 
     def side(self, category: str) -> Side:
         """The side of a category; an unknown one is host work unless its name ends like a runtime's."""
-        known = self.categories.get(category.casefold())
-        if known is not None:
-            return known
+        side = self.categories.get(category.casefold())
+        if side is not None:
+            return side
         return "call" if category.casefold().endswith(("_runtime", "_driver")) else "host"
 
     def of(self, category: str, name: str, *, has_device: bool = True) -> tuple[Side, str]:
@@ -109,16 +109,16 @@ class Families:
 
     def _texts(self, name: str) -> Iterator[str]:
         """What says what a kernel does: its own name, or if that is a wrapper's, what it wraps, then its namespaces."""
-        found = _KERNEL.fullmatch(name)
-        if found is None:
+        match = _KERNEL.fullmatch(name)
+        if match is None:
             yield name
             return
-        spaces, own, rest = found.groups()
-        if not self.wrappers.fullmatch(own):
-            yield own
+        spaces, kernel, rest = match.groups()
+        if not self.wrappers.fullmatch(kernel):
+            yield kernel
             return
         yield _SPACES.sub("", rest)
-        yield spaces + own
+        yield spaces + kernel
 
 
 def load_families() -> Families:
@@ -127,9 +127,9 @@ def load_families() -> Families:
     named = os.environ.get(VARIABLE)
     if not named:
         return shipped
-    mine = read_toml(user_path(named, VARIABLE), "file of families", _parsed)
-    wrappers = shipped.wrappers if mine.wrappers is _NEVER else mine.wrappers
-    return Families((*mine.rules, *shipped.rules), {**shipped.categories, **mine.categories}, len(mine.rules), wrappers)
+    user = read_toml(user_path(named, VARIABLE), "file of families", _parsed)
+    wrappers = shipped.wrappers if user.wrappers is _NEVER else user.wrappers
+    return Families((*user.rules, *shipped.rules), {**shipped.categories, **user.categories}, len(user.rules), wrappers)
 
 
 def short_name(name: str) -> str:

@@ -100,12 +100,12 @@ def add_trace(
             "without a readable time: in the sums, not in the timeline": counts["no_time"],
             "in invalid JSON: read leniently": file.lenient,
         }
-        warnings = [f"{counted(count, 'event')} {what}" for what, count in odd.items() if count]
+        warnings = [f"{counted(count, 'event')} {oddity}" for oddity, count in odd.items() if count]
         # A trace of a device's host alone, or of bookkeeping alone: its figures are not what they seem to be.
         if not {"device", "host"} & set(summariser.sides):
             warnings.append("no work is in it: neither kernels nor operators")
         elif "device" not in summariser.sides and any(
-            one["category"].casefold().startswith(OF_DEVICES) for one in summariser.operations
+            op["category"].casefold().startswith(OF_DEVICES) for op in summariser.operations
         ):
             warnings.append("no work of a device is in it: its figures are of operators on the CPU")
         if written:  # what the steps wrote, where each step has its mark
@@ -117,7 +117,7 @@ def add_trace(
             else:
                 warnings.append(f"{marked:,} marks of {steps:,} steps: what each wrote is left out")
         devices = file.head.get("deviceProperties")
-        named = [one.get("name") for one in devices if isinstance(one, dict)] if isinstance(devices, list) else []
+        named = [item.get("name") for item in devices if isinstance(item, dict)] if isinstance(devices, list) else []
         kinds = Counter(one_line(name)[:200] for name in named if isinstance(name, str))
         device = ", ".join(f"{count} x {name}" if count > 1 else name for name, count in kinds.items())
         events = summariser.events() if with_events else iter(())
@@ -137,7 +137,7 @@ def add_trace(
                 with store.home.writing(row["file"]) as target:
                     shutil.copyfileobj(source, target, 1024 * 1024)
         try:
-            groups = chain([tables], ({TRACE_EVENTS.name: some} for some in events))
+            groups = chain([tables], ({TRACE_EVENTS.name: batch} for batch in events))
             return write_entry(store.home, TRACE, trace_id, row, groups)
         except BaseException:
             if keep_file:

@@ -27,32 +27,32 @@ _BLOCKS = "SELECT * FROM blocks WHERE sample_id IN (SELECT unnest($ids)) ORDER B
 
 def step_rows(written: Sequence[CapturedToken], alignments: Mapping[int, Alignment]) -> list[dict[str, Any]]:
     """Rows of ``trace_steps`` without the trace_id; without an alignment only what was written."""
-    known = {}
+    columns = {}
     for sample, of in alignments.items():
         for token in of.rows:
             block, mark = token.text_block, token.mark if token.mark in ("junk", "cut") else ""
             kinds = list(of.blocks[block].kinds) if 0 <= block < len(of.blocks) else None
             piece = token.piece.encode("utf-8", "replace").decode()
-            known[sample, token.pos] = {"piece": piece, "block": block, "kinds": kinds, "mark": mark}
+            columns[sample, token.pos] = {"piece": piece, "block": block, "kinds": kinds, "mark": mark}
     end = {"block": -1, "kinds": None, "mark": ""}  # the end token, which no text has
     return [
-        one._asdict() | (known.get((one.sample_id, one.pos), end) if one.sample_id in alignments else {})
-        for one in written
+        token._asdict() | (columns.get((token.sample_id, token.pos), end) if token.sample_id in alignments else {})
+        for token in written
     ]
 
 
 def aligned_samples(generation: Generation, sample_ids: Collection[int]) -> dict[int, Alignment]:
     """Of the finished samples, with the kinds of their blocks."""
-    found: dict[int, Alignment] = {}
+    alignments: dict[int, Alignment] = {}
     for sample in generation.in_order():
-        if sample.sample_id not in sample_ids or len(found) >= MOST_ALIGNED:
+        if sample.sample_id not in sample_ids or len(alignments) >= MOST_ALIGNED:
             continue
         has_end = bool(sample.token_ids) and sample.token_ids[-1] == generation.reader.tokenizer.end_id
         inside = slice(len(sample.token_ids) - has_end)
         molecule = generation.molecule_of(sample.sample_id)
         aligned = generation.reader.aligned(molecule, sample.token_ids[inside], sample.forced[inside], {})
-        found[sample.sample_id] = with_kinds(aligned, [block.kinds for block in sample.blocks])
-    return found
+        alignments[sample.sample_id] = with_kinds(aligned, [block.kinds for block in sample.blocks])
+    return alignments
 
 
 def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> dict[int, Alignment]:
@@ -63,19 +63,19 @@ def aligned_in_run(store: Store, run_id: str, sample_ids: Collection[int]) -> di
     if tokenizer is None or not ids:
         return {}
     samples, blocks = (store.table(sql, {"ids": ids}, of=[run.run_id]).to_pylist() for sql in (_SAMPLES, _BLOCKS))
-    found: dict[int, Alignment] = {}
+    alignments: dict[int, Alignment] = {}
     for sample in samples:
-        own = [row for row in blocks if row["sample_id"] == sample["sample_id"]]
+        rows = [row for row in blocks if row["sample_id"] == sample["sample_id"]]
         molecule, _ = molecule_asked(sample)
-        aligned, _ = aligned_as_stored(run, sample, own, molecule, tokenizer) if molecule.atoms else (None, "")
+        aligned, _ = aligned_as_stored(run, sample, rows, molecule, tokenizer) if molecule.atoms else (None, "")
         if aligned is not None:
-            found[sample["sample_id"]] = aligned
-    return found
+            alignments[sample["sample_id"]] = aligned
+    return alignments
 
 
 def repeats(store: Store, run_id: str, written: Sequence[CapturedToken]) -> bool:
     """Whether these are the tokens of that run's samples."""
-    ids = sorted({one.sample_id for one in written})
-    rows = store.table(_SAMPLES, {"ids": ids}, of=[run_id]).to_pylist()
-    known = {row["sample_id"]: row["token_ids"] or [] for row in rows}
-    return bool(written) and all(one.token_id in known.get(one.sample_id, [])[one.pos : one.pos + 1] for one in written)
+    sample_ids = sorted({tok.sample_id for tok in written})
+    rows = store.table(_SAMPLES, {"ids": sample_ids}, of=[run_id]).to_pylist()
+    ids = {row["sample_id"]: row["token_ids"] or [] for row in rows}
+    return bool(written) and all(tok.token_id in ids.get(tok.sample_id, [])[tok.pos : tok.pos + 1] for tok in written)

@@ -144,10 +144,10 @@ class Summary:
     def __init__(self, db: duckdb.DuckDBPyConnection, trace_id: str, families: Families) -> None:
         self.db, self.trace_id = db, trace_id
         self.operations: list[dict[str, Any]] = db.sql("FROM ops ORDER BY kind").to_arrow_table().to_pylist()
-        self.sides = {families.side(one["category"]) for one in self.operations}
-        for one in self.operations:
-            side, family = families.of(one["category"], one["name"], has_device="device" in self.sides)
-            one |= {"side": side, "place": SIDES.index(side), "family": family, "short_name": short_name(one["name"])}
+        self.sides = {families.side(op["category"]) for op in self.operations}
+        for op in self.operations:
+            side, family = families.of(op["category"], op["name"], has_device="device" in self.sides)
+            op |= {"side": side, "place": SIDES.index(side), "family": family, "short_name": short_name(op["name"])}
         db.register("named", pa.Table.from_pylist(self.operations))
         db.execute("CREATE OR REPLACE TABLE ops AS FROM named")
         db.execute(TIMED)
@@ -188,22 +188,22 @@ class Summary:
         stack: list[tuple[int, int]] = []  # end, kind
         lane = None
         for batch in self.db.cursor().sql(HOST).to_arrow_reader(LOOP_ROWS):
-            found = []
+            holes = []
             for kind, thread, start, until in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if thread != lane:
                     stack, lane = [], thread
                 while stack and stack[-1][0] <= start:
                     stack.pop()
                 if stack:
-                    found.append((stack[-1][1], start, min(until, stack[-1][0])))
+                    holes.append((stack[-1][1], start, min(until, stack[-1][0])))
                 stack.append((until, kind))
-            if found:
-                columns = [*map(pa.array, zip(*found, strict=True))]
-                self.db.register("found", pa.table(columns, ["kind", "start", "until"]))
-                self.db.execute("INSERT INTO holes FROM found")
+            if holes:
+                columns = [*map(pa.array, zip(*holes, strict=True))]
+                self.db.register("new_holes", pa.table(columns, ["kind", "start", "until"]))
+                self.db.execute("INSERT INTO holes FROM new_holes")
 
-    def _table(self, table: Table, sql: str, **asked: Any) -> tuple[Table, pa.Table]:
-        return table, self._filled(table, self.db.sql(sql, params=asked or None).to_arrow_table())
+    def _table(self, table: Table, sql: str, **parameters: Any) -> tuple[Table, pa.Table]:
+        return table, self._filled(table, self.db.sql(sql, params=parameters or None).to_arrow_table())
 
     def _filled(self, table: Table, rows: pa.Table) -> pa.Table:
         rows = rows.append_column("trace_id", pa.repeat(self.trace_id, len(rows)))

@@ -23,7 +23,7 @@ from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
 from engine.store.schema import TRACE_OPS
 from engine.user_files import open_file
 
-PLACES = {"name": 0, "count": 1, "total_ms": 2}
+COLUMNS = {"name": 0, "count": 1, "total_ms": 2}
 MOST_LINES, MOST_CALLS, MOST_MS = 200_000, 2**53, 2**63 // 1_000_000
 LOOKED_AT_BYTES, MOST_CHARS = 64 * 1024, 100_000
 MOST_NAMES, MOST_NAMED = 3, 60
@@ -50,19 +50,19 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
          "calls": calls, "total_ns": total_ns, "total_us": total_ns / 1000}
         for number, ((name, calls, total_ns), (side, family)) in enumerate(zip(rows, named, strict=True))
     ]  # fmt: skip
-    of_work = [one for one in operations if one["side"] == work]
-    total = sum(one["total_ns"] for one in of_work)
+    of_work = [op for op in operations if op["side"] == work]
+    total = sum(op["total_ns"] for op in of_work)
     warnings = []
-    unclear = [one for one in operations if one["side"] == one["family"] == "mark" and one["total_ns"]]
+    unclear = [op for op in operations if op["side"] == op["family"] == "mark" and op["total_ns"]]
     if unclear:  # what was set apart
-        names = [shown(one["name"], MOST_NAMED) for one in sorted(unclear, key=lambda one: -one["total_ns"])]
+        names = [shown(op["name"], MOST_NAMED) for op in sorted(unclear, key=lambda op: -op["total_ns"])]
         more = [f"{len(names) - MOST_NAMES:,} more"] if len(names) > MOST_NAMES else []
         warnings.append(
             f"{counted(len(names), 'name')} may be spans, not kernels, and left out of the work: "
-            f"{listed(names[:MOST_NAMES] + more)} ({sum(one['total_ns'] for one in unclear) / 1e6:,.0f} ms); "
+            f"{listed(names[:MOST_NAMES] + more)} ({sum(op['total_ns'] for op in unclear) / 1e6:,.0f} ms); "
             "a kernel among them needs a rule of your own"
         )
-    spans = [one["total_ns"] for one in operations if (one["side"], one["family"]) == ("mark", PROFILER)]
+    spans = [op["total_ns"] for op in operations if (op["side"], op["family"]) == ("mark", PROFILER)]
     if work == "device" and 0 < max(spans, default=0) < total:
         warnings.append(
             f"the kernels' {total / 1e6:,.0f} ms are more than the profiler's own {max(spans) / 1e6:,.0f} ms: they "
@@ -70,9 +70,9 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
         )
     figures: dict[str, Any] = {
         "form": "table",
-        "events": sum(one["calls"] for one in operations),
+        "events": sum(op["calls"] for op in operations),
         "device_us": total / 1000 if work == "device" else None,
-        "other_share": quotient(sum(one["total_ns"] for one in of_work if one["family"] == "other"), total),
+        "other_share": quotient(sum(op["total_ns"] for op in of_work if op["family"] == "other"), total),
         "warnings": "\n".join(warnings) or None,
     }
     return {TRACE_OPS.name: TRACE_OPS.rows(operations)}, figures
@@ -80,7 +80,7 @@ def read_table(path: Path, trace_id: str, families: Families) -> tuple[dict[str,
 
 def _rows(path: Path) -> list[tuple[str, int, int]]:
     """Name, count and nanoseconds of each line that is neither empty nor a comment; the first shows the separator."""
-    places, found, mark, name = PLACES, list[tuple[str, int, int]](), "", shown(path, 200)
+    columns, rows, mark, name = COLUMNS, list[tuple[str, int, int]](), "", shown(path, 200)
     with TextIOWrapper(open_file(path), encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, 1):
             if not line.strip() or line[0] == "#":
@@ -89,27 +89,27 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
             cells = next(csv.reader([line[:MOST_CHARS].replace("\0", "")], delimiter=mark), [])
             if is_first:
                 names = [cell.strip().lower() for cell in cells]
-                head = {_SPELLED.get(name, name): place for place, name in enumerate(names)}
+                head = {_SPELLED.get(name, name): column for column, name in enumerate(names)}
                 if {"name", "count", "total_ms"} <= head.keys():
-                    places = head
+                    columns = head
                     continue
-            if len(found) >= MOST_LINES:
+            if len(rows) >= MOST_LINES:
                 raise FileFormatError(f"{name} has over {MOST_LINES:,} lines", "Give one line for each operation")
             try:
-                found.append(_row(cells, places))
+                rows.append(_row(cells, columns))
             except (ValueError, IndexError, ArithmeticError) as error:
                 line = "this is no trace, and it" if is_first else shown(" ".join(cells))  # not quoted
-                what = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
-                raise FileFormatError(what, "Fix the file, or give a Chrome trace of torch.profiler") from error
-    if not found:
+                problem = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
+                raise FileFormatError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
+    if not rows:
         raise FileFormatError(f"{name} is no trace: it has no line of an operation", "Give a table of operations")
-    if sum(calls for _, calls, _ in found) > MOST_CALLS or sum(ns for _, _, ns in found) >= 2**63:
+    if sum(calls for _, calls, _ in rows) > MOST_CALLS or sum(ns for _, _, ns in rows) >= 2**63:
         raise FileFormatError(f"{name} adds up to over 2^53 calls or 292 years", "Fix the file")
-    return found
+    return rows
 
 
-def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int]:
-    name, (calls, total_ms) = cells[places["name"]].strip(), (_number(cells[places[n]]) for n in ("count", "total_ms"))
+def _row(cells: Sequence[str], head: Mapping[str, int]) -> tuple[str, int, int]:
+    name, (calls, total_ms) = cells[head["name"]].strip(), (_number(cells[head[n]]) for n in ("count", "total_ms"))
     if not name or calls > MOST_CALLS or calls != calls.to_integral_value() or total_ms > MOST_MS:
         raise ValueError(name)
     return name.encode("utf-8", "replace").decode(), int(calls), round(total_ms * 1_000_000)
@@ -117,7 +117,7 @@ def _row(cells: Sequence[str], places: Mapping[str, int]) -> tuple[str, int, int
 
 def _number(text: str) -> Decimal:
     plain = text.strip()
-    found = Decimal(plain.replace(",", "") if _GROUPED.fullmatch(plain) else plain)
-    if not 0 <= found < 2**63:  # before a number of 1e99999999 is written out; NaN raises by itself
+    number = Decimal(plain.replace(",", "") if _GROUPED.fullmatch(plain) else plain)
+    if not 0 <= number < 2**63:  # before a number of 1e99999999 is written out; NaN raises by itself
         raise ValueError(text)
-    return found
+    return number

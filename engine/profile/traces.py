@@ -74,8 +74,8 @@ class Trace:
 
     def work(self, *families: str) -> Totals:
         """Of some families of the work, or of all."""
-        own = ((name, totals) for (side, name), totals in self.families.items() if side == self.work_side)
-        chosen = [totals for name, totals in own if not families or name in families]
+        of_side = ((name, totals) for (side, name), totals in self.families.items() if side == self.work_side)
+        chosen = [totals for name, totals in of_side if not families or name in families]
         return Totals(sum(totals.calls for totals in chosen), sum(totals.us for totals in chosen))
 
     def known(self, column: str) -> float | None:
@@ -91,10 +91,10 @@ def traces_of(store: Store, entries: Sequence[Entry]) -> tuple[Trace, Trace]:
         if TRACE_OPS.name not in entry.parts:
             raise StoreError(f"{entry.id} has no table of operations", "Look at it with `verify`, or add it again")
     for entry in (entries[0], entries[-1]):
-        mine = [row for row in rows if row["trace_id"] == entry.id]
-        families = {(row["side"], row["family"]): Totals(row["calls"], row["us"]) for row in mine}
+        of_entry = [row for row in rows if row["trace_id"] == entry.id]
+        families = {(row["side"], row["family"]): Totals(row["calls"], row["us"]) for row in of_entry}
         side = "device" if any(side == "device" for side, _ in families) else "host"
-        work = [row for row in mine if row["side"] == side]
+        work = [row for row in of_entry if row["side"] == side]
         launched, delay = (sum(row[column] or 0 for row in work) for column in ("launched", "delay_us"))
         traces.append(Trace(entry, names[entry.id], families, side, quotient(delay, launched)))
     return traces[0], traces[1]
@@ -116,10 +116,10 @@ def pair_row(control: Totals, test: Totals, per: Mapping[str, tuple[float | None
     """Columns of both, each with its ratio; ``per`` has more, such as {"us_a_token": (256, 339)}."""
     pairs = {"calls": (control.calls, test.calls), "total_us": (control.us, test.us)}
     columns: dict[str, Any] = {**pairs, "mean_us": (control.mean_us, test.mean_us)}
-    columns |= {name: (quotient(control.us, one), quotient(test.us, other)) for name, (one, other) in per.items()}
+    columns |= {name: (quotient(control.us, first), quotient(test.us, second)) for name, (first, second) in per.items()}
     row: dict[str, Any] = {}
-    for name, (one, other) in columns.items():
-        row |= {f"{name}_control": one, f"{name}_test": other, f"{name}_ratio": quotient(other, one)}
+    for name, (first, second) in columns.items():
+        row |= {f"{name}_control": first, f"{name}_test": second, f"{name}_ratio": quotient(second, first)}
     by_calls, by_mean = split_us(control, test)
     return row | {"difference_us": test.us - control.us, "by_calls_us": by_calls, "by_mean_us": by_mean}
 
@@ -145,15 +145,15 @@ class Passes(NamedTuple):
 
 def passes_of(store: Store, entry: Entry, family: str = "annotation") -> Passes:
     """``family`` gpu_annotation: as a device has the marks. The host's are the time to launch work of a device."""
-    asked = {"family": family, "names": [STEP, *NAMES], "step": STEP}
-    marks = store.table(MARKS, asked, of=[entry.id]).to_pylist()
+    parameters = {"family": family, "names": [STEP, *NAMES], "step": STEP}
+    marks = store.table(MARKS, parameters, of=[entry.id]).to_pylist()
     ends = np.array([(row["start_us"], row["start_us"] + row["dur_us"]) for row in marks]).reshape(-1, 2).round(3)
     bounds = np.unique(ends)
     phase, number = (np.full(max(0, len(bounds) - 1), none) for none in (PHASES.index(OUTSIDE), -1))
-    for place, (row, (first, last)) in enumerate(zip(marks, np.searchsorted(bounds, ends), strict=True)):
+    for index, (row, (first, last)) in enumerate(zip(marks, np.searchsorted(bounds, ends), strict=True)):
         phase[first:last] = PHASES.index(NAMES.get(row["name"], "other"))
         if row["name"] == STEP:
-            number[first:last] = place
+            number[first:last] = index
     steps = [row for row in marks if row["name"] == STEP]
     us = np.zeros((len(steps) + 1, len(PHASES)))
     np.add.at(us, (number, phase), np.diff(bounds))
@@ -171,9 +171,9 @@ def cautions(control: Trace, test: Trace) -> Iterator[str]:
         devices = [row.get("device") for row in rows.values()]
         if all(devices) and devices[0] != devices[1]:
             yield f"They ran on different devices: {control.name} on {devices[0]}, {test.name} on {devices[1]}."
-        one, other = control.known("tokens"), test.known("tokens")
-        if one and other and abs(other / one - 1) > WINDOW:
-            yield f"They cover {one:,.0f} and {other:,.0f} tokens: compare per-token figures."
+        control_tokens, test_tokens = control.known("tokens"), test.known("tokens")
+        if control_tokens and test_tokens and abs(test_tokens / control_tokens - 1) > WINDOW:
+            yield f"They cover {control_tokens:,.0f} and {test_tokens:,.0f} tokens: compare per-token figures."
     reported = [name for name, row in rows.items() if row.get("origin") == "reported"]
     if reported:
         yield f"{' and '.join(reported)}: as a report states it, which names some operations only; not measured here."
