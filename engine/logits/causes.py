@@ -88,10 +88,10 @@ class DamageTally:
         self.sums.update(entries=count, values_logged=len(flags), garbage_entries=int(is_garbage.sum()))
         self.sums.update(flagged_values=len(where), flagged_entries=len(np.unique(entries)))
         finite, tokens = batch.values[np.isfinite(batch.values)], batch.column("token_idx")
-        for low, high, known in (("least", "largest", finite), ("first_token", "last_token", tokens)):
-            if len(known):
-                self.ends[low] = min(self.ends.get(low, np.inf), known.min().item())
-                self.ends[high] = max(self.ends.get(high, -np.inf), known.max().item())
+        for low, high, numbers in (("least", "largest", finite), ("first_token", "last_token", tokens)):
+            if len(numbers):
+                self.ends[low] = min(self.ends.get(low, np.inf), numbers.min().item())
+                self.ends[high] = max(self.ends.get(high, -np.inf), numbers.max().item())
         is_constant, is_out, is_repeated = has(codes, "constant"), has(codes, "outlier"), has(codes, "repeated")
         tests = (is_constant & (values == 0), is_constant, self.rules.is_mask(values), np.isnan(values),
                  np.isposinf(values), has(codes, "pointer"), has(codes, "denormal"), has(codes, "zero"),
@@ -143,7 +143,7 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
     garbage = np.sum([at[kind] for kind in MEMORY], axis=0)
     is_written = garbage.sum() + n["stale"] < MOSTLY * seen.sum()
     is_random, is_left = n["huge"] + n["denormal"] > 0, garbage.any() and not is_freed
-    is_at_places = np.count_nonzero(garbage) <= max(HEAD, end // 10) and garbage.sum() >= AGAIN
+    is_local = np.count_nonzero(garbage) <= max(HEAD, end // 10) and garbage.sum() >= AGAIN
     table = {
         # cause: kinds of its values; whether it is possible, likely, sure; what else shows it
         "padding": (("padding",), padded < end, True, end - padded > 1, ""),
@@ -156,27 +156,27 @@ def findings_of(tally: DamageTally, length: int = 0) -> list[dict[str, Any]]:
                   heads or sum(signs) > 1 or tally.repeated_outliers >= AGAIN,
                   is_written and (n["address"] > A_PAIR or (heads > 1 and sum(signs) > 1)), again),
         "stale": (("stale",), n["stale"] and not is_freed, n["stale"] > AGAIN, False, ""),
-        "uninitialised": (MEMORY, is_left and (is_random or is_at_places), is_random and is_at_places, False, again),
-        "unknown": (MEMORY, is_left and not (is_random or is_at_places), False, False, again),
+        "uninitialised": (MEMORY, is_left and (is_random or is_local), is_random and is_local, False, again),
+        "unknown": (MEMORY, is_left and not (is_random or is_local), False, False, again),
     }  # fmt: skip
-    found: list[dict[str, Any]] = []
+    findings: list[dict[str, Any]] = []
     for cause, (kinds, is_possible, is_likely, is_sure, more) in table.items():
         if not is_possible:
             continue
         kinds = tuple(kind for kind in kinds if n[kind])
         certainty: Certainty = "sure" if is_sure else "likely" if is_likely else "possible"
-        places = np.flatnonzero(np.sum([at[kind] for kind in kinds], axis=0))
+        positions = np.flatnonzero(np.sum([at[kind] for kind in kinds], axis=0))
         facts = listed([f"{n[kind]:,} {KINDS[kind]}" for kind in kinds if kind in KINDS])
         if cause == "padding":
             facts = f"the last {end - padded:,} positions of the row, from {padded:,} on"
         entries = (sum if cause == "not_written" else max)(of[kind] for kind in kinds)
-        found.append({
+        findings.append({
             "cause": cause, "certainty": certainty, "values": sum(n[kind] for kind in kinds), "entries": entries,
-            "positions": places[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
-            "evidence": [facts, more] if more else [facts], "places": len(places), "title": TITLES[cause],
+            "positions": positions[: 1 if cause == "padding" else MOST_POSITIONS].tolist(),
+            "evidence": [facts, more] if more else [facts], "places": len(positions), "title": TITLES[cause],
         })  # fmt: skip
     order = [*CERTAINTY_LABELS].index
-    return sorted(found, key=lambda one: (one["cause"] in ON_PURPOSE, -one["values"], order(one["certainty"])))
+    return sorted(findings, key=lambda row: (row["cause"] in ON_PURPOSE, -row["values"], order(row["certainty"])))
 
 
 def cause_words(row: Mapping[str, Any]) -> str:
@@ -189,10 +189,10 @@ def cause_words(row: Mapping[str, Any]) -> str:
 
 def positions_in_words(positions: Iterable[int]) -> str:
     """``position 0``, ``positions 0, 2 and 8``, ``positions 100 to 180``."""
-    known = sorted(positions)
-    if len(known) == 1:
-        return f"position {known[0]:,}"
-    is_whole = known[-1] - known[0] == len(known) - 1
-    if len(known) > MOST_POSITIONS or (len(known) > 3 and is_whole):
-        return f"positions {known[0]:,} to {known[-1]:,}" + ("" if is_whole else f" ({len(known):,} of them)")
-    return f"positions {listed([f'{position:,}' for position in known])}"
+    ordered = sorted(positions)
+    if len(ordered) == 1:
+        return f"position {ordered[0]:,}"
+    is_whole = ordered[-1] - ordered[0] == len(ordered) - 1
+    if len(ordered) > MOST_POSITIONS or (len(ordered) > 3 and is_whole):
+        return f"positions {ordered[0]:,} to {ordered[-1]:,}" + ("" if is_whole else f" ({len(ordered):,} of them)")
+    return f"positions {listed([f'{position:,}' for position in ordered])}"

@@ -43,32 +43,32 @@ def judge(batch: EntryBatch, rules: Rules) -> tuple[Flags, Real, Real]:
     middle, spread = np.full(len(batch.lines), np.nan), np.full(len(batch.lines), np.nan)
     sequence, widths = batch.column("sequence"), np.diff(batch.starts)
     parts = defaultdict[tuple[str, int], list[int]](list)  # entries of one checkpoint and one width
-    for place, width in enumerate(widths.tolist()):
-        parts[batch.lines[place].checkpoint, width].append(place)
+    for index, width in enumerate(widths.tolist()):
+        parts[batch.lines[index].checkpoint, width].append(index)
     for (checkpoint, width), entries in parts.items():
         columns = batch.starts[entries][:, None] + np.arange(width)  # [E', W]
-        values, positions, found = batch.values[columns], batch.positions[columns], flags[columns]
+        values, positions, codes = batch.values[columns], batch.positions[columns], flags[columns]
         bounds = rules.checkpoints[LOGITS if LOGITS in checkpoint.lower() else "other"]
         is_denormal = (np.abs(values) > 0) & (np.abs(values) < LEAST_NORMAL)
         addresses = pointers(values, positions) if is_denormal.any() else np.zeros_like(is_denormal)
         equal, zero = chances(np.where(addresses, np.nan, values) if addresses.any() else values)
         is_finite, is_zero, masks = np.isfinite(values), values == 0, rules.is_mask(values)
-        found |= ~is_finite * bit("non_finite")
-        found |= is_denormal * bit("denormal") | addresses * bit("pointer")
+        codes |= ~is_finite * bit("non_finite")
+        codes |= is_denormal * bit("denormal") | addresses * bit("pointer")
         # All of an entry of one value, where the entry is long enough for that to be no coincidence.
         needed = alike_needed(equal, 1, rules.most_chance)
         if width - 1 >= (needed * SIDE_BY_SIDE if needed > 1 else 1):
-            found |= ((values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks) * bit("constant")
+            codes |= ((values == values[:, :1]).all(axis=1)[:, None] & is_finite & ~masks) * bit("constant")
         if bounds.zeros:
             # Any in a precise log; in a coarse one those that keep coming at one position.
             often = is_zero.sum(axis=0)
             is_often = (often >= LEAST_ZEROS) & (often > MOST_BY_CHANCE * zero * len(values))
-            found |= (is_zero & ((zero <= rules.most_chance) | is_often)) * bit("zero")
-        is_outlier, middle[entries], spread[entries] = outliers(values, found == 0, bounds)
-        found |= (is_outlier & is_finite) * bit("outlier")
+            codes |= (is_zero & ((zero <= rules.most_chance) | is_often)) * bit("zero")
+        is_outlier, middle[entries], spread[entries] = outliers(values, codes == 0, bounds)
+        codes |= (is_outlier & is_finite) * bit("outlier")
         masks |= is_zero | ~is_finite
-        found |= repeats(values, positions, sequence[entries], ~masks, equal, rules) * bit("repeated")
-        flags[columns] = found
+        codes |= repeats(values, positions, sequence[entries], ~masks, equal, rules) * bit("repeated")
+        flags[columns] = codes
     return flags, middle, spread
 
 
@@ -82,20 +82,20 @@ def repeats(values: Real, positions: Whole, sequence: Whole, usable: Marks, chan
     is_same[1:] &= (sequence[1:] == sequence[:-1])[:, None]
     needed = alike_needed(chance, 1, rules.most_chance)
     in_a_row, adjacent = (IN_A_ROW, SIDE_BY_SIDE) if needed > 1 else (1, 1)
-    found = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * adjacent)
+    is_repeated = _in_runs(is_same.T, needed * in_a_row).T | _in_runs(is_same, needed * adjacent)
     # So many values side by side that any of the last entries of the text had in the same place.
     wide = alike_needed(chance, rules.reach, rules.most_chance) * adjacent
     if wide <= min(bits.shape[1], MOST_ALIKE):
         _, which, times = np.unique(bits, return_inverse=True, return_counts=True)
         is_known = (times > 1)[which].reshape(bits.shape) & usable
         seen: dict[tuple[int, int, bytes], int] = {}
-        for row, place in np.argwhere(sliding_window_view(is_known, wide, axis=1).all(axis=2)).tolist():
-            window = int(sequence[row]), int(positions[row, place]), bits[row, place : place + wide].tobytes()
+        for row, column in np.argwhere(sliding_window_view(is_known, wide, axis=1).all(axis=2)).tolist():
+            window = int(sequence[row]), int(positions[row, column]), bits[row, column : column + wide].tobytes()
             if row - seen.get(window, -rules.reach - 1) <= rules.reach:
-                found[row, place : place + wide] = True
+                is_repeated[row, column : column + wide] = True
             seen[window] = row
-    back = np.zeros_like(found)
-    back[order] = found
+    back = np.zeros_like(is_repeated)
+    back[order] = is_repeated
     return back
 
 
@@ -116,17 +116,17 @@ def _in_runs(marks: Marks, needed: int) -> Marks:
 
 def outliers(values: Real, is_usable: Marks, bounds: Bounds) -> tuple[Marks, Real, Real]:
     """[E, W] values far from the rest of their entries, and the entries' middles and spreads [E]."""
-    own = np.ma.array(values, mask=~is_usable | (np.abs(values) >= bounds.absurd))
-    middle = np.ma.filled(np.ma.median(own, axis=1), np.nan)  # type: ignore[no-untyped-call]
-    off = np.abs(own - middle[:, None])
+    usable = np.ma.array(values, mask=~is_usable | (np.abs(values) >= bounds.absurd))
+    middle = np.ma.filled(np.ma.median(usable, axis=1), np.nan)  # type: ignore[no-untyped-call]
+    off = np.abs(usable - middle[:, None])
     spread = ROBUST * np.ma.filled(np.ma.median(off, axis=1), np.nan)  # type: ignore[no-untyped-call]
-    known = np.isfinite(middle)
-    if not known.any():
+    has_middle = np.isfinite(middle)
+    if not has_middle.any():
         return np.abs(values) >= bounds.absurd, middle, spread
-    usual, usual_spread = float(np.median(middle[known])), float(np.median(spread[known]))
+    usual, usual_spread = float(np.median(middle[has_middle])), float(np.median(spread[has_middle]))
     most_spread = SICK_SPREADS * usual_spread + bounds.least / bounds.spreads
     most_shift = SICK_SPREADS * (bounds.spreads * usual_spread + bounds.least)  # softmax does not see where a row is
-    is_sick = ~known | (spread > most_spread) | (np.abs(middle - usual) > most_shift)
+    is_sick = ~has_middle | (spread > most_spread) | (np.abs(middle - usual) > most_shift)
     center = np.where(is_sick, usual, middle)
     room = np.maximum(bounds.least, bounds.spreads * np.where(is_sick, usual_spread, spread))
     is_far = np.abs(values - center[:, None]) > room[:, None]
@@ -153,18 +153,18 @@ def chances(values: Real) -> tuple[float, float]:
     one is exactly zero. Floating point is finer there, decimals are not."""
     usable = np.isfinite(values) & (np.abs(values) < MOST_PLAUSIBLE)
     rows = np.where(usable, values, np.nan)[:: max(1, values.size // MOST_SAMPLED)]
-    some = values[usable & (np.abs(values) > LEAST_NORMAL)]
-    some = some[:: max(1, len(some) // MOST_SAMPLED)]
+    sampled = values[usable & (np.abs(values) > LEAST_NORMAL)]
+    sampled = sampled[:: max(1, len(sampled) // MOST_SAMPLED)]
     moves = np.abs(np.diff(rows.ravel()))  # from neighbour to neighbour
     moves = moves[np.isfinite(moves)]
-    if min(len(some), len(moves)) == 0:  # zeros and garbage alone: no sign of a coarse log, which has plain numbers
+    if min(len(sampled), len(moves)) == 0:  # zeros and garbage alone: no sign of a coarse log, which has plain numbers
         return 2.0**-MANTISSA, 2.0**-MANTISSA
     spread = max(LEAST_SPREAD, float(np.median(moves)))
-    steps = (10.0**-n for n in range(MOST_DECIMALS + 1) if np.mean(np.round(some, n) == some) > 0.98)
+    steps = (10.0**-n for n in range(MOST_DECIMALS + 1) if np.mean(np.round(sampled, n) == sampled) > 0.98)
     decimal = next(steps, 0.0)
     # Bits of the mantissa that the log uses: 7 for bfloat16.
-    fraction = np.frexp(some.astype(np.float32))[0]
+    fraction = np.frexp(sampled.astype(np.float32))[0]
     used = next((n for n in range(MANTISSA) if np.mean(fraction * 2.0 ** (n + 1) % 1 == 0) > 0.9), MANTISSA)
-    size = 2.0 ** np.floor(np.log2(float(np.median(np.abs(some)))))
+    size = 2.0 ** np.floor(np.log2(float(np.median(np.abs(sampled)))))
     equal, zero = (max(size * 2.0**-bits, decimal) / (DENSITY * spread) for bits in (used, MANTISSA))
     return min(1.0, equal), min(1.0, zero)

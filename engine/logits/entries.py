@@ -89,8 +89,8 @@ def read_lines(path: Path, progress: Callable[[int, float], None] = lambda *_: N
         text: Any = gzip.GzipFile(fileobj=file) if is_packed else file
         for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b""), start=1):
             if len(line) > MOST_LINE_BYTES:
-                what = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-                raise FileFormatError(what, "A logit log has one JSON object a line")
+                problem = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
+                raise FileFormatError(problem, "A logit log has one JSON object a line")
             if number % REPORT_LINES == 0:
                 progress(number, min(1.0, file.tell() / size))
             yield line
@@ -111,23 +111,23 @@ def read_line(line: bytes) -> LogLine:
 
 def _leniently(line: bytes) -> LogLine:
     try:
-        said = parsed_json(_NOT_JSON.sub(_as_json, line.decode("utf-8-sig", "replace")))
+        document = parsed_json(_NOT_JSON.sub(_as_json, line.decode("utf-8-sig", "replace")))
     except ValueError as error:
         raise NoEntryError("it is no JSON") from error
     try:
-        values = said["values"]
+        values = document["values"]
         while isinstance(values[-1], list):
             values = values[-1]  # rows in a row: the last one is the token that was computed last
         # null is what some writers make of NaN and infinities
-        said["values"] = ["nan" if value is None else str(value) for value in values]
-        return msgspec.convert(said, LogLine, strict=False)
+        document["values"] = ["nan" if value is None else str(value) for value in values]
+        return msgspec.convert(document, LogLine, strict=False)
     except (TypeError, KeyError, IndexError, msgspec.ValidationError) as error:
         raise NoEntryError("it is no entry with values that are numbers") from error
 
 
-def _as_json(found: re.Match[str]) -> str:
+def _as_json(match: re.Match[str]) -> str:
     """What is no JSON number as a text, without a plus before a number."""
-    text, (sign, nan) = found[0], found.groups()
+    text, (sign, nan) = match[0], match.groups()
     return text if text[0] == '"' else "" if text == "+" else '"nan"' if nan else f'"{sign}inf"'
 
 
@@ -144,7 +144,7 @@ def row_length(shape: object) -> int:
 
 # --- as columns -----------------------------------------------------------------------------------------------------
 
-NAMES = [[flag for place, flag in enumerate(FLAGS) if flags >> place & 1] for flags in range(1 << len(FLAGS))]
+NAMES = [[flag for number, flag in enumerate(FLAGS) if flags >> number & 1] for flags in range(1 << len(FLAGS))]
 FLAG_LISTS = pa.array(NAMES, pa.list_(pa.string()))  # by the bits of a value's flags
 MEASURED = "measured"
 """A line's ``origin`` where this project wrote it from an engine that ran here."""
@@ -162,18 +162,18 @@ class EntryBatch:
 
     @classmethod
     def of(cls, lines: Sequence[LogLine]) -> EntryBatch:
-        widths = np.array([len(one.values) for one in lines], dtype=np.int64)
+        widths = np.array([len(line.values) for line in lines], dtype=np.int64)
         starts, entry = np.concatenate([[0], np.cumsum(widths)]), np.repeat(np.arange(len(lines)), widths)
         positions = np.arange(len(entry)) - starts[entry]
-        for place, one in enumerate(lines):
-            if one.ids is not None:
-                positions[starts[place] : starts[place + 1]] = one.ids
-        values = np.fromiter(chain.from_iterable(one.values for one in lines), np.float64, len(entry))
+        for index, line in enumerate(lines):
+            if line.ids is not None:
+                positions[starts[index] : starts[index + 1]] = line.ids
+        values = np.fromiter(chain.from_iterable(line.values for line in lines), np.float64, len(entry))
         return cls(lines, starts, values, positions, entry)
 
     def column(self, name: str) -> Whole:
         """[E] whole numbers of the lines."""
-        return np.array([getattr(one, name) for one in self.lines], dtype=np.int64)
+        return np.array([getattr(line, name) for line in self.lines], dtype=np.int64)
 
 
 def tables_of(
@@ -185,9 +185,9 @@ def tables_of(
     # The position of each entry's largest value without a flag; null where there is none.
     sound = np.where((flags == 0) & np.isfinite(batch.values), batch.values, -np.inf)
     best = np.maximum.reduceat(sound, starts)
-    place = np.where(sound == np.repeat(best, widths), np.arange(len(sound)), len(sound))
-    top = batch.positions[np.minimum.reduceat(place, starts)]
-    checkpoints = pa.array([one.checkpoint for one in batch.lines], pa.string())
+    index = np.where(sound == np.repeat(best, widths), np.arange(len(sound)), len(sound))
+    top = batch.positions[np.minimum.reduceat(index, starts)]
+    checkpoints = pa.array([line.checkpoint for line in batch.lines], pa.string())
     entries = {
         "log_id": pa.repeat(pa.scalar(log_id), len(starts)),
         "entry": np.arange(first, first + len(starts)),
@@ -195,8 +195,8 @@ def tables_of(
         "checkpoint": checkpoints,
         "token_idx": tokens,
         "sequence": batch.column("sequence"),
-        "source": [one.source for one in batch.lines],
-        "ts": [clean_text(one.ts) for one in batch.lines],
+        "source": [line.source for line in batch.lines],
+        "ts": [clean_text(line.ts) for line in batch.lines],
         "values_logged": widths,
         "middle": pa.array(middle, mask=np.isnan(middle)),
         "spread": pa.array(spread, mask=np.isnan(spread)),

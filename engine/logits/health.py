@@ -64,7 +64,7 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
     """
     check_values(store, entry)
     report = load_rules().rules["report-004"]
-    (found,) = damage_query(store, entry, _HEALTH, above=report["above"], flags=FLAGS).to_pylist()
+    (row,) = damage_query(store, entry, _HEALTH, above=report["above"], flags=FLAGS).to_pylist()
     entries, garbage = entry.parts[LOGIT_ENTRIES.name].rows, entry.row.get("garbage_entries", 0)
     return {
         "log_id": entry.id,
@@ -75,10 +75,10 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
         "flagged_values": entry.row.get("flagged_values", 0),
         "garbage_entries": garbage,
         "garbage_share": garbage / entries,
-        "damaged_share": found["damaged_entries"] / entries,
-        **found,
-        "flags": found["flags"] or [],
-        "positions": found["positions"] or [],
+        "damaged_share": row["damaged_entries"] / entries,
+        **row,
+        "flags": row["flags"] or [],
+        "positions": row["positions"] or [],
         "findings": findings_in(entry),
         "rule": report["title"],
     }
@@ -87,8 +87,8 @@ def health(store: Store, entry: Entry) -> dict[str, Any]:
 def findings_in(entry: Entry) -> list[dict[str, Any]]:
     """As they were stored with a log."""
     try:
-        found = json.loads(entry.row.get("findings") or "[]")
-        return [{"places": len(one["positions"]), **one, "title": TITLES[one["cause"]]} for one in found]
+        findings = json.loads(entry.row.get("findings") or "[]")
+        return [{"places": len(row["positions"]), **row, "title": TITLES[row["cause"]]} for row in findings]
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f"the findings of {entry.id} do not read", "Read its file in again, or remove it") from error
 
@@ -96,16 +96,16 @@ def findings_in(entry: Entry) -> list[dict[str, Any]]:
 def damage_query(store: Store, entry: Entry, sql: str, **parameters: Any) -> pa.Table:
     """Rows of one log, of SQL with ``DAMAGED`` in it: where the padding begins, and which values are masks."""
     padded = [finding["positions"][0] for finding in findings_in(entry) if finding["cause"] == "padding"]
-    known = {"padded": min(padded, default=MOST_INDEX), "masks": load_rules().masks["values"]}
-    return store.table(sql, known | parameters, of=[entry.id])
+    of_log = {"padded": min(padded, default=MOST_INDEX), "masks": load_rules().masks["values"]}
+    return store.table(sql, of_log | parameters, of=[entry.id])
 
 
 def check_values(store: Store, entry: Entry) -> None:
     """Queries skip damaged files, so that missing values would count as undamaged ones: an error here."""
     names = LOGIT_ENTRIES.name, LOGIT_VALUES.name
     sql = "SELECT " + ", ".join(f"(SELECT count(*) FROM {name}) AS {name}" for name in names)
-    known = {name: part.rows for name, part in entry.parts.items()}
-    if not has_values(entry) or store.table(sql, of=[entry.id]).to_pylist() != [known]:
+    counts = {name: part.rows for name, part in entry.parts.items()}
+    if not has_values(entry) or store.table(sql, of=[entry.id]).to_pylist() != [counts]:
         raise StoreError(f"the values of {entry.id} are missing or damaged", "Read its file in again, or remove it")
 
 

@@ -61,7 +61,7 @@ class LogNames:
     precision: str | None = None
     label: str | None = None
 
-    def said(self, line: LogLine) -> LogLine:
+    def header(self, line: LogLine) -> LogLine:
         """What the line says of its log, clean, and under these names."""
         return LogLine(
             [],
@@ -94,13 +94,13 @@ def add_file(
                 try:
                     line = read_line(text)
                     if (now := astuple(line)[3:12]) != about:  # what most lines of a log have in common
-                        about, said = now, names.said(line)
-                    if (key := (said.engine, said.model, said.precision)) not in logs:
+                        about, header = now, names.header(line)
+                    if (key := (header.engine, header.model, header.precision)) not in logs:
                         if len(logs) == MOST_LOGS:
-                            what = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
-                            raise FileFormatError(what, "Name them by --engine, --model and --precision")
+                            problem = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
+                            raise FileFormatError(problem, "Name them by --engine, --model and --precision")
                         logs[key] = _Log(store, sha256, key, stack)
-                    logs[key].add(line, said, number)
+                    logs[key].add(line, header, number)
                     entries += 1
                 except NoEntryError as error:
                     if logs and not text.endswith(b"\n"):
@@ -114,8 +114,8 @@ def add_file(
             is_cut = True
         say(entries, 1.0)
         if not logs:
-            what = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
-            raise FileFormatError(what, "A log has one JSON object per line")
+            problem = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
+            raise FileFormatError(problem, "A log has one JSON object per line")
         notes = ["The file is truncated; what could be read is here."] if is_cut else []
         if left_out:
             notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")
@@ -130,8 +130,8 @@ class _Log:
     def __init__(self, store: Store, sha256: str, key: Key, stack: ExitStack) -> None:
         self.key, self.id, self.rules = key, log_id(sha256, key), load_rules()
         self.tally = DamageTally(self.rules)
-        self.known = store.entry(self.id, LOGIT_LOG) if store.has(self.id, LOGIT_LOG) else None
-        begun = None if self.known else begun_anew(store.home, LOGIT_LOG, self.id, {})
+        self.existing = store.entry(self.id, LOGIT_LOG) if store.has(self.id, LOGIT_LOG) else None
+        begun = None if self.existing else begun_anew(store.home, LOGIT_LOG, self.id, {})
         self.staging = None if begun is None else stack.enter_context(begun)
         self.tail: list[LogLine] = []  # the last lines of the batch before: values may repeat theirs
         self.lines: list[LogLine] = []  # of the next batch, and how many values they have
@@ -143,22 +143,22 @@ class _Log:
         self.length = self.counted = 0
         self.is_measured = True  # every line says so
 
-    def add(self, line: LogLine, said: LogLine, number: int) -> None:
+    def add(self, line: LogLine, header: LogLine, number: int) -> None:
         if self.staging is None:
             return
-        line.line, line.checkpoint, line.source = number, said.checkpoint, said.source
-        last, line.sequence = self.texts.get((said.checkpoint, said.source), (MOST_INDEX, -1))
+        line.line, line.checkpoint, line.source = number, header.checkpoint, header.source
+        last, line.sequence = self.texts.get((header.checkpoint, header.source), (MOST_INDEX, -1))
         if line.token_idx is None:
             line.token_idx, self.counted = 0 if line.sequence < 0 else min(last + 1, MOST_INDEX), self.counted + 1
         if line.token_idx <= last:
-            line.sequence = self.checkpoints[said.checkpoint]
-            self.checkpoints[said.checkpoint] += 1
-        self.texts[said.checkpoint, said.source] = line.token_idx, line.sequence
-        for known, name in ((self.sources, said.source), (self.dtypes, said.dtype)):
-            if name is not None and len(known) < MOST_SOURCES:
-                known[name] = None
-        self.is_measured &= said.origin == MEASURED
-        self.length = max(self.length, said.shape if LOGITS in said.checkpoint else 0)
+            line.sequence = self.checkpoints[header.checkpoint]
+            self.checkpoints[header.checkpoint] += 1
+        self.texts[header.checkpoint, header.source] = line.token_idx, line.sequence
+        for seen, name in ((self.sources, header.source), (self.dtypes, header.dtype)):
+            if name is not None and len(seen) < MOST_SOURCES:
+                seen[name] = None
+        self.is_measured &= header.origin == MEASURED
+        self.length = max(self.length, header.shape if LOGITS in header.checkpoint else 0)
         self.lines.append(line)
         self.values += len(line.values)
         if self.values >= BATCH_VALUES:
@@ -176,8 +176,8 @@ class _Log:
         self.staging.add(tables_of(self.id, first, batch, flags, middle, spread, is_garbage))
 
     def publish(self, row: dict[str, Any], notes: list[str], *, is_named: bool) -> Entry:
-        if self.known is not None:
-            return self.known
+        if self.existing is not None:
+            return self.existing
         assert self.staging is not None
         if self.lines:
             self._flush()

@@ -33,8 +33,8 @@ _AGREEMENT = PAIRED + Path(__file__).with_name("parity.sql").read_text(encoding=
 
 def log_name(row: Mapping[str, Any]) -> str:
     """``llama.cpp (demo, float16)``: engine, model and precision; what is not known is left out. Anybody's text."""
-    known = (row["engine"], row.get("model"), precision_name(row.get("precision")))
-    engine, *more = [shortened(str(name), MOST_NAME) for name in known if name]
+    names = (row["engine"], row.get("model"), precision_name(row.get("precision")))
+    engine, *more = [shortened(str(name), MOST_NAME) for name in names if name]
     return f"{engine} ({', '.join(more)})" if more else engine
 
 
@@ -54,34 +54,34 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     # The precision of the weights, else of the values as logged.
     precisions = (entry.row.get("precision") or entry.row.get("dtype") for entry in (control, test))
     tolerance = max(map(load_rules().tolerance, precisions))
-    (found,) = both(store, _AGREEMENT, control, test, tolerance=tolerance).to_pylist()
-    places = found["places"]
-    if not places:
-        what = f"{control.id} and {test.id} share no checkpoint, token and position"
-        raise FileFormatError(what, "Log the same prompt with both")
+    (row,) = both(store, _AGREEMENT, control, test, tolerance=tolerance).to_pylist()
+    entries = row["places"]
+    if not entries:
+        problem = f"{control.id} and {test.id} share no checkpoint, token and position"
+        raise FileFormatError(problem, "Log the same prompt with both")
     filters: dict[str, dict[str, Any]] = {}
-    for one in found["figures"]:  # with the flagged values, then without them where there are any
-        name, flagged, *_ = [one.pop(key) for key in ("name", "flagged", "filter", "is_whole")]
-        known = filters.setdefault(name, {"name": name, "with_flagged": one, "flagged": flagged})
-        known["without_flagged"] = one
-    enough = (name for name, one in filters.items() if not one["flagged"] and one["with_flagged"]["values"])
-    one, other = log_name(control.row), log_name(test.row)
+    for figures in row["figures"]:  # with the flagged values, then without them where there are any
+        name, flagged, *_ = [figures.pop(key) for key in ("name", "flagged", "filter", "is_whole")]
+        record = filters.setdefault(name, {"name": name, "with_flagged": figures, "flagged": flagged})
+        record["without_flagged"] = figures
+    enough = (name for name, record in filters.items() if not record["flagged"] and record["with_flagged"]["values"])
+    control_name, test_name = log_name(control.row), log_name(test.row)
     return {
         "control": control.id,
         "test": test.id,
-        "control_name": one if one != other else control.id,
-        "test_name": other if one != other else test.id,
-        "by_number": found["by_number"],
-        "entries": len(places),
-        "only_control": control.parts[LOGIT_ENTRIES.name].rows - len(places),
-        "only_test": test.parts[LOGIT_ENTRIES.name].rows - len(places),
+        "control_name": control_name if control_name != test_name else control.id,
+        "test_name": test_name if control_name != test_name else test.id,
+        "by_number": row["by_number"],
+        "entries": len(entries),
+        "only_control": control.parts[LOGIT_ENTRIES.name].rows - len(entries),
+        "only_test": test.parts[LOGIT_ENTRIES.name].rows - len(entries),
         "filters": [*filters.values()],
         "supported": next(enough, None),
-        "flagged_positions": found["flagged_positions"] or [],
-        "places": places[:MOST_TOKENS],
-        "checkpoints": found["checkpoints"],
+        "flagged_positions": row["flagged_positions"] or [],
+        "places": entries[:MOST_TOKENS],
+        "checkpoints": row["checkpoints"],
         "tolerance": tolerance,
-        "diverging": next((place for place in places if (place["relative"] or 0.0) > tolerance), None),
+        "diverging": next((entry for entry in entries if (entry["relative"] or 0.0) > tolerance), None),
     }
 
 
@@ -95,36 +95,36 @@ def parity_sentences(parity: Parity) -> list[str]:
     names, mean = f"{parity['test_name']} and {parity['control_name']}", agreed["mean_difference"]
     pairs = f"{counted(agreed['values'], 'value')} of {counted(agreed['entries'], 'entry', 'entries')}"
     if not agreed["values"]:
-        found = [f"{names} cannot be compared: no pair of values is without a flag."]
+        sentences = [f"{names} cannot be compared: no pair of values is without a flag."]
     elif agreed["max_difference"] == 0:
-        found = [f"{names} agree bit for bit in {pairs}."]
+        sentences = [f"{names} agree bit for bit in {pairs}."]
     else:
         # Decimal digits to which the values agree, by the root mean square of their differences.
         digits = counted(max(0, min(MOST_DIGITS, math.floor(-math.log10(relative or 1)))), "digit")
         rank = "" if agreed["rank"] is None else f", rank correlation {agreed['rank']:.4f}"
         top = "" if agreed["top_1"] is None else f"; same largest value in {percent(agreed['top_1'])} of the entries"
         most = f"{mean:.2g} on average and {agreed['max_difference']:.2g} at most"
-        found = [f"{names} agree to about {digits}: {pairs} differ by {most}{rank}{top}."]
+        sentences = [f"{names} agree to about {digits}: {pairs} differ by {most}{rank}{top}."]
         if abs(agreed["shift"]) >= 0.9 * mean:
-            found[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
+            sentences[0] += f" Nearly all of that is a shift of {agreed['shift']:+.2g}, which changes no probability."
     if first is not None:
-        place = f"checkpoint {first['checkpoint']}, token {first['token_idx']:,}"
+        location = f"checkpoint {first['checkpoint']}, token {first['token_idx']:,}"
         explained = f"their precision explains {parity['tolerance']:g}"
-        found.append(f"First divergence: {place}, relative difference {first['relative']:.2g}; {explained}.")
+        sentences.append(f"First divergence: {location}, relative difference {first['relative']:.2g}; {explained}.")
     elif relative is not None:
         limit = parity["tolerance"]
-        found.append(f"No divergence: no relative difference is over {limit:g}, which precision explains.")
+        sentences.append(f"No divergence: no relative difference is over {limit:g}, which precision explains.")
     if not flagged:
-        found.append("No compared value has a flag; no position filter is needed.")
+        sentences.append("No compared value has a flag; no position filter is needed.")
     else:
         where = positions_in_words(parity["flagged_positions"])
         enough = "No position filter is enough: leave out flagged values instead."
         if parity["supported"] is not None:
             enough = f"The mildest position filter without a flagged value: “{parity['supported']}”."
-        found.append(f"{counted(flagged, 'pair has', 'pairs have')} a flagged value, at {where}. {enough}")
+        sentences.append(f"{counted(flagged, 'pair has', 'pairs have')} a flagged value, at {where}. {enough}")
     if parity["only_control"] or parity["only_test"]:
         both, left = counted(parity["entries"], "entry", "entries"), (parity["only_control"], parity["only_test"])
-        found.append(f"In both: {both}; left out: {left[0]:,} of the control, {left[1]:,} of the test.")
+        sentences.append(f"In both: {both}; left out: {left[0]:,} of the control, {left[1]:,} of the test.")
     if parity["by_number"]:
-        found.append("The logs share no source names: the n-th text of one is compared with the n-th of the other.")
-    return found
+        sentences.append("The logs share no source names: the n-th text of one is compared with the n-th of the other.")
+    return sentences

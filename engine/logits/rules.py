@@ -61,11 +61,11 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def is_mask(self, values: Real) -> Marks:
         """Minus infinity, and numbers that code writes as a mask."""
-        found, masks = np.isneginf(values), np.array(self.masks["values"])
+        is_masked, masks = np.isneginf(values), np.array(self.masks["values"])
         suspects = values <= masks.max()
         with np.errstate(invalid="ignore"):
-            found[suspects] |= np.isclose(values[suspects][:, None], masks, rtol=1e-6, atol=0).any(axis=1)
-        return found
+            is_masked[suspects] |= np.isclose(values[suspects][:, None], masks, rtol=1e-6, atol=0).any(axis=1)
+        return is_masked
 
     def tolerance(self, precision: str | None) -> float:
         """Of a precision as engines write it (F16, fp16, Q4_K_M, float32, ...)."""
@@ -79,5 +79,5 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def load_rules() -> Rules:
     sha256 = hashlib.sha256(RULES_FILE.read_bytes()).hexdigest()
     return read_toml(
-        RULES_FILE, "file of rules for logit logs", lambda said: msgspec.convert({**said, "sha256": sha256}, Rules)
+        RULES_FILE, "file of rules for logit logs", lambda table: msgspec.convert({**table, "sha256": sha256}, Rules)
     )
