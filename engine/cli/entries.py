@@ -82,15 +82,15 @@ def read_molecules(
         with cli.status(is_quiet=io.is_json) as say:
             seen = lambda done: say(f"{done:,} molecules read")  # noqa: E731
             molecules, skipped = read_molecule_file(Path(file), column=column, limit=limit, parse=parse, progress=seen)
-    errors = [one.error if one.smiles else f"line {one.line:,}: {one.error}" for one in skipped]
+    errors = [skip.error if skip.smiles else f"line {skip.line:,}: {skip.error}" for skip in skipped]
     cli.note_left_out(errors, len(skipped))
-    return molecules, [{"smiles": one.smiles, "error": error} for one, error in zip(skipped, errors, strict=True)]
+    return molecules, [{"smiles": skip.smiles, "error": error} for skip, error in zip(skipped, errors, strict=True)]
 
 
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    entries, damages = (found := store.found(kind)).entries, found.damages
+    entries, damages = (listing := store.found(kind)).entries, listing.damages
     cli.note_left_out([f"{damage.where}: {damage.what}" for damage in damages], rest="; `verify` names all")
     show_entries(io, kind, entries)
     if not entries and not io.is_json:
@@ -106,7 +106,7 @@ share of the file."""
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    known = {name.partition("=")[2] for files in io.opened().places for name in files.folders(kind.folder)}
+    ids = {name.partition("=")[2] for files in io.opened().places for name in files.folders(kind.folder)}
     with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
             about: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
@@ -117,7 +117,7 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
 
             say(now=True, work=0.0, **about)
             try:
-                found = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
+                of_file = [io.opened().entry(id_, kind) for id_ in read(path, seen)]
             except DriftscopeError as error:
                 say(now=True, state="failed", error=str(error), **about)
                 if path is paths[-1] and not entries:
@@ -125,16 +125,16 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
                     raise none if len(paths) > 1 else error from None
                 cli.note(f"left out: {path}: {error}")
                 continue
-            about["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in found)
-            say(now=True, state="there" if known.issuperset(entry.id for entry in found) else "done", work=1.0, **about)
-            for entry in found:
-                if entry.id in known:
+            about["run_id" if kind is RUN else "made"] = " ".join(entry.id for entry in of_file)
+            say(now=True, state="there" if ids.issuperset(entry.id for entry in of_file) else "done", work=1.0, **about)
+            for entry in of_file:
+                if entry.id in ids:
                     cli.note(f"{path} is already in the store, as {entry.id}")
                 of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
                 for warning in (entry.row.get("warnings") or of_log or "").splitlines():
                     cli.note(f"{path.name}: {warning}")
-            entries += found
-            known |= {entry.id for entry in found}
+            entries += of_file
+            ids |= {entry.id for entry in of_file}
     return show_entries(io, kind, entries)
 
 
@@ -150,8 +150,8 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
         # Names or parts of names, of damaged and unfinished ones too.
         store, names = io.opened(), getattr(io, argument)
         unfinished = unfinished_ids(store.home, kind) if kind is RUN else ()
-        known = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
-        ids = list(dict.fromkeys(name if name in known else store.own(name, kind).id for name in names))
+        existing = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
+        ids = list(dict.fromkeys(name if name in existing else store.own(name, kind).id for name in names))
         for id_ in set(ids) & set(unfinished):
             check_idle(store.home, id_)
         if not yes and sys.stdin and sys.stdin.isatty():
@@ -255,7 +255,7 @@ def sql(
     if io.is_json:
         cli.emit_json(list(rows_of(table)))
     else:
-        cells = [["" if one is None else cell(str(one), 60) for one in row.values()] for row in rows_of(table)]
+        cells = [["" if value is None else cell(str(value), 60) for value in row.values()] for row in rows_of(table)]
         cli.write("\n".join(table_lines(table.column_names, cells)))
     if answer.is_cut:
         cli.note(f"cut off after {table.num_rows:,} rows; --rows gives more")

@@ -103,8 +103,8 @@ class Plan:
         form = form_of(self.bins, least, most or least, self.integer_digits or numbers.most_integer_digits)
         sampling = replace(preset(self.sampling), **cli.given(Sampling, self))
         guard = replace(GUARD, **cli.given(GuardSettings, self) | {"checks": guard_checks(self.checks)})
-        own = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
-        return DecodePlan(**cli.given(DecodePlan, self) | own)
+        values = {"lp": full_name(lp), "form": form, "sampling": sampling, "guard": guard}
+        return DecodePlan(**cli.given(DecodePlan, self) | values)
 
 
 LOG_HELP = "log the first N logits per token, or those of token ids (17,24,25 or 17,); slower"
@@ -303,13 +303,13 @@ class Cluster:
         if kind is None:
             yield None
             return
-        from engine.jobs.cluster import Cluster as Asked
+        from engine.jobs.cluster import Cluster as JobCluster
         from engine.jobs.cluster import connected, minutes_of
 
         more = {key: value for key, _, value in (option.partition("=") for option in self.slurm or [])}
-        own: dict[str, Any] = {"kind": kind, "tasks": self.array or self.count, "minutes": minutes_of(self.minutes)}
-        own |= {"threads": model.threads, "more": more}
-        with connected(Asked(**cli.given(Asked, self) | own), model.device) as cluster:
+        values: dict[str, Any] = {"kind": kind, "tasks": self.array or self.count, "minutes": minutes_of(self.minutes)}
+        values |= {"threads": model.threads, "more": more}
+        with connected(JobCluster(**cli.given(JobCluster, self) | values), model.device) as cluster:
             yield cluster
 
 
@@ -334,9 +334,9 @@ class Molecules:
         molecules, _ = read_molecules(io, smiles, self.smiles_file, **how)
         if references is None:
             return molecules
-        asked, unknown = references.asked(molecules, self.per_reference)
+        requested, unknown = references.asked(molecules, self.per_reference)
         cli.note_left_out([f"{references.name} has no conformer of {smiles}" for smiles in unknown])
-        return asked
+        return requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,13 +413,13 @@ def run(
         if not elsewhere:
             set_threads(of_model.threads)
         tasks, logs = [], Path(cluster.logs).absolute() if cluster.logs else None
-        for one in states() if cluster.submit else ():  # all are submitted before any is waited for
-            one.submit(logs)
-            tasks.append(one)
+        for task in states() if cluster.submit else ():  # all are submitted before any is waited for
+            task.submit(logs)
+            tasks.append(task)
         if tasks and not cluster.wait and cluster.submit != "debug":
             return io.show([
-                {"run_id": one.staging.id, "molecules": len(one.molecules), "samples": one.samples,
-                 "jobs": one.ids, "cancel": one.cancel, "logs": str(one.logs)} for one in tasks
+                {"run_id": task.staging.id, "molecules": len(task.molecules), "samples": task.samples,
+                 "jobs": task.ids, "cancel": task.cancel, "logs": str(task.logs)} for task in tasks
             ])  # fmt: skip
         entries = []
         for number, written in enumerate(tasks or states()):
@@ -452,10 +452,10 @@ def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
             say(now.words(), now=now.done == now.samples, **asdict(now))
         entry = state.publish()
     except (KeyboardInterrupt, DriftscopeError) as error:
-        what = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
+        outcome = "stopped" if isinstance(error, KeyboardInterrupt) else "saved samples stay"
         if isinstance(error, KeyboardInterrupt) and (cancel := getattr(state, "cancel", "")):
-            what = f"the tasks of {id_} keep running; `{cancel}` ends them"
-        state.notes.append(f"{what}; `python -m engine run --resume {id_}` resumes the run")
+            outcome = f"the tasks of {id_} keep running; `{cancel}` ends them"
+        state.notes.append(f"{outcome}; `python -m engine run --resume {id_}` resumes the run")
         raise
     finally:
         state.staging.release()

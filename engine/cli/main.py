@@ -67,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return end.exit_code
     except typer.TyperException as error:
         program = context.command_path if (context := getattr(error, "ctx", None)) else PROGRAM
-        said = error.format_message().replace("Value error, ", "")
-        message = f"{shortened(said, MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
+        text = error.format_message().replace("Value error, ", "")
+        message = f"{shortened(text, MOST_MESSAGE_CHARS - 100)} (see {program} --help)"
     except DriftscopeError as error:
         message = str(error)
     except BrokenPipeError:
@@ -82,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UNFORESEEN as error:
         if os.environ.get(DEBUG) == "1":
             raise
-        what = type(error).__name__  # its text may quote a file
-        status, message = 1, f"an error that was not foreseen ({what}). `verify` finds damage; {DEBUG}=1 shows where"
+        kind = type(error).__name__  # its text may quote a file
+        status, message = 1, f"an error that was not foreseen ({kind}). `verify` finds damage; {DEBUG}=1 shows where"
     sys.stderr.write(f"{program}: {shortened(one_line(message), MOST_MESSAGE_CHARS)}\n")
     return status
 

@@ -40,12 +40,12 @@ ONE_RUN = cli.words(None, "RUN", "its id, or a part of it that no other has")
 CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
-def write_answer(store: Store, key: str, ids: Sequence[str], given: dict[str, Any] | None = None) -> int:
+def write_answer(store: Store, key: str, ids: Sequence[str], options: dict[str, Any] | None = None) -> int:
     """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
     from engine.questions.question import answer_lines
 
-    cli.write("\n".join(answer_lines(question_of(key), ask(store, key, ids, given))))
+    cli.write("\n".join(answer_lines(question_of(key), ask(store, key, ids, options))))
     return 0
 
 
@@ -59,10 +59,10 @@ class Asking(cli.Command):
             question = question_of(key)
             self.help = f"{question.TITLE}\n\n{question.__doc__ or ''}"
             like = next(param for param in self.params if param.name == "store")
-            for asked in question.OPTIONS:
+            for option in question.OPTIONS:
                 param: Any = copy(like)
-                param.name, param.opts, param.metavar = asked.name, [f"--{asked.name.replace('_', '-')}"], "VALUE"
-                param.help, param.expose_value = asked.help or asked.label, False
+                param.name, param.opts, param.metavar = option.name, [f"--{option.name.replace('_', '-')}"], "VALUE"
+                param.help, param.expose_value = option.help or option.label, False
                 param.callback = lambda ctx, param, value: ctx.meta.update({param.name: value})
                 self.params.append(param)
         return super().parse_args(ctx, args)
@@ -81,14 +81,14 @@ def ask_question(
     from engine.questions import KEYS, ask, question_of
 
     if key is None:
-        rows = [{"key": key, "title": (asked := question_of(key)).TITLE, "of": asked.OF.kind,
-                 "options": [option.name for option in asked.OPTIONS]} for key in KEYS]  # fmt: skip
+        rows = [{"key": key, "title": (question := question_of(key)).TITLE, "of": question.OF.kind,
+                 "options": [option.name for option in question.OPTIONS]} for key in KEYS]  # fmt: skip
         return io.show({"rows": rows} if io.is_json else rows)
     question, store = question_of(key), io.opened()
-    given = {option.name: ctx.meta.get(option.name) for option in question.OPTIONS}
+    options = {option.name: ctx.meta.get(option.name) for option in question.OPTIONS}
     if not io.is_json and not is_csv:
-        return write_answer(store, key, ids or [], given)
-    answered = ask(store, key, ids or [], given)
+        return write_answer(store, key, ids or [], options)
+    answered = ask(store, key, ids or [], options)
     tables = {name: table.to_pylist() for name, table in answered.tables.items()}
     main = tables.pop("main")
     if is_csv:
@@ -99,19 +99,19 @@ def ask_question(
     return cli.emit_json({"answer": answered.answer, "rows": main, "tables": tables, "columns": columns})
 
 
-def worked(io: cli.Io, progress: cli.Progress, what: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
+def worked(io: cli.Io, progress: cli.Progress, label: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
     """What work on a run gives, while it says how far it is."""
     with progress.reporting(is_quiet=io.is_json) as say:
 
         def seen(done: int, all_of_them: int) -> None:
-            share, counted = done / max(all_of_them, 1), {what.split()[0]: all_of_them}
-            say(f"{done:,}/{all_of_them:,} {what}", now=done == all_of_them, work=share, done=done, **counted)
+            share, counted = done / max(all_of_them, 1), {label.split()[0]: all_of_them}
+            say(f"{done:,}/{all_of_them:,} {label}", now=done == all_of_them, work=share, done=done, **counted)
 
-        found = work(*of, **how, progress=seen)
-        say(now=True, run_id=found.entry.id, state="done")
-    if not getattr(found, "is_stored", True) and found.samples:
-        cli.note(f"{found.entry.id} is in {found.entry.files.where}, which is read-only: printed, not stored")
-    return found
+        result = work(*of, **how, progress=seen)
+        say(now=True, run_id=result.entry.id, state="done")
+    if not getattr(result, "is_stored", True) and result.samples:
+        cli.note(f"{result.entry.id} is in {result.entry.files.where}, which is read-only: printed, not stored")
+    return result
 
 
 def figures_of(store: Store, entries: Sequence[Entry]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -131,7 +131,7 @@ def show_run(io: cli.Io, run_id: str = cli.RUN_ID) -> int:
     """every column of a run, and its figures"""
     entry = (store := io.opened()).entry(run_id)
     row = entry.columns()
-    row |= {name: one.get("value") for name, one in figures_of(store, [entry])[entry.id].items() if name not in row}
+    row |= {name: cell.get("value") for name, cell in figures_of(store, [entry])[entry.id].items() if name not in row}
     return io.show([row] if io.is_json else row)
 
 
@@ -234,22 +234,22 @@ def evaluate(
     cli.only_with("references by ETKDG, not to --references", not references, per_molecule=per_molecule)
     of = None if references is None else reference_set(store, references)
     request = EvaluationRequest(of, per_molecule or PER_MOLECULE, threshold, missing, not no_baseline)
-    found = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
-    baseline = found.clustered and {
+    evaluation = worked(io, progress, "molecules evaluated", evaluate_run, store, run_id, request, workers=workers)
+    baseline = evaluation.clustered and {
         "method": "clustered RDKit conformers",
-        **cli.picked(found.clustered, "samples incomplete"),
-        **found.baseline.columns(),
+        **cli.picked(evaluation.clustered, "samples incomplete"),
+        **evaluation.baseline.columns(),
     }
     return io.show({  # shares are from 0 to 1, null where there is nothing to share
-        "run_id": found.entry.id,
+        "run_id": evaluation.entry.id,
         "references": of and of.name,
         "etkdg_per_molecule": None if of else request.per_molecule,
-        "reference_conformers": found.references,
-        **cli.picked(found, "asked without_references"),
-        "references_not_asked": found.not_asked,
+        "reference_conformers": evaluation.references,
+        **cli.picked(evaluation, "asked without_references"),
+        "references_not_asked": evaluation.not_asked,
         **rule,
-        **found.figures.columns(),
-        **cli.picked(found.run, "samples incomplete"),
+        **evaluation.figures.columns(),
+        **cli.picked(evaluation.run, "samples incomplete"),
         "baseline": baseline,
     })  # fmt: skip
 
@@ -372,20 +372,20 @@ def advise(
             ids = _probe(io, progress, model, candidates, probe, how, words_of(rmsd=rmsd, references=references))
             setting = {}
         store = io.opened()
-        known = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
-        fits = [of for of in known if all(str(of[name]).startswith(str(part or "")) for name, part in setting.items())]
+        stored = settings_of([run for id_ in ids for run in runs_of_model(store, id_)])
+        fits = [of for of in stored if all(str(of[name]).startswith(str(part or "")) for name, part in setting.items())]
         if not fits:
-            there = "; ".join(map(setting_words, known[:3]))
+            there = "; ".join(map(setting_words, stored[:3]))
             raise DriftscopeError(f"no run of {model} has this setting, but {there}", "Give --probe 64 to measure it")
-        given = {"advice_lps": candidates, "advice_least": least, "advice_molecules": molecules,
+        options = {"advice_lps": candidates, "advice_least": least, "advice_molecules": molecules,
                  "advice_setting": setting_words(fits[0]), "advice_want": want and want.capitalize()}  # fmt: skip
-        advised = ask(store, "compare_advice", ids, given).tables["advice"].to_pylist()
+        advised = ask(store, "compare_advice", ids, options).tables["advice"].to_pylist()
         advice = {row["key"]: json.loads(row["value"]) for row in advised}
         if want not in (None, advice["want"]):
             raise DriftscopeError("not all answers have a verdict on their molecule", "`judge RUN` makes them")
         if io.is_json:
             return cli.emit_json(advice)
-        write_answer(store, "compare_advice", ids, given)
+        write_answer(store, "compare_advice", ids, options)
         cli.write("\n".join(["", "To know more:", *(f"  {one_line(command)}" for command in advice["commands"])]))
     return 0
 
@@ -412,13 +412,13 @@ def _probe(
         return out.getvalue()
 
     run = ["run", "--json", f"--model={model}", *(f"--lp={lp}" for lp in lps), *how]
-    place = words_of(store=io.store, progress=progress.progress)
+    options = words_of(store=io.store, progress=progress.progress)
     with tempfile.TemporaryDirectory() as warm:
         done(*run, "--sample-size=2", "--max-new-tokens=24", f"--store={warm}")
     run += [*load_run_set(count), "--label=probe", *rmsd, *(["--until-eof"] if progress.until_eof else [])]
-    ids = [row["run_id"] for row in json.loads(done(*run, *place))]
+    ids = [row["run_id"] for row in json.loads(done(*run, *options))]
     for run_id in ids:
-        done("judge", run_id, *place)
+        done("judge", run_id, *options)
     return ids
 
 
@@ -443,7 +443,7 @@ def claims(
         return io.show({"file": str(FILE), "counts": judgement.counts})
     chosen = [claim for claim in every.values() if claim.id in (ids or every) and report in (None, claim.report)]
     pairs = zip(chosen, judge(chosen, io.opened()), strict=True)
-    rows = [document(claim, found) for claim, found in pairs if verdict in (None, found.verdict)]
+    rows = [document(claim, judged) for claim, judged in pairs if verdict in (None, judged.verdict)]
     if io.is_json:
         return cli.emit_json(rows)
     for part in rows if ids else [rows]:

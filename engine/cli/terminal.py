@@ -67,7 +67,7 @@ class Words:
         while rest and rest[0] != "--":
             word = rest.pop(0)
             metavar = metavars.get(word, "")
-            values = list(itertools.takewhile(lambda one: one[:1] != "-" or one == "-", rest))
+            values = list(itertools.takewhile(lambda value: value[:1] != "-" or value == "-", rest))
             if metavar.startswith("[") and not values:
                 word = f"{word}={metavar.strip('[]').partition('=')[2]}"
             elif metavar.endswith("...") and values:
@@ -199,9 +199,9 @@ def given(kind: Any, options: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def one_of(what: str, *options: object, hint: str) -> None:
+def one_of(choices: str, *options: object, hint: str) -> None:
     if sum(option is not None for option in options) != 1:
-        raise DriftscopeError(f"give either {what}", hint)
+        raise DriftscopeError(f"give either {choices}", hint)
 
 
 # --- input ------------------------------------------------------------------------------------------------------------
@@ -241,11 +241,11 @@ def note(text: str) -> None:
     sys.stderr.write(("\r\033[K" if sys.stderr.isatty() else "") + one_line(text) + "\n")  # over a line of progress
 
 
-def note_left_out(what: Sequence[str], of: int = 0, rest: str = "") -> None:
+def note_left_out(lines: Sequence[str], of: int = 0, rest: str = "") -> None:
     """The first of it, on standard error; ``of`` how many, where they are not all given."""
-    for one in what[:10]:
-        note(f"left out: {one}")
-    if (more := max(of, len(what)) - 10) > 0:
+    for line in lines[:10]:
+        note(f"left out: {line}")
+    if (more := max(of, len(lines)) - 10) > 0:
         note(f"left out: {more:,} more{rest}")
 
 

@@ -43,9 +43,9 @@ def tokens(
     """the tokens of a text"""
     from engine.text.tokenizers import load_tokenizer
 
-    found = load_tokenizer(tokenizer).tokens(cli.given_text(text))
-    rows = [cli.picked(token, "id piece start end") for token in found]
-    return out.show({"tokenizer": tokenizer, "count": len(found), "tokens": rows})
+    pieces = load_tokenizer(tokenizer).tokens(cli.given_text(text))
+    rows = [cli.picked(token, "id piece start end") for token in pieces]
+    return out.show({"tokenizer": tokenizer, "count": len(pieces), "tokens": rows})
 
 
 @cli.command(app, "template")
@@ -66,8 +66,8 @@ def template(
     molecule, by = parse_smiles(smiles), load_tokenizer(tokenizer)
     made = build_template(skeleton_of(molecule), by, placeholder, tags=tags)
     rows = [
-        {"position": place, **cli.picked(token, "id piece start end role block")}
-        for place, token in enumerate(read_tokens(made, by))
+        {"position": position, **cli.picked(token, "id piece start end role block")}
+        for position, token in enumerate(read_tokens(made, by))
     ]
     counts = cli.picked(made, "tokens free copy boundary")
     return out.show({"smiles": molecule.smiles, "text": made.text, "tokenizer": tokenizer, **counts, "rows": rows})
@@ -103,14 +103,14 @@ def drift(
     texts = [] if file is None else texts_of_file(file, form)
     if file is None:
         given = smiles or [entry.smiles for entry in load_molecule_set(limit=first)]
-        molecules = [parse_smiles(one) for one in given]  # all of them, before the first is embedded
+        molecules = [parse_smiles(text) for text in given]  # all of them, before the first is embedded
         with cli.status(is_quiet=out.is_json) as say:
             for number, molecule in enumerate(molecules):
                 say(f"embedding {number}/{len(molecules)}")
                 texts += reference_texts(molecule, form, conformers=conformers or 1, seed=seed or 0)
-    found = drift_summary(texts, by, placeholder)
+    summary = drift_summary(texts, by, placeholder)
     document: dict[str, Any] = {"tokenizer": tokenizer, "placeholder": placeholder, "texts": len(texts)}
-    document |= cli.picked(found, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
+    document |= cli.picked(summary, "blocks exact junk_prone cut mean_drift tokens_per_atom histogram")
     if fit:
         weights = {"junk_weight": junk_weight, "cut_weight": cut_weight}
         fitted = fit_placeholder(texts, by, **{name: weight for name, weight in weights.items() if weight is not None})
@@ -139,7 +139,7 @@ def junk(
         readings = [read_block(block.content, form=form, lp=by, closed=block.closed) for block in blocks]
         count = count_junk(readings)
         document |= {"bad_blocks": count.not_triples, **cli.picked(count, "letters nonnumeric"), "kinds": count.by_kind}
-        rows = [{"text": one.content, "kinds": list(one.kinds), "junk_text": one.junk_text} for one in readings]
+        rows = [{"text": block.content, "kinds": list(block.kinds), "junk_text": block.junk_text} for block in readings]
     document["rows"] = [{"block": index, **row} for index, row in enumerate(rows)]
     if not out.is_json and (other or not blocks):
         reason = OTHER_WORDS[other] if other else "no coordinate block found"
