@@ -63,8 +63,8 @@ def bring_three_d_mol(static: Path = STATIC) -> Path:
 
 def _check(content: bytes) -> None:
     if hashlib.sha256(content).hexdigest() != SHA256:
-        what = f"3Dmol.js is not the file that it should be: {len(content):,} bytes whose SHA-256 is not {SHA256}"
-        raise AssetError(what, BY_HAND)
+        problem = f"3Dmol.js is not the file that it should be: {len(content):,} bytes whose SHA-256 is not {SHA256}"
+        raise AssetError(problem, BY_HAND)
 
 
 def _packed(folder: Path) -> bytes:

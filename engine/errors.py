@@ -35,9 +35,9 @@ def one_line(text: str) -> str:
     return line if line.isascii() and line.isprintable() else "".join(map(visible, line))
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, candidates: Iterable[str]) -> str:
     """``Did you mean ...?`` with the likeliest of the known names, or all of them where none is near."""
-    names = list(dict.fromkeys(name.replace("`", "'") for name in known))  # a page shows `this` as code
+    names = list(dict.fromkeys(name.replace("`", "'") for name in candidates))  # a page shows `this` as code
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     return f"Did you mean {' or '.join(near)}?" if near else f"Known are {', '.join(names) or 'none'}"
 
@@ -52,8 +52,8 @@ DEBUG = "DRIFTSCOPE_DEBUG"
 class DriftscopeError(Exception):
     """Base of all errors meant for users. ``str(error)`` is one line that ends with what to do."""
 
-    def __init__(self, what: str, fix: str = "") -> None:
-        self.what = one_line(what)
+    def __init__(self, problem: str, fix: str = "") -> None:
+        self.what = one_line(problem)
         self.fix = one_line(fix)
         super().__init__(f"{self.what}. {self.fix}" if self.fix else self.what)
 

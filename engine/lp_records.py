@@ -79,10 +79,10 @@ _GROUPS: tuple[tuple[str, str, str, PositionRule], ...] = (
 _RECORDS = (
     LpRecord(NO_LP, "no constraint", "engine.lp.unconstrained", "model", is_candidate=True, writes_bins=True),
     *(
-        LpRecord(f"group-{version}", f"the group's {version}, by position; {what}", "engine.lp.position", "lp",
+        LpRecord(f"group-{version}", f"the group's {version}, by position; {summary}", "engine.lp.position", "lp",
                  placeholder, rule, "with-hydrogens", offers_cleanup=not rule.numbers_only,
                  is_candidate=version in ("v2.1", "v4.3"))
-        for version, what, placeholder, rule in _GROUPS
+        for version, summary, placeholder, rule in _GROUPS
     ),
     LpRecord("adaptive-placeholder", "by position, with a placeholder fitted to coordinates", "engine.lp.position",
              "lp", DEFAULT_PLACEHOLDER, needs_coordinates=True),

@@ -37,8 +37,8 @@ def user_path(text: str, where: str, error: type[DriftscopeError] = FileFormatEr
         raise error(f"{where}: the home folder of {shown(text, 200)} is not known", "Give the whole path") from reason
 
 
-def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed], **how: Any) -> Parsed:
-    """What ``parse`` makes of the file; errors name the file, and ``what`` it should be. ``how`` is for ``tomllib``."""
+def read_toml(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Parsed], **how: Any) -> Parsed:
+    """What ``parse`` makes of the file; errors name the file and its ``kind``. ``how`` is for ``tomllib``."""
     try:
         with open_file(path) as file:
             content = file.read(MOST_TOML_BYTES + 1)
@@ -46,7 +46,7 @@ def read_toml(path: Path, what: str, parse: Callable[[Mapping[str, Any]], Parsed
             raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
         return parse(tomllib.loads(content.decode(), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no {what}: {error}", "Fix the file") from error
+        raise FileFormatError(f"{shown(path, 200)} is no {kind}: {error}", "Fix the file") from error
 
 
 def cache_folder() -> Path:

@@ -41,8 +41,8 @@ class NumberFormat:
 
     def __post_init__(self) -> None:
         if not 0 <= self.least_decimals <= self.most_decimals <= MOST_DECIMALS or not self.most_decimals:
-            found = f"{self.least_decimals}, {self.most_decimals}"
-            raise ValueError(f"decimals must satisfy 0 <= least <= most <= {MOST_DECIMALS}, most not 0, got {found}")
+            decimals = f"{self.least_decimals}, {self.most_decimals}"
+            raise ValueError(f"decimals must satisfy 0 <= least <= most <= {MOST_DECIMALS}, most not 0, got {decimals}")
         if not 1 <= self.most_integer_digits <= MOST_INTEGER_DIGITS:
             raise ValueError(f"most_integer_digits is 1 to {MOST_INTEGER_DIGITS}, not {self.most_integer_digits}")
 
@@ -83,8 +83,8 @@ class BinFormat(NumberFormat):
     def __post_init__(self) -> None:
         count = 2 * self.range_ang / self.bin_ang if 0 < self.bin_ang <= self.range_ang < 10**6 else math.inf
         if count >= 10**MOST_INTEGER_DIGITS or abs(count - round(count)) > 1e-6:
-            what = f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom"
-            raise ValueError(f"{what} are not a whole number of bins below {10**MOST_INTEGER_DIGITS:,}")
+            subject = f"bins of {self.bin_ang:g} over {-self.range_ang:g} to {self.range_ang:g} angstrom"
+            raise ValueError(f"{subject} are not a whole number of bins below {10**MOST_INTEGER_DIGITS:,}")
 
     @property
     def bins(self) -> int:
@@ -235,6 +235,6 @@ RULE_HELP = {
     "clean": "Ours: passed, decodes, and every block exact or unverified",
 }
 """What each of the three words for a text says, for every page and command that shows one."""
-RULES_HELP = " ".join(f"{word}: {what}." for word, what in RULE_HELP.items())
+RULES_HELP = " ".join(f"{word}: {meaning}." for word, meaning in RULE_HELP.items())
 CHECK_COLUMNS = tuple(column.name for column in fields(Check) if column.name not in ("blocks", "unverified_blocks"))
 """What the table ``samples`` and the JSON of ``generate`` have of a check, under the same names."""

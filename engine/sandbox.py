@@ -63,8 +63,8 @@ class Limits:
 class SandboxError(DriftscopeError):
     """The child gave no answer: it was over a limit, ended, or was stopped."""
 
-    def __init__(self, why: Why, what: str) -> None:
-        super().__init__(what)
+    def __init__(self, why: Why, problem: str) -> None:
+        super().__init__(problem)
         self.why: Why = why
 
 
@@ -75,29 +75,29 @@ class Sandbox:
     """
 
     def __init__(self, set_up: Callable[..., Callable[..., Any]], *given: Any, limits: Limits | None = None) -> None:
-        self._asked_of, self.limits = (set_up, given), limits or Limits()
+        self._set_up, self.limits = (set_up, given), limits or Limits()
         self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_stopped = False
         self._ended: Callable[[], object] = lambda: None
         self.is_busy = False  # asked, and not all of the answer is here
 
-    def ask(self, *asked: Any) -> Answer:
+    def ask(self, *arguments: Any) -> Answer:
         """The one answer. Where an older child ends on it, what it did before may be the cause: a new one tries."""
         with self._turn:
             was_warm = self._process is not None
             try:
-                return self._one(asked)
+                return self._first_answer(arguments)
             except SandboxError as error:
                 if error.why != "end" or not was_warm:
                     raise
-                return self._one(asked)
+                return self._first_answer(arguments)
 
-    def each(self, *asked: Any) -> Iterator[Answer]:
+    def each(self, *arguments: Any) -> Iterator[Answer]:
         """All answers of a generator, as they come. The child of one that is not read to its end is ended."""
         with self._turn:
             try:
-                self.send(*asked)
+                self.send(*arguments)
                 while (answer := self.receive()) is not None:
                     yield answer
             finally:
@@ -126,11 +126,11 @@ class Sandbox:
 
     # --- without waiting, for who has several --------------------------------------------------------------------
 
-    def send(self, *asked: Any) -> None:
+    def send(self, *arguments: Any) -> None:
         self.start()
         self.is_busy, self._is_stopped = True, False
         with suppress(OSError):  # it has ended: the end of its pipe says so
-            self.connection.send(asked)
+            self.connection.send(arguments)
 
     def receive(self) -> Answer | None:
         """The next answer to what was sent; None where there is no further one. What the function raises is raised."""
@@ -149,8 +149,8 @@ class Sandbox:
                 raise SandboxError("memory", f"it takes over {self.limits.memory_mb / 1024:g} GB of memory")
             if head["error"] == "system":
                 raise OSError(*head["what"])
-            known = {kind.__name__: kind for kind in _kinds(DriftscopeError)}
-            raise known.get(head["error"], DriftscopeError)(head["what"], head["fix"])
+            kinds = {kind.__name__: kind for kind in _kinds(DriftscopeError)}
+            raise kinds.get(head["error"], DriftscopeError)(head["what"], head["fix"])
         return (head["value"], body) if "value" in head else None
 
     def start(self) -> None:
@@ -159,7 +159,7 @@ class Sandbox:
             return
         self.end()
         self.connection, other = multiprocessing.Pipe()
-        name = f"{self._asked_of[0].__module__}.{self._asked_of[0].__name__}"
+        name = f"{self._set_up[0].__module__}.{self._set_up[0].__name__}"
         with other:  # or the end of the child would not end the pipe
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "engine.sandbox", str(other.fileno())],
@@ -171,11 +171,11 @@ class Sandbox:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **ENVIRONMENT, CHILD: name},
             )
         self._ended = weakref.finalize(self, _end, self._process)
-        self.connection.send((*self._asked_of, self.limits))
+        self.connection.send((*self._set_up, self.limits))
 
-    def _one(self, asked: tuple[Any, ...]) -> Answer:
+    def _first_answer(self, arguments: tuple[Any, ...]) -> Answer:
         try:
-            self.send(*asked)
+            self.send(*arguments)
             answer = self.receive()
         except BaseException:  # such as Ctrl-C: what it answers belongs to nobody
             if self.is_busy:
@@ -224,9 +224,9 @@ class Pool:
         for child in self.children:
             child.end()
 
-    def submit(self, *asked: Any) -> Future[Answer]:
+    def submit(self, *arguments: Any) -> Future[Answer]:
         at: list[Sandbox] = []
-        future = self._threads.submit(self._ask, at, asked)
+        future = self._threads.submit(self._ask, at, arguments)
         self._at[future] = at
         return future
 
@@ -236,10 +236,10 @@ class Pool:
             for child in self._at[future]:
                 child.stop()
 
-    def _ask(self, at: list[Sandbox], asked: tuple[Any, ...]) -> Answer:
+    def _ask(self, at: list[Sandbox], arguments: tuple[Any, ...]) -> Answer:
         at.append(child := self._idle.get())
         try:
-            return child.ask(*asked)
+            return child.ask(*arguments)
         finally:
             at.clear()
             self._idle.put(child)
@@ -300,12 +300,12 @@ def _send(head: dict[str, Any], body: bytes = b"") -> None:
 
 
 def _teller(add: Callable[..., Any]) -> Callable[..., Answer]:
-    def say(*said: Any) -> None:
-        _send({"value": said, "is_last": False})
+    def say(*values: Any) -> None:
+        _send({"value": values, "is_last": False})
 
     def work(given: tuple[Any, ...], kept: dict[str, Any]) -> Answer:
         made = add(*given, **kept, say=say)
-        return ([one.id for one in made] if isinstance(made, list) else made.id), b""
+        return ([entry.id for entry in made] if isinstance(made, list) else made.id), b""
 
     return work
 
@@ -315,37 +315,37 @@ def _serve() -> None:
     work, timer = set_up(*given), signal.ITIMER_PROF if limits.is_cpu else signal.ITIMER_REAL
     hold(limits)
     while True:
-        asked = _pipe.recv()
+        arguments = _pipe.recv()
         if not limits.is_closed:
             _hold_memory(limits.memory_mb)  # what earlier calls left behind does not count
         if limits.seconds < math.inf:
             signal.setitimer(timer, limits.seconds)  # the default of its signal ends the process
-        for head, body in _answers(work, asked):
+        for head, body in _answers(work, arguments):
             if head["is_last"]:
                 signal.setitimer(timer, 0)
             _send(head, body)
 
 
-def _answers(work: Callable[..., Any], asked: tuple[Any, ...]) -> Iterator[tuple[dict[str, Any], bytes]]:
+def _answers(work: Callable[..., Any], arguments: tuple[Any, ...]) -> Iterator[tuple[dict[str, Any], bytes]]:
     try:
-        found = work(*asked)
-        if isinstance(found, Iterator):
-            for value, body in found:
+        result = work(*arguments)
+        if isinstance(result, Iterator):
+            for value, body in result:
                 yield {"value": value, "is_last": False}, body
             yield {"is_last": True}, b""
         else:
-            yield {"value": found[0], "is_last": True}, found[1]
+            yield {"value": result[0], "is_last": True}, result[1]
     except DriftscopeError as error:
         yield {"error": type(error).__name__, "what": error.what, "fix": error.fix, "is_last": True}, b""
     except MemoryError:
         yield {"error": "memory", "is_last": True}, b""
     except OSError as error:
         if "while it is closed" in str(error):
-            what, fix = f"it tried to do more than it may: {error}", "Do not trust this file"
-            yield {"error": "", "what": what, "fix": fix, "is_last": True}, b""
+            problem, fix = f"it tried to do more than it may: {error}", "Do not trust this file"
+            yield {"error": "", "what": problem, "fix": fix, "is_last": True}, b""
         else:
-            given = (error.errno, error.strerror or str(error), error.filename and str(error.filename))
-            yield {"error": "system", "what": given, "is_last": True}, b""
+            details = (error.errno, error.strerror or str(error), error.filename and str(error.filename))
+            yield {"error": "system", "what": details, "is_last": True}, b""
     except Exception as error:  # noqa: BLE001 - what the child was not written for ends it
         if os.environ.get(DEBUG) == "1":
             traceback.print_exc()

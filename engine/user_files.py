@@ -43,7 +43,7 @@ def open_regular(path: Path | str) -> BufferedReader:
 
 def expand(patterns: Sequence[str]) -> list[Path]:
     """The files, each once: names, or patterns as of ``glob``. Hidden ones only by a pattern with such a dot."""
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for pattern in map(os.path.expanduser, patterns):
         if os.path.isdir(pattern):  # noqa: PTH112 - takes any text
             raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
@@ -51,8 +51,8 @@ def expand(patterns: Sequence[str]) -> list[Path]:
         matches = dict.fromkeys(filter(os.path.isfile, names))
         if not matches:
             raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
-        found |= matches
-    return list(map(Path, found))
+        files |= matches
+    return list(map(Path, files))
 
 
 def read_text(path: str, most: int = MOST_TEXT_BYTES) -> str:
@@ -87,8 +87,8 @@ def keep_private() -> None:
         os.umask(0o077)
 
 
-def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
-    """Fill a new folder and rename it to ``target``; whoever comes second keeps what the first one wrote. ``what`` is
+def publish(target: Path, fill: Callable[[Path], None], label: str) -> Path:
+    """Fill a new folder and rename it to ``target``; whoever comes second keeps what the first one wrote. ``label`` is
     named where a disk does not take it, such as ``the tokenizer cache``."""
     aside = target.with_name(f".{target.name}-{uuid.uuid4().hex[:12]}")
     try:
@@ -97,8 +97,8 @@ def publish(target: Path, fill: Callable[[Path], None], what: str) -> Path:
         aside.rename(target)
     except OSError as error:
         if not target.is_dir():  # otherwise another process was first, with the same content
-            what = f"{what} {shown(target, 200)} cannot be written ({error.strerror})"
-            raise AssetError(what, "Set DRIFTSCOPE_CACHE to a folder that takes it, or make room") from error
+            problem = f"{label} {shown(target, 200)} cannot be written ({error.strerror})"
+            raise AssetError(problem, "Set DRIFTSCOPE_CACHE to a folder that takes it, or make room") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return target
