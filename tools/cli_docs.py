@@ -48,7 +48,7 @@ def section(path: tuple[str, ...], command: Any) -> str:
 
 
 def document() -> str:
-    return "\n".join((HEAD, *(f"{section(*found)}\n" for found in commands(root([])))))
+    return "\n".join((HEAD, *(f"{section(*pair)}\n" for pair in commands(root([])))))
 
 
 if __name__ == "__main__":

@@ -64,10 +64,10 @@ def _trace(table: Mapping[str, Any]) -> tuple[Row, list[Row]]:
     """A row of ``traces``, and rows of ``trace_ops``, of which only the sums are known."""
     ops = []
     for number, op in enumerate(table["op"]):
-        known = {name: op[name] for name in ("side", "family", "name", "calls")} | {"short_name": op["name"]}
+        columns = {name: op[name] for name in ("side", "family", "name", "calls")} | {"short_name": op["name"]}
         total_ns = round(op["total_s"] * 1_000_000_000)
-        place = {"trace_id": table["trace_id"], "op": number}
-        ops.append({**place, **known, "total_ns": total_ns, "total_us": total_ns / 1000})
+        ids = {"trace_id": table["trace_id"], "op": number}
+        ops.append({**ids, **columns, "total_ns": total_ns, "total_us": total_ns / 1000})
     row = {"origin": "reported", "form": "table"} | {key: value for key, value in table.items() if key != "op"}
     return checked(TRACES, table["trace_id"], {**row, "events": sum(op["calls"] for op in ops)}), ops
 
@@ -88,13 +88,13 @@ def _publish(store: Store, kind: Kind, id_: str, row: Row, ops: Sequence[Row] = 
 
 
 def publish_into(
-    module: str, about: str, publish: Callable[[Store], Sized], what: str, arguments: Sequence[str] | None = None
+    module: str, about: str, publish: Callable[[Store], Sized], noun: str, arguments: Sequence[str] | None = None
 ) -> int:
     """``python -m MODULE --into PLACE``: what reports state, put into a store."""
     parser = ToolParser(prog=f"python -m {module}", description=about.split("\n")[0])
     parser.add_argument("--into", type=Path, required=True, help="the store's folder, such as data/demo")
     into = parser.parse_args(arguments).into
-    return run_tool(lambda: log.info("%d %s in %s", len(publish(Store(Files(into)))), what, into))
+    return run_tool(lambda: log.info("%d %s in %s", len(publish(Store(Files(into)))), noun, into))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

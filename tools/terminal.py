@@ -68,8 +68,8 @@ def processor() -> str:
 class Progress:
     """A line every few seconds, and one at the end."""
 
-    def __init__(self, what: str, total: int) -> None:
-        self.what = what
+    def __init__(self, label: str, total: int) -> None:
+        self.label = label
         self.total = total
         self.started = self.shown_at = time.monotonic()
         self.done = self.made = 0
@@ -83,7 +83,7 @@ class Progress:
             self.shown_at = now
             speed = self.made / (now - self.started) if now > self.started else 0.0
             left_s = f", {(self.total - self.done) / speed:,.0f} s left" if speed and self.done < self.total else ""
-            log.info("%s: %s of %s, %.0f a second%s", self.what, f"{self.done:,}", f"{self.total:,}", speed, left_s)
+            log.info("%s: %s of %s, %.0f a second%s", self.label, f"{self.done:,}", f"{self.total:,}", speed, left_s)
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "") -> list[str]:

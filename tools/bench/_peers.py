@@ -143,10 +143,10 @@ def compiler(name: str, tokenizer: str, vocab_rows: int) -> Callable[[AnswerGram
     its: Any = importlib.import_module("llguidance.hf").from_tokenizer(hugging_face(tokenizer), n_vocab=vocab_rows)
 
     def matcher(grammar: AnswerGrammar) -> Any:
-        found = library.LLMatcher(its, grammar.lark())
-        if found.is_error():
-            raise ValueError(found.get_error())
-        return found
+        compiled = library.LLMatcher(its, grammar.lark())
+        if compiled.is_error():
+            raise ValueError(compiled.get_error())
+        return compiled
 
     return matcher
 

@@ -48,11 +48,11 @@ class SizedModel:
         with device:
             self.model: Any = shape.model(config).to(dtype).eval()
         every = (parse_smiles(entry.smiles) for entry in load_molecule_set())
-        chosen = list(islice((one for one in every if one.heavy_atoms == HEAVY_ATOMS), count))
+        chosen = list(islice((molecule for molecule in every if molecule.heavy_atoms == HEAVY_ATOMS), count))
         self.prompts = [tuple(tokenizer.encode(prompt_of(molecule.smiles))) for molecule in chosen]
         free = Unconstrained(self.vocab_size, rows, (self.end,))
         self.constraints: dict[str, Any] = {"exact": build_constraint("exact", tokenizer, rows), "none": free}
-        self.programs = {lp: [made.compile(one) for one in chosen] for lp, made in self.constraints.items()}
+        self.programs = {lp: [made.compile(molecule) for molecule in chosen] for lp, made in self.constraints.items()}
 
     def backend(self, side: Side) -> FastBackend | HfBackend:
         return side.made(self.model, self.constraints[side.lp], self.end, self.vocab_size)

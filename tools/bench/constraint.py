@@ -49,7 +49,7 @@ def step_rows(molecules: Sequence[Molecule], steps: int) -> list[Row]:
     The head is one wide, so that its product costs next to nothing; its columns, biases and all behind are real. The
     mask of every row of the vocabulary is for other people's loops and diagnostics alone.
     """
-    steps_told, masks_told = list[Row](), list[Row]()
+    step_lines, mask_lines = list[Row](), list[Row]()
     for batch, most in STEP_MS.items():
         constraint = build_constraint("exact", load_tokenizer(TOKENIZER), ROWS)
         programs = [constraint.compile(molecule) for molecule in molecules[:batch]]
@@ -82,22 +82,22 @@ def step_rows(molecules: Sequence[Molecule], steps: int) -> list[Row]:
             if number % 10 == 0:
                 mask_ms.append(timed(partial(tables.mask, state)))
             state = start() if bool((after.cell >= last).any()) else after
-        steps_told.append((f"one constraint step, exact, batch {batch}", *spread(step_ms), f"<= {most:g} ms"))
-        masks_told.append((f"mask of the whole vocabulary, exact, batch {batch}", *spread(mask_ms[2:]), ""))
-    return steps_told + masks_told
+        step_lines.append((f"one constraint step, exact, batch {batch}", *spread(step_ms), f"<= {most:g} ms"))
+        mask_lines.append((f"mask of the whole vocabulary, exact, batch {batch}", *spread(mask_ms[2:]), ""))
+    return step_lines + mask_lines
 
 
 def compile_rows(repeats: int) -> list[Row]:
     """Molecules of 30 atoms under each LP that compiles, when each has been compiled before."""
     every = (parse_smiles(entry.smiles) for entry in load_molecule_set())
-    chosen = [one for one in every if one.heavy_atoms == COMPILED_ATOMS]
+    chosen = [molecule for molecule in every if molecule.heavy_atoms == COMPILED_ATOMS]
     tokenizer, rows = load_tokenizer(TOKENIZER), list[Row]()
     for lp in LPS:
         if lp != "none":
             constraint, again = build_constraint(lp, tokenizer, ROWS), list[float]()
-            for one in chosen:
-                constraint.compile(one)
-                again.append(statistics.median(timed(partial(constraint.compile, one)) for _ in range(repeats)))
+            for molecule in chosen:
+                constraint.compile(molecule)
+                again.append(statistics.median(timed(partial(constraint.compile, molecule)) for _ in range(repeats)))
             rows.append((f"compile, {lp}, again", *spread(again), f"<= {COMPILE_MS} ms"))
     return rows
 
@@ -108,7 +108,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     pin(1 if quick else 2)
     print(f"{machine('torch', 'numpy')}\n")
-    molecules = [one for one in map(parse_smiles, load_run_set(200)) if 10 <= one.heavy_atoms <= 18]
+    molecules = [molecule for molecule in map(parse_smiles, load_run_set(200)) if 10 <= molecule.heavy_atoms <= 18]
     head = "what|ms|least .. most|asked"
     show(f"One step of a constraint at V = {ROWS:,}", head, step_rows(molecules, 40 if quick else 400))
     show(f"Compiling a molecule of {COMPILED_ATOMS} heavy atoms, {TOKENIZER}", head, compile_rows(2 if quick else 9))

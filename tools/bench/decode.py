@@ -135,9 +135,9 @@ def timed_head() -> Iterator[list[float]]:
 
     def counting(head: LiveHead, hidden: Tensor, state: State, here: Tensor) -> Tensor:
         began = time.perf_counter()
-        found = real(head, hidden, state, here)
+        result = real(head, hidden, state, here)
         spent[0] += time.perf_counter() - began
-        return found
+        return result
 
     with mock.patch.object(LiveHead, "__call__", counting):
         yield spent
@@ -166,17 +166,17 @@ def round_robin(
     lengths = desk.lengths[:single] if batch == 1 else desk.lengths
     for side in (EXACT, *sides):
         desk.time(side, batch, [WARM_TOKENS] * min(batch, len(desk.molecules)))
-    found: dict[Side, list[tuple[Run, float]]] = {side: [] for side in (EXACT, *sides)}
+    timings: dict[Side, list[tuple[Run, float]]] = {side: [] for side in (EXACT, *sides)}
     for number in range(1 if args.quick else max(ROUNDS[side] for side in sides)):
         turn = [side for side in sides if number < ROUNDS[side]]
         for side in turn if number % 2 == 0 else reversed(turn):
             is_slow = side.draws == "generate" and batch > 1
             share = args.share if is_slow or args.quick else 1.0
-            found[EXACT].append(desk.time(EXACT, batch, lengths))
+            timings[EXACT].append(desk.time(EXACT, batch, lengths))
             cut = [max(WARM_TOKENS, round(length * share)) for length in lengths]
-            found[side].append(desk.time(side, batch, cut))
-            note(f"batch {batch}, round {number + 1}: {side.name}, {found[side][-1][0].seconds:.1f} s")
-    return found
+            timings[side].append(desk.time(side, batch, cut))
+            note(f"batch {batch}, round {number + 1}: {side.name}, {timings[side][-1][0].seconds:.1f} s")
+    return timings
 
 
 def main() -> None:
@@ -188,7 +188,7 @@ def main() -> None:
     args = parser.parse_args()
     args.share = 0.1 if args.quick else args.share
     pin(1 if args.quick else 2)
-    fitting = [one for one in map(parse_smiles, load_run_set(200)) if one.heavy_atoms in ATOMS]
+    fitting = [molecule for molecule in map(parse_smiles, load_run_set(200)) if molecule.heavy_atoms in ATOMS]
     molecules = fitting[: 8 if args.quick else MOLECULES]
     sides = [side for side in ROUNDS if any(name in side.name for name in args.only or [""])]
     absent = [side.lp for side in sides if side.backend == "peer" and importlib.util.find_spec(side.lp) is None]
@@ -202,17 +202,17 @@ def main() -> None:
     for model in [args.model] if args.model else MODELS:
         desk = Desk(model, molecules)
         for batch in BATCHES:
-            there = [side for side in sides if side.lp not in absent and (side.backend != "peer" or batch > 1)]
-            if not there:
+            present = [side for side in sides if side.lp not in absent and (side.backend != "peer" or batch > 1)]
+            if not present:
                 continue
-            found = round_robin(desk, there, batch, args)
-            speeds = {side: [run.tokens_per_s for run, _ in runs] for side, runs in found.items()}
-            for (one, other), floors in FLOORS.items():
-                if one in speeds and other in speeds:
+            timings = round_robin(desk, present, batch, args)
+            speeds = {side: [run.tokens_per_s for run, _ in runs] for side, runs in timings.items()}
+            for (test, control), floors in FLOORS.items():
+                if test in speeds and control in speeds:
                     floor = f">= {floors[batch]:g}x" if batch in floors else ""
-                    cells = over(speeds[one], speeds[other])
-                    ratios.append((model, str(batch), f"{one.name} / {other.name}", *cells, floor))
-            for side, runs in found.items():
+                    cells = over(speeds[test], speeds[control])
+                    ratios.append((model, str(batch), f"{test.name} / {control.name}", *cells, floor))
+            for side, runs in timings.items():
                 tokens = sum(runs[0][0].lengths)
                 rates.append((model, str(batch), side.name, *spread(speeds[side]), str(len(runs)), f"{tokens:,}"))
                 if side.backend == "fast":

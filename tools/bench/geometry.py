@@ -24,13 +24,13 @@ def guard_time(atoms: int, rounds: int = 20) -> str:
     """What a guard takes of a closed block, every atom of right conformers in turn; and to be made."""
     molecules = [parse_smiles(entry.smiles) for entry in load_molecule_set()]
     chosen = [molecule for molecule in molecules if molecule.atoms == atoms][:GUARDED]
-    places = [reference_conformers(molecule).GetConformer().GetPositions() for molecule in chosen]
+    coordinates = [reference_conformers(molecule).GetConformer().GetPositions() for molecule in chosen]
     begin = time.process_time()
     guards = [MoleculeGuard(molecule.mol) for molecule in chosen]
     made_s = time.process_time() - begin
     begin = time.process_time()
     for _ in range(rounds):
-        for guard, positions in zip(guards, places, strict=True):
+        for guard, positions in zip(guards, coordinates, strict=True):
             for atom in range(atoms):
                 guard.wrong_places(positions, atom)
     asked_s = time.process_time() - begin

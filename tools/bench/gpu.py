@@ -76,8 +76,8 @@ def launches(model: SizedModel, side: Side, batch: int) -> tuple[float, float]:
         with profile(activities=[activity], experimental_config=threads) as profiled:
             run = run_side(model, side, [tokens] * batch, batch)
         results: Any = profiled.profiler
-        found = results.kineto_results.events()  # as they are: torch's own list of them takes far longer
-        names = [(event.name(), str(event.device_type())) for event in found]
+        events = results.kineto_results.events()  # as they are: torch's own list of them takes far longer
+        names = [(event.name(), str(event.device_type())) for event in events]
         if is_cuda:
             launched = sum(any(part in name for part in LAUNCHES) for name, _ in names)
             kernels = sum(kind.endswith("CUDA") and not name.startswith(("Memcpy", "Memset")) for name, kind in names)
@@ -103,14 +103,14 @@ def measure(
     for side in sides:
         run_side(model, side, [WARM_TOKENS] * batch, batch)
     lengths = run_side(model, EXACT, limits, batch).lengths
-    found: dict[Side, list[Run]] = {side: [] for side in sides}
+    timings: dict[Side, list[Run]] = {side: [] for side in sides}
     for number in range(rounds):
         for side in sides if number % 2 == 0 else reversed(sides):
-            found[side].append(run_side(model, side, lengths, batch))
-            note(f"{shape.name}, batch {batch}, round {number + 1}: {side.name}, {found[side][-1].seconds:.1f} s")
-    rates = {side: [run.tokens_per_s for run in runs] for side, runs in found.items()}
+            timings[side].append(run_side(model, side, lengths, batch))
+            note(f"{shape.name}, batch {batch}, round {number + 1}: {side.name}, {timings[side][-1].seconds:.1f} s")
+    rates = {side: [run.tokens_per_s for run in runs] for side, runs in timings.items()}
     rows = []
-    for side, runs in found.items():
+    for side, runs in timings.items():
         middle = sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
         seconds, passes, seen = middle.seconds, middle.passes, middle.seen
         if side.backend == "fast":
@@ -125,7 +125,7 @@ def measure(
         rows.append((side.name, *cells, *counted, *roof))
     launched, passes = reported
     rows.append(("in the reports", "", "", f"{passes:,}", "", "", f"{launched / passes:,.0f}", "", "", "", ""))
-    weights = sum(one.numel() for one in model.model.parameters()) / 1e6
+    weights = sum(weight.numel() for weight in model.model.parameters()) / 1e6
     title = (
         f"{shape.name}, {count} molecules in batches of {batch}: {weights:,.0f} million random weights, width "
         f"{shape.width:,}, {shape.layers} layers, {shape.heads} heads of {shape.head_dim} with {shape.kv_heads} for "
@@ -155,7 +155,7 @@ def main() -> None:
         device, dtype, copied_bytes = torch.device("cpu"), torch.float32, 2**26
         sides, batches, rounds, molecules, tokens = SIDES, [2], 1, 4, 24
         toy: dict[str, Any] = {"width": 64, "layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 32, "inner": 128}
-        shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): known for shape, known in shapes.items()}
+        shapes = {replace(shape, name=f"a toy of {shape.name}", **toy): reported for shape, reported in shapes.items()}
     copied = bandwidth(device, copied_bytes)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU, so operators for launches"
     print(

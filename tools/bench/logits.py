@@ -36,8 +36,8 @@ def write(path: Path, entries: int, width: int, *, is_damaged: bool) -> None:
                 hit = rng.random(len(rows)) < HIT
                 rows[hit, 0] = 10.0 ** rng.uniform(16, 34, hit.sum())
                 rows[1:][hit[1:], 2:4] = rows[:-1][hit[1:], 2:4]
-            for place, row in enumerate(rows.tolist()):
-                file.write(HEAD % ((start + place) % 1_000) + ",".join(f"{value:.9g}" for value in row) + TAIL)
+            for index, row in enumerate(rows.tolist()):
+                file.write(HEAD % ((start + index) % 1_000) + ",".join(f"{value:.9g}" for value in row) + TAIL)
 
 
 def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: bool) -> list[tuple[str, ...]]:
@@ -47,7 +47,7 @@ def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: b
     (entry,) = add_file(store, path)
     read_s = time.perf_counter() - began
     began = time.perf_counter()
-    found = health(store, entry)
+    figures = health(store, entry)
     ask_s = time.perf_counter() - began
     kept = sum(part.bytes for part in entry.parts.values())
     size = f"{entries:,} x {width}, {name}"
@@ -57,7 +57,7 @@ def measured(folder: Path, name: str, entries: int, width: int, *, is_damaged: b
         ("entries per second", f"{entries / read_s:,.0f}", "", ""),
         ("file", figure(path.stat().st_size / 2**20), "MB", ""),
         ("in the store", figure(kept / 2**20), "MB", ""),
-        (f"its health ({found['damaged_share']:.0%} damaged)", figure(ask_s), "s", ""),
+        (f"its health ({figures['damaged_share']:.0%} damaged)", figure(ask_s), "s", ""),
     ]
 
 

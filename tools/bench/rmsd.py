@@ -53,7 +53,7 @@ def ensembles(count: int, references: int, copies: int = 1) -> list[tuple[str, C
         except DriftscopeError:
             continue
         for side in sides:
-            for positions in [one.GetPositions() for one in side.GetConformers()]:
+            for positions in [conformer.GetPositions() for conformer in side.GetConformers()]:
                 for _ in range(copies - 1):
                     add_conformer(side, positions + rng.normal(0, NOISE_ANG, positions.shape))
         made.append((molecule.smiles, *map(Chem.RemoveAllHs, sides)))
@@ -62,32 +62,32 @@ def ensembles(count: int, references: int, copies: int = 1) -> list[tuple[str, C
     return made
 
 
-def plain_loop(known: Chem.Mol, drawn: Chem.Mol) -> NDArray[np.float64]:
-    pairs = product(known.GetConformers(), drawn.GetConformers())
-    rmsd = [rdMolAlign.GetBestRMS(drawn, known, sample.GetId(), reference.GetId()) for reference, sample in pairs]
-    return np.reshape(rmsd, (known.GetNumConformers(), -1))
+def plain_loop(ensemble: Chem.Mol, drawn: Chem.Mol) -> NDArray[np.float64]:
+    pairs = product(ensemble.GetConformers(), drawn.GetConformers())
+    rmsd = [rdMolAlign.GetBestRMS(drawn, ensemble, sample.GetId(), reference.GetId()) for reference, sample in pairs]
+    return np.reshape(rmsd, (ensemble.GetNumConformers(), -1))
 
 
 def compare(count: int, references: int, copies: int = 1) -> str:
-    some = ensembles(count, references // copies, copies)
+    molecules = ensembles(count, references // copies, copies)
     begin = time.perf_counter()
-    loop = [plain_loop(known, drawn) for _, known, drawn in some]
+    loop = [plain_loop(ensemble, drawn) for _, ensemble, drawn in molecules]
     loop_s = time.perf_counter() - begin
     jobs = []
-    for smiles, known, drawn in some:
-        texts = [encode(drawn, WIDEST, conformer=one.GetId()).text for one in drawn.GetConformers()]
-        jobs.append(texts_job(smiles, given_references(known), texts))
+    for smiles, ensemble, drawn in molecules:
+        texts = [encode(drawn, WIDEST, conformer=conformer.GetId()).text for conformer in drawn.GetConformers()]
+        jobs.append(texts_job(smiles, given_references(ensemble), texts))
     begin, cpu = time.perf_counter(), children_s()
     with closing(run_jobs(jobs, WORKERS)) as finished:
         done = list(finished)
     here_s, here_cpu_s = time.perf_counter() - begin, children_s() - cpu
     incomplete = sum(not job.meta["complete"] for job in done)
-    here = [read_arrays(job.path)[1]["rmsd"] for job in done]
-    worst = max(float(np.abs(one - other).max()) for one, other in zip(loop, here, strict=True))
+    matrices = [read_arrays(job.path)[1]["rmsd"] for job in done]
+    worst = max(float(np.abs(slow - fast).max()) for slow, fast in zip(loop, matrices, strict=True))
     samples = sum(matrix.shape[1] for matrix in loop)
     whole_min, cpu_min, loop_min = (value * WHOLE / samples / 60 for value in (here_s, here_cpu_s, loop_s))
     return (
-        f"{len(some)} molecules, {2 * references} samples for {references} references: "
+        f"{len(molecules)} molecules, {2 * references} samples for {references} references: "
         f"{sum(matrix.size for matrix in loop):,} pairs\n"
         f"  loop of GetBestRMS, one process: {loop_s:.1f} s\n"
         f"  here, {WORKERS} processes: {here_s:.1f} s, CPU with their start {here_cpu_s:.1f} s\n"

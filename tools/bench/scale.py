@@ -34,15 +34,15 @@ MODEL = "demo-qwen"
 TWENTIETHS = 20
 
 
-def measure(place: Path, samples: int, molecules: int, atoms: int) -> None:
+def measure(folder: Path, samples: int, molecules: int, atoms: int) -> None:
     entry = load_registry().find(MODEL)
-    loaded, files = load_outline(entry), Files(place)
+    loaded, files = load_outline(entry), Files(folder)
     small = (parse_smiles(smiles) for smiles in load_run_set())
     chosen = [molecule for molecule in small if molecule.heavy_atoms <= atoms][:molecules]
     stubbed(loaded, chosen)
-    asked = [molecule for molecule in chosen for _ in range(samples // len(chosen))]
+    repeated = [molecule for molecule in chosen for _ in range(samples // len(chosen))]
     plan = RunPlan(ModelChoice(entry.alias, entry.step), Plan(lp="exact", batch_size=256))
-    staging = begin(files, loaded, asked, plan)
+    staging = begin(files, loaded, repeated, plan)
     # What the run had used when each twentieth was done: samples, tokens, wall and CPU seconds, MB, seconds left.
     moments: list[tuple[int, int, float, float, float, float]] = []
     for until in (0.5, 1.0):

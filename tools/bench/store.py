@@ -48,19 +48,19 @@ FROM (SELECT run_id, unnest(kinds) AS kind FROM blocks) JOIN runs USING (run_id)
 ONE_RUN = "SELECT * FROM samples WHERE run_id = $id ORDER BY sample_id"
 
 
-def build(place: Path, runs: int, samples: int, blocks: int) -> None:
+def build(folder: Path, runs: int, samples: int, blocks: int) -> None:
     """Each LP's rows are made once; a run has them under its own id, with passes and seconds of its own."""
-    files, rng, pairs = Files(place), np.random.default_rng(SEED), [(m, lp) for m in MODELS for lp in LPS]
+    files, rng, pairs = Files(folder), np.random.default_rng(SEED), [(m, lp) for m in MODELS for lp in LPS]
     rows = {lp: rows_of(lp, samples, blocks) for lp in LPS}
     for number in range(runs):
         model, lp = pairs[number % len(pairs)]
         run_id = f"{number:05d}-{model}-{lp}"
         of_samples, of_blocks = rows[lp]
         passed = rng.random(samples) < LPS[lp]
-        own = {"run_id": pa.repeat(run_id, samples), "passed": pa.array(passed)}
-        own["decode_s"] = pa.array(rng.gamma(4.0, 0.05, samples))
+        columns = {"run_id": pa.repeat(run_id, samples), "passed": pa.array(passed)}
+        columns["decode_s"] = pa.array(rng.gamma(4.0, 0.05, samples))
         ids = {"run_id": pa.repeat(run_id, len(of_blocks))}
-        tables = {SAMPLES.name: _with(of_samples, own), BLOCKS.name: _with(of_blocks, ids)}
+        tables = {SAMPLES.name: _with(of_samples, columns), BLOCKS.name: _with(of_blocks, ids)}
         row = {
             "created_at": (BEGAN + timedelta(minutes=number)).isoformat(),
             "origin": "measured",
@@ -80,8 +80,8 @@ def build(place: Path, runs: int, samples: int, blocks: int) -> None:
 
 def _with(rows: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
     for name, values in columns.items():
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, rows.schema.field(place), values)
+        index = rows.schema.get_field_index(name)
+        rows = rows.set_column(index, rows.schema.field(index), values)
     return rows
 
 
@@ -131,31 +131,31 @@ def rows_of(lp: str, samples: int, blocks: int) -> tuple[pa.Table, pa.Table]:
     return SAMPLES.rows(of_samples), BLOCKS.rows(of_blocks)
 
 
-def measure(place: Path) -> None:
-    store = Store.open(place)
+def measure(folder: Path) -> None:
+    store = Store.open(folder)
     entries = store.found().entries
     connection = connect([(kind, store.found(kind).entries) for kind in KINDS])
     middle = entries[len(entries) // 2]
 
     def opened() -> None:
-        fresh = Store.open(place)
+        fresh = Store.open(folder)
         connect([(kind, fresh.found(kind).entries) for kind in KINDS]).close()
 
     def of_one() -> object:
         with connect([(RUN, [middle])]) as alone:
             return alone.sql(ONE_RUN, params={"id": middle.id}).to_arrow_table()
 
-    def asking(sql: str, **given: Any) -> Callable[[], object]:
-        return lambda: connection.sql(sql, params=given or None).to_arrow_table()
+    def asking(sql: str, **parameters: Any) -> Callable[[], object]:
+        return lambda: connection.sql(sql, params=parameters or None).to_arrow_table()
 
-    asked = {
+    limits = {
         "open the store: every run's sheet, and the views": "<= 0.3 s",
         "compare: pass rate, tokens and seconds by model and LP": "<= 1 s",
     }
     seconds = in_turn(
-        dict(zip(asked, (opened, asking(COMPARE)), strict=True))
+        dict(zip(limits, (opened, asking(COMPARE)), strict=True))
         | {
-            "the same with opening, as a command does": lambda: Store.open(place).rows(COMPARE),
+            "the same with opening, as a command does": lambda: Store.open(folder).rows(COMPARE),
             "block kinds by LP": asking(BY_KIND),
             "one run's samples, by its files": of_one,
             "one run's samples, by asking all": asking(ONE_RUN, id=middle.id),
@@ -166,7 +166,7 @@ def measure(place: Path) -> None:
     rows = {table.name: sum(entry.parts[table.name].rows for entry in entries) for table in (SAMPLES, BLOCKS)}
     total = sum(part.bytes for entry in entries for part in entry.parts.values())
     title = f"{len(entries):,} runs, {rows['samples']:,} samples, {rows['blocks']:,} blocks in {total / 1e9:.2f} GB"
-    lines = [(name, *spread(found), asked.get(name, "")) for name, found in seconds.items()]
+    lines = [(name, *spread(times), limits.get(name, "")) for name, times in seconds.items()]
     show(title, "what|s|least .. most|asked", lines)
 
 

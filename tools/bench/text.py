@@ -40,25 +40,25 @@ HEAVY_ATOMS = 30
 Works = dict[str, Callable[[], object]]
 
 
-def written(one: Molecule, seed: int) -> str:
+def written(molecule: Molecule, seed: int) -> str:
     rng = random.Random(seed)
-    numbers = tuple(tuple(f"{rng.uniform(-9, 9):.4f}" for _ in range(3)) for _ in range(one.atoms))
-    return enriched_text(one.smiles, one.descriptors, numbers)  # type: ignore[arg-type]
+    numbers = tuple(tuple(f"{rng.uniform(-9, 9):.4f}" for _ in range(3)) for _ in range(molecule.atoms))
+    return enriched_text(molecule.smiles, molecule.descriptors, numbers)  # type: ignore[arg-type]
 
 
 def text_works(molecules: Sequence[Molecule], texts: Sequence[str]) -> Works:
-    skeletons, smiles = [skeleton_of(one) for one in molecules], [one.smiles for one in molecules]
+    skeletons, smiles = [skeleton_of(molecule) for molecule in molecules], [molecule.smiles for molecule in molecules]
     mols, pairs = [decode(text).mol for text in texts], list(zip(texts, molecules, strict=True))
     clean = [block.content for block in find_blocks("".join(texts))]
     junk = [f"{content}amen" for content in clean]
     qwen = load_tokenizer("qwen3")
     works: Works = {
         "templates from SMILES, qwen3": lambda: build_templates(
-            [skeleton_of(parse_smiles(one)) for one in smiles], qwen
+            [skeleton_of(parse_smiles(text)) for text in smiles], qwen
         ),
         "encode": lambda: [encode_molecule(mol, TRIMMED4) for mol in mols],
         "decode": lambda: [decode(text) for text in texts],
-        "check": lambda: [check_sample(text, one) for text, one in pairs],
+        "check": lambda: [check_sample(text, molecule) for text, molecule in pairs],
         "find blocks": lambda: find_blocks("".join(texts)),
         "read clean blocks": lambda: [read_block(content) for content in clean],
         "read blocks with junk": lambda: [read_block(content) for content in junk],
@@ -102,9 +102,9 @@ def start_works() -> Works:
         "decode": ["-m", "engine", "decode", "[C]<1.0,2.0,3.0>"],
         "drift of one line": ["-m", "engine", "drift", "--tokenizer", "qwen3", "--file", "-"],
     }
-    given: dict[str, Any] = {"cwd": ROOT, "input": b"[C]<1.0,2.0,3.0>", "capture_output": True, "check": True}
+    options: dict[str, Any] = {"cwd": ROOT, "input": b"[C]<1.0,2.0,3.0>", "capture_output": True, "check": True}
     return {
-        f"start: {name}": partial(subprocess.run, [sys.executable, *argv], **given) for name, argv in commands.items()
+        f"start: {name}": partial(subprocess.run, [sys.executable, *argv], **options) for name, argv in commands.items()
     }
 
 
@@ -115,9 +115,9 @@ def main() -> None:
     args = parser.parse_args()
     pin(1)
     every = [parse_smiles(entry.smiles) for entry in load_molecule_set()]
-    nearest = sorted(every, key=lambda one: abs(one.heavy_atoms - HEAVY_ATOMS))[: max(1, args.molecules // 10)] * 10
-    sizes = [one.heavy_atoms for one in nearest]
-    texts = [written(one, seed) for seed, one in enumerate(nearest)]
+    nearest = sorted(every, key=lambda mol: abs(mol.heavy_atoms - HEAVY_ATOMS))[: max(1, args.molecules // 10)] * 10
+    sizes = [molecule.heavy_atoms for molecule in nearest]
+    texts = [written(molecule, seed) for seed, molecule in enumerate(nearest)]
     print(
         f"{len(nearest):,} molecules of {min(sizes)} to {max(sizes)} heavy atoms; {args.repeats} repeats on one core\n"
     )
@@ -133,12 +133,12 @@ def main() -> None:
             f"ids, {name} in its Hugging Face form": partial(hugging_face.encode_batch, texts),
             f"ids, tiktoken with the ranks of {name}": partial(bare_tiktoken.encode_batch, texts, **one_thread),
         }
-        found = in_turn(works, args.repeats)
-        seconds |= found
-        ours, theirs, bare = found.values()
+        timings = in_turn(works, args.repeats)
+        seconds |= timings
+        ours, theirs, bare = timings.values()
         rows.append((f"{name}: the Hugging Face form takes, of ours", *over(theirs, ours)))
         rows.append((f"{name}: ours takes, of tiktoken alone", *over(ours, bare)))
-    milliseconds = [(name, *spread([1e3 * one for one in found])) for name, found in seconds.items()]
+    milliseconds = [(name, *spread([1e3 * time_s for time_s in times])) for name, times in seconds.items()]
     show("Text, tokens and starts", "what|ms|least .. most", milliseconds)
     show("Ratios", "what|times|least .. most", rows)
 

@@ -66,8 +66,8 @@ def reading(side: str, path: Path) -> dict[str, Any]:
 
 def alone(side: str, path: Path) -> dict[str, Any]:
     """One reading in a process of its own."""
-    with ProcessPoolExecutor(1, get_context("spawn")) as one:
-        return one.submit(reading, side, path).result()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(reading, side, path).result()
 
 
 def main() -> None:
@@ -85,22 +85,22 @@ def main() -> None:
             path = Path(folder) / f"trace-{events}.json.gz"
             truth_ns = write_trace(path, events).device_ns
             sides = ["ours", *(["plain"] if events <= MOST_PLAIN else [])]
-            found: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
+            readings: dict[str, list[dict[str, Any]]] = {side: [] for side in sides}
             for number in range(args.repeats):
                 for side in sides:
                     note(f"{events:,} events, round {number + 1}: {SIDES[side]}")
-                    found[side].append(alone(side, path))
-            size, our = f"{events:,}", found["ours"]
+                    readings[side].append(alone(side, path))
+            size, our = f"{events:,}", readings["ours"]
             sums.append((size, "as made", f"{truth_ns / 1e6:,.6f}", ""))
-            for side, runs in found.items():
+            for side, runs in readings.items():
                 seconds, peaks = ([run[name] for run in runs] for name in ("seconds", "peak_mb"))
                 asked_s, asked_mb = ASKED.get(events, ("", "")) if side == "ours" else ("", "")
                 speeds.append((size, SIDES[side], *spread(seconds), asked_s, figure(max(peaks)), asked_mb))
                 ns = runs[0]["ns"]
                 sums.append((size, SIDES[side], f"{ns / 1e6:,.6f}", f"{100 * (ns / truth_ns - 1):+.2f} %"))
-                for what, values in (("seconds", seconds), ("peak_mb", peaks)) if side != "ours" else ():
-                    cells = over(values, [run[what] for run in our])
-                    ratios.append((size, f"{SIDES[side]} / trace add, {what}", *cells))
+                for name, values in (("seconds", seconds), ("peak_mb", peaks)) if side != "ours" else ():
+                    cells = over(values, [run[name] for run in our])
+                    ratios.append((size, f"{SIDES[side]} / trace add, {name}", *cells))
     show("Reading a trace", "events|what|s|least .. most|asked|MB at most|asked", speeds)
     show("Compared with ours", "events|what|times|least .. most", ratios)
     show("Time of all kernels", "events|what|ms|off by", sums)

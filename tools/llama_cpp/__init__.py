@@ -15,8 +15,8 @@ from engine.errors import AssetError
 def package(name: str) -> Any:
     """``llama_cpp`` or ``gguf``, untyped: it may not be there when types are checked."""
     try:
-        found = import_module(name)
+        module = import_module(name)
     except (ImportError, OSError, RuntimeError) as error:  # a library that does not load is no ImportError
         raise AssetError(f"the package {name} cannot be imported ({error})", "`make parity` builds it") from error
     logging.getLogger("gguf").setLevel(logging.WARNING)  # it logs every file
-    return found
+    return module

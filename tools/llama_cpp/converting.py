@@ -80,7 +80,7 @@ def facts(config: Any, name: str) -> Facts:
     """The file's keys, without the architecture's own, which the writer adds."""
     family = _family(config, name)
     rope, head = rope_of(config, name), head_width(config)
-    found: dict[str, str | int | float] = {
+    fields: dict[str, str | int | float] = {
         "general.name": name,
         "general.file_type": ALL_F32,
         "tokenizer.ggml.model": NO_VOCABULARY,
@@ -98,8 +98,8 @@ def facts(config: Any, name: str) -> Facts:
         f"{family}.rope.freq_base": rope.theta,
     }
     if rope.linear is not None:
-        found |= {f"{family}.rope.scaling.type": "linear", f"{family}.rope.scaling.factor": rope.linear}
-    return found
+        fields |= {f"{family}.rope.scaling.type": "linear", f"{family}.rope.scaling.factor": rope.linear}
+    return fields
 
 
 def tensors(config: Any, state: Mapping[str, Tensor], name: str) -> Iterator[tuple[str, Floats]]:
@@ -117,13 +117,13 @@ def tensors(config: Any, state: Mapping[str, Tensor], name: str) -> Iterator[tup
             values = turned_in_pairs(values, int(config.num_key_value_heads))
         inner = IN_LAYER.fullmatch(key)
         if key in TOP:
-            theirs = TOP[key]
+            target = TOP[key]
         elif inner and inner[2] in LAYER:
-            theirs = f"blk.{inner[1]}.{LAYER[inner[2]]}"
+            target = f"blk.{inner[1]}.{LAYER[inner[2]]}"
         else:
-            what = f"{name} has the weights {shown(key)}, for which there is no name here"
-            raise ModelError(what, "Convert it elsewhere")
-        yield theirs, np.ascontiguousarray(values)
+            problem = f"{name} has the weights {shown(key)}, for which there is no name here"
+            raise ModelError(problem, "Convert it elsewhere")
+        yield target, np.ascontiguousarray(values)
 
 
 def turned_in_pairs(rows: Floats, heads: int) -> Floats:

@@ -71,8 +71,8 @@ class LogitAgreement:
 
 def divergences(control: Real, test: Real) -> Real:
     """[T] of rows [T, V]; rounding may not make it negative."""
-    own, other = _log_shares(control), _log_shares(test)
-    return np.asarray(np.maximum(0.0, (np.exp(own) * (own - other)).sum(axis=1)))
+    log_control, log_test = _log_shares(control), _log_shares(test)
+    return np.asarray(np.maximum(0.0, (np.exp(log_control) * (log_control - log_test)).sum(axis=1)))
 
 
 def _log_shares(rows: Real) -> Real:
@@ -92,18 +92,18 @@ class AnswerAgreement:
     def add(self, ours: Sequence[int], theirs: Sequence[int], *, passed: bool) -> None:
         self.texts += 1
         self.passed += passed
-        place = first_difference(ours, theirs)
-        if place is None:
+        index = first_difference(ours, theirs)
+        if index is None:
             self.same += 1
         else:
-            self.first = place if self.first is None else min(self.first, place)
+            self.first = index if self.first is None else min(self.first, index)
 
 
 HEAD = ("engine", "largest", "mean", "relative", "top-1", "KL mean", "KL most", "same texts", "differs at", "passed")
 
 
 def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> tuple[str, ...]:
-    own = written or AnswerAgreement()
+    answers = written or AnswerAgreement()
     return (
         name,
         f"{agreed.largest:.2g}",
@@ -112,7 +112,7 @@ def row(name: str, agreed: LogitAgreement, written: AnswerAgreement | None) -> t
         f"{agreed.top_1:.2%}",
         f"{agreed.mean_divergence:.1e}",
         f"{agreed.most_divergence:.1e}",
-        f"{own.same} of {own.texts}" if written else NONE,
-        f"{own.first:,}" if own.first is not None else NONE,
-        f"{own.passed} of {own.texts}" if written else NONE,
+        f"{answers.same} of {answers.texts}" if written else NONE,
+        f"{answers.first:,}" if answers.first is not None else NONE,
+        f"{answers.passed} of {answers.texts}" if written else NONE,
     )

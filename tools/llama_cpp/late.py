@@ -56,8 +56,8 @@ def read_late(gguf: Path, request: LateRequest, aside: Path) -> Mapping[Way, Val
     if done.returncode or not out.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ModelError(f"reading late ended with status {done.returncode} ({last[:200]})", "Leave it out: --late 0")
-    with np.load(out) as found:
-        return {way: found[way] for way in WAYS}
+    with np.load(out) as arrays:
+        return {way: arrays[way] for way in WAYS}
 
 
 def read_memory(address: int, count: int) -> Values:
@@ -90,7 +90,7 @@ def row(way: Way, weights: Weights, request: LateRequest, step: int) -> Values:
 
 if __name__ == "__main__":
     sheet = json.load(sys.stdin)
-    asked = LateRequest(tuple(sheet["prompt"]), tuple(sheet["answer"]), int(sheet["values"]))
+    wanted = LateRequest(tuple(sheet["prompt"]), tuple(sheet["answer"]), int(sheet["values"]))
     with Weights(Path(sys.argv[1])) as weights:
-        rows = {way: np.array([row(way, weights, asked, step) for step in range(len(asked.answer))]) for way in WAYS}
+        rows = {way: np.array([row(way, weights, wanted, step) for step in range(len(wanted.answer))]) for way in WAYS}
     np.savez(sys.argv[2], allow_pickle=False, **dict(rows))

@@ -112,7 +112,7 @@ def molecules_of(smiles: Iterable[str]) -> list[Molecule]:
 def ids_to_log(answers: Iterable[Sequence[int]], count: int) -> tuple[int, ...]:
     """The first ids of the vocabulary, and the most common ones of the answers."""
     seen = Counter(id_ for answer in answers for id_ in answer)
-    common = [id_ for id_, _ in sorted(seen.items(), key=lambda one: (-one[1], one[0])) if id_ >= FIRST_IDS]
+    common = [id_ for id_, _ in sorted(seen.items(), key=lambda item: (-item[1], item[0])) if id_ >= FIRST_IDS]
     return tuple(sorted([*range(min(FIRST_IDS, count)), *common[: max(0, count - FIRST_IDS)]]))
 
 
@@ -150,7 +150,7 @@ def compared(
     stem = name.replace(":", "-")
     whole = aside / f"{stem}.gguf"
     write_gguf(loaded, whole)
-    files = {one: whole if one.is_whole else aside / f"{stem}-{one.name}.gguf" for one in plan.settings}
+    files = {setting: whole if setting.is_whole else aside / f"{stem}-{setting.name}.gguf" for setting in plan.settings}
     for setting, path in files.items():
         if not setting.is_whole:
             quantised(whole, path, setting, plan.threads)
@@ -172,9 +172,9 @@ def compared(
                 names = names_of_line(ENGINE, name, setting.name, weights[setting].rows)
                 rows = np.empty_like(text.rows)  # [T, V] for each of our tokens, logged at the step
                 with Session(weights[setting], setting, **sizes) as session:
-                    for place, row in enumerate(session.along(text.prompt, text.answer)):
-                        rows[place] = row[: writer.size]
-                        lines.write(line(names, place, molecule.smiles, row[columns], ids, text.answer[place]))
+                    for step, row in enumerate(session.along(text.prompt, text.answer)):
+                        rows[step] = row[: writer.size]
+                        lines.write(line(names, step, molecule.smiles, row[columns], ids, text.answer[step]))
                 result.agreed[setting.name].add(text.rows, rows)
                 with Session(weights[setting], setting, **sizes) as session:  # its own greedy answer
                     answer = session.greedy(text.prompt, text.limit, writer.end, writer.size)
@@ -182,10 +182,10 @@ def compared(
             log.info("%s: %d of %d texts", name, number + 1, len(molecules))
         # The first text's tokens, read too late, in one process after the other: that text once more each.
         text = writer.text(0)
-        asked = LateRequest(text.prompt, text.answer[:LATE_TOKENS], min(plan.values, LATE_VALUES))
+        request = LateRequest(text.prompt, text.answer[:LATE_TOKENS], min(plan.values, LATE_VALUES))
         for process in range(plan.late):
             source = f"{text.molecule.smiles} process {process + 1}" if process else text.molecule.smiles
-            for way, values in read_late(whole, asked, aside).items():
+            for way, values in read_late(whole, request, aside).items():
                 names = names_of_line(f"{ENGINE} read {way}", name, "f32", next(iter(weights.values())).rows)
                 for entry in late_lines(names, source, values):
                     lines.write(entry)
@@ -194,9 +194,9 @@ def compared(
 
 def late_lines(names: Mapping[str, str], source: str, values: Values) -> Iterator[str]:
     """Without rows that could not be read at all, where an engine would have crashed."""
-    for place, row in enumerate(values):
+    for step, row in enumerate(values):
         if not np.isnan(row).all():
-            yield line(names, place, source, row)
+            yield line(names, step, source, row)
 
 
 def line(

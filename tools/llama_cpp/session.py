@@ -78,10 +78,10 @@ last_error = [""]
 
 def quantised(source: Path, target: Path, setting: LlamaSetting, threads: int) -> None:
     """Quantise a file with llama.cpp."""
-    own = library()
-    params = own.llama_model_quantize_default_params()
-    params.ftype, params.nthread = getattr(own, f"LLAMA_FTYPE_{setting.file_type}"), threads
-    if own.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)):
+    llama = library()
+    params = llama.llama_model_quantize_default_params()
+    params.ftype, params.nthread = getattr(llama, f"LLAMA_FTYPE_{setting.file_type}"), threads
+    if llama.llama_model_quantize(str(source).encode(), str(target).encode(), ctypes.byref(params)):
         raise _failed(f"{shown(source, 200)} cannot be made {setting.name}")
 
 
@@ -131,9 +131,9 @@ class Session:
         batch = self.library.llama_batch_init(len(ids), 0, 1)
         try:
             batch.n_tokens = len(ids)
-            for place, id_ in enumerate(ids):
-                batch.token[place], batch.pos[place], batch.logits[place] = id_, start + place, 1
-                batch.n_seq_id[place], batch.seq_id[place][0] = 1, 0
+            for index, id_ in enumerate(ids):
+                batch.token[index], batch.pos[index], batch.logits[index] = id_, start + index, 1
+                batch.n_seq_id[index], batch.seq_id[index][0] = 1, 0
             self._decode(batch, len(ids))
         finally:
             self.library.llama_batch_free(batch)
@@ -143,9 +143,9 @@ class Session:
         if status:
             raise _failed(f"llama.cpp does not take {count} tokens (status {status})")
 
-    def logits(self, place: int = -1) -> Row:
+    def logits(self, index: int = -1) -> Row:
         """[V] a copy of what ``llama_get_logits_ith`` points to now: behind the last token, or one of the last call."""
-        pointer = self.library.llama_get_logits_ith(self.context, place)
+        pointer = self.library.llama_get_logits_ith(self.context, index)
         if not pointer:
             raise _failed("llama.cpp has no logits there")
         return np.array(np.ctypeslib.as_array(pointer, shape=(self.weights.rows,)), dtype=np.float32, copy=True)
@@ -165,14 +165,14 @@ class Session:
 
     def greedy(self, prompt: Sequence[int], limit: int, end: int, size: int) -> list[int]:
         """The likeliest of the first ``size`` tokens each time, up to the end token."""
-        found: list[int] = []
+        answer: list[int] = []
         self.feed(prompt)
-        while len(found) < limit:
-            found.append(int(self.logits()[:size].argmax()))
-            if found[-1] == end:
+        while len(answer) < limit:
+            answer.append(int(self.logits()[:size].argmax()))
+            if answer[-1] == end:
                 break
-            self.feed(found[-1:])
-        return found
+            self.feed(answer[-1:])
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -182,6 +182,6 @@ class Session:
         self.context = None
 
 
-def _failed(what: str) -> ModelError:
+def _failed(problem: str) -> ModelError:
     last = last_error[0][:MOST_SAID]
-    return ModelError(f"{what} ({last})" if last else what, "Look at the file and the version of llama.cpp")
+    return ModelError(f"{problem} ({last})" if last else problem, "Look at the file and the version of llama.cpp")

@@ -138,7 +138,7 @@ def lane_run(
     if (entry := finished()) is not None:
         return entry
     log.info("%s: %s molecules, %d samples each", PLANS[key].words, f"{size.molecules:,}", size.samples)
-    begun = [found for found in unfinished_runs(store.home) if found.row.get("label") == label]
+    begun = [run for run in unfinished_runs(store.home) if run.row.get("label") == label]
     if begun and begun[-1].state == "being written":
         return None
     if begun:
@@ -182,10 +182,10 @@ def cost_of(args: argparse.Namespace, run_id: str, size: LaneSize) -> dict[str, 
     samples = min(MOST_COSTED, size.molecules) * size.samples
     where = ["--store", args.store] if args.store else []
     try:
-        found: dict[str, Any] = json.loads(command("cost-of-lp", run_id, "--samples", str(samples), "--json", *where))
+        figures: dict[str, Any] = json.loads(command("cost-of-lp", run_id, "--samples", str(samples), "--json", *where))
     except RunError:  # its message is shown already
         return {}
-    return found
+    return figures
 
 
 def report(document: Mapping[str, Any]) -> list[str]:
@@ -206,12 +206,12 @@ def report(document: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _points(found: Mapping[str, float | None] | None) -> str:
-    if found is None:
+def _points(change: Mapping[str, float | None] | None) -> str:
+    if change is None:
         return "-"
-    low, high = found["low"], found["high"]
+    low, high = change["low"], change["high"]
     ends = "" if low is None or high is None else f" ({100 * low:+.1f} .. {100 * high:+.1f})"
-    return f"{100 * (found['value'] or 0):+.1f}{ends}"
+    return f"{100 * (change['value'] or 0):+.1f}{ends}"
 
 
 if __name__ == "__main__":

@@ -136,12 +136,12 @@ def changes(control: LaneCoverage, test: LaneCoverage, names: Sequence[str] = FI
     """
     sides = np.stack([side.values() for side in (control, test)], axis=-1)  # [molecules, FIGURES, 2]
     bootstrap = Bootstrap(len(sides))
-    found = {}
+    differences = {}
     for name in names:
         values = sides[:, FIGURES.index(name)]
-        known = np.isfinite(values) & np.isfinite(values[:, ::-1])  # on both sides
-        found[name] = bootstrap.difference(np.where(known, values, 0.0), known.astype(np.float64))
-    return found
+        is_finite = np.isfinite(values) & np.isfinite(values[:, ::-1])  # on both sides
+        differences[name] = bootstrap.difference(np.where(is_finite, values, 0.0), is_finite.astype(np.float64))
+    return differences
 
 
 def fall(none: LaneCoverage, exact: LaneCoverage, v43: LaneCoverage) -> dict[str, dict[str, Interval | None]]:
@@ -217,7 +217,7 @@ def summary(
     }
     if {NONE, EXACT, V43} <= last.keys():
         steps = fall(last[NONE], last[EXACT], last[V43])
-        document["fall"] = [{"step": words, **_intervals(found)} for words, found in steps.items()]
+        document["fall"] = [{"step": words, **_intervals(differences)} for words, differences in steps.items()]
     if NONE in last:
         document["beside_none"] = {
             key: _intervals(changes(last[NONE], lane)) for key, lane in last.items() if key != NONE
@@ -239,15 +239,15 @@ def _cost(
         nearest[smiles] = iter([np.nan if failures_by_kind([text]) else float(next(least)) for text in few])
     smiles_of = [canonical(sample["smiles"]) for sample in cost["each"]]
     rmsd_ang = [next(nearest.get(molecule, iter(())), np.nan) for molecule in smiles_of]
-    log_w = [-np.inf if one["log_w_tempered"] is None else one["log_w_tempered"] for one in cost["each"]]
-    found, samples, count = correlation_within(-np.array(log_w), np.array(rmsd_ang), smiles_of)
-    disagreement = {**_intervals({"rmsd": found}), "rmsd_samples": samples, "rmsd_molecules": count}
+    log_w = [-np.inf if sample["log_w_tempered"] is None else sample["log_w_tempered"] for sample in cost["each"]]
+    correlation, samples, count = correlation_within(-np.array(log_w), np.array(rmsd_ang), smiles_of)
+    disagreement = {**_intervals({"rmsd": correlation}), "rmsd_samples": samples, "rmsd_molecules": count}
     kept = {name: value for name, value in cost.items() if name not in LEFT_OUT}
     return kept | {"disagreement": cost["disagreement"] | disagreement}
 
 
-def _intervals(found: Mapping[str, Any]) -> dict[str, dict[str, float | None] | None]:
+def _intervals(by_figure: Mapping[str, Any]) -> dict[str, dict[str, float | None] | None]:
     return {
         name: None if change is None else {key: asdict(change)[key] for key in ("value", "low", "high")}
-        for name, change in found.items()
+        for name, change in by_figure.items()
     }

@@ -53,8 +53,8 @@ class LiveIds:
 
     def local(self, ids: NDArray[np.integer]) -> NDArray[np.int64]:
         """Numbers of these ids; -1 where one is not live."""
-        place = np.searchsorted(self.ids, ids).clip(max=len(self) - 1)
-        return np.where(self.ids[place] == ids, place, -1)
+        index = np.searchsorted(self.ids, ids).clip(max=len(self) - 1)
+        return np.where(self.ids[index] == ids, index, -1)
 
 
 class Batches:
@@ -86,8 +86,8 @@ class Batches:
         )
         lengths = np.diff(drawn.starts)
         groups = list(self._groups(np.argsort(lengths, kind="stable"), lengths))
-        for place in self._random.permutation(len(groups)):
-            group = groups[place]
+        for index in self._random.permutation(len(groups)):
+            group = groups[index]
             width = -(-int(lengths[group].max()) // ROUND) * ROUND + 1
             block = np.full((len(group), width), self._live.end, dtype=np.int64)
             weight = np.zeros((len(group), width), dtype=np.float32)

@@ -142,7 +142,7 @@ def training_curve(title: str, curves: Curves) -> bytes:
         y = BOTTOM - (at - low) / (high - low) * (BOTTOM - TOP)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="#E4E7EB"/>')
         parts.append(f'<text x="{LEFT - 8}" y="{y + 5:.1f}" text-anchor="end">{10.0**at:g}</text>')
-    for place, (name, (words, colour)) in enumerate(CURVES.items()):
+    for index, (name, (words, colour)) in enumerate(CURVES.items()):
         shares = [
             (tokens / most, value if name.endswith("rate") else (math.log10(value) - low) / (high - low))
             for tokens, value in curves[name]
@@ -150,7 +150,7 @@ def training_curve(title: str, curves: Curves) -> bytes:
         ]
         points = " ".join(f"{LEFT + x * (RIGHT - LEFT):.1f},{BOTTOM - y * (BOTTOM - TOP):.1f}" for x, y in shares)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
-        parts.append(f'<text x="{LEFT + 200 * place}" y="74" fill="{colour}">{words}</text>')
+        parts.append(f'<text x="{LEFT + 200 * index}" y="74" fill="{colour}">{words}</text>')
     return "\n".join([*parts, "</svg>", ""]).encode()
 
 
@@ -223,12 +223,12 @@ def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, 
 def put_section(card: Path, lines: Sequence[str], figures: Mapping[str, Any]) -> None:
     """Put a section into a card, or in place of the one of its title, and its figures into the card's JSON."""
     sections = re.split(r"(?m)^(?=## )", card.read_text(encoding="utf-8"))
-    places = [place for place, text in enumerate(sections) if text.startswith(LAST_SECTION)]
-    if not places:
+    indices = [index for index, text in enumerate(sections) if text.startswith(LAST_SECTION)]
+    if not indices:
         raise FileFormatError(f"{card} is no card that `measure` has written", "Measure the model first")
-    sections.insert(places[0], "\n".join([*lines, "", ""]))
-    same = [place for place, text in enumerate(sections) if text.startswith(f"{lines[0]}\n") and place != places[0]]
-    write_bytes(card, "".join(text for place, text in enumerate(sections) if place not in same).encode())
+    sections.insert(indices[0], "\n".join([*lines, "", ""]))
+    same = [index for index, text in enumerate(sections) if text.startswith(f"{lines[0]}\n") and index != indices[0]]
+    write_bytes(card, "".join(text for index, text in enumerate(sections) if index not in same).encode())
     document = read_json(card.with_suffix(".json"))
     write_json(card.with_suffix(".json"), {**document, **figures})
 
@@ -308,8 +308,8 @@ def _geometry(quality: Quality) -> Iterator[str]:
     figures = quality.as_json()
     model, etkdg, chain = (figures[key] for key in ("rmsd", "etkdg", "baseline"))
 
-    def spread(one: dict[str, Any]) -> str:
-        return NO_FIGURE if one["mean_ang"] is None else f"{one['mean_ang']:.2f} ({one['median_ang']:.2f})"
+    def spread(summary: dict[str, Any]) -> str:
+        return NO_FIGURE if summary["mean_ang"] is None else f"{summary['mean_ang']:.2f} ({summary['median_ang']:.2f})"
 
     yield from (
         "## Are the coordinates any good?",
@@ -331,5 +331,5 @@ def _geometry(quality: Quality) -> Iterator[str]:
     yield ""
 
 
-def _share(count: int, asked: int) -> str:
-    return f"{count:,} ({100 * count / asked:.3g} %)" if asked else NO_FIGURE
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({100 * count / total:.3g} %)" if total else NO_FIGURE

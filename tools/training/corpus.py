@@ -90,7 +90,7 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
     """Build what is missing in the folder; the manifest. The source is read only where there is no plan yet."""
     path, options = folder / SETTINGS, asdict(settings)
     if path.exists() and (begun := read_json(path)) != options:  # other options must not overwrite hours of work
-        old, new = ({**one, **one["wanted"], **one["recipe"], "wanted": 0, "recipe": 0} for one in (begun, options))
+        old, new = ({**opts, **opts["wanted"], **opts["recipe"], "wanted": 0, "recipe": 0} for opts in (begun, options))
         differ = ", ".join(f"{name}: {old.get(name)}, now {now}" for name, now in new.items() if old.get(name) != now)
         raise DriftscopeError(
             f"{folder} holds a corpus of other options ({differ})",
@@ -268,8 +268,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts = {name: options[name] for name in ("molecules", "conformers", "shard_molecules")}
         least, most = chosen.least_atoms, chosen.most_atoms
         if min(counts.values()) < 1 or not 1 <= least <= most:
-            what = f"{counts} of {least} to {most} heavy atoms cannot be built"
-            raise DriftscopeError(what, "Give 1 or more of each, and no more least than most atoms")
+            problem = f"{counts} of {least} to {most} heavy atoms cannot be built"
+            raise DriftscopeError(problem, "Give 1 or more of each, and no more least than most atoms")
         plan_of = MoleculePlan(
             **{field.name: options[field.name] for field in fields(MoleculePlan) if field.name in options}
         )

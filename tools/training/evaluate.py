@@ -46,19 +46,19 @@ class StructureJudge:
 
     def is_right(self, answer: list[int], plain: Segments, signed: Segments) -> bool:
         """``answer`` runs from ``[CONFORMER]`` to the end token; the segments are ``PackedPart.segments``."""
-        place = 0
+        index = 0
         for either in zip(signed[:-1], plain[:-1], strict=True):
-            segment = next((ids for ids in either if answer[place : place + len(ids)] == ids), None)
+            segment = next((ids for ids in either if answer[index : index + len(ids)] == ids), None)
             if segment is None:
                 return False
-            place += len(segment)
+            index += len(segment)
             for allowed in self._triple:
-                start = place
-                while place < len(answer) and answer[place] in allowed and (place == start or allowed is self._digits):
-                    place += 1
-                if place == start:
+                start = index
+                while index < len(answer) and answer[index] in allowed and (index == start or allowed is self._digits):
+                    index += 1
+                if index == start:
                     return False
-        return answer[place:] == plain[-1]
+        return answer[index:] == plain[-1]
 
 
 def answers_of(
@@ -77,7 +77,7 @@ def answers_of(
     )
     answers = []
     for row, limit in zip(rows[:, width:].tolist(), limits, strict=True):
-        stop = next((place for place, id_ in enumerate(row[:limit]) if id_ in ends), limit)
+        stop = next((index for index, id_ in enumerate(row[:limit]) if id_ in ends), limit)
         answers.append(row[: stop + 1][:limit])
     return answers
 

@@ -166,10 +166,10 @@ class PackedPart:
         lengths = table.lengths[chunks]
         ends = np.cumsum(lengths)
         total = int(ends[-1]) if len(ends) else 0
-        place = np.repeat(table_starts[chunks] - (ends - lengths), lengths)
-        place += np.arange(total)
+        index = np.repeat(table_starts[chunks] - (ends - lengths), lengths)
+        index += np.arange(total)
         starts = np.concatenate(([0], ends))[chunk_starts]
-        return Batch(table.ids[place], table.kinds[place], np.repeat(deciding, lengths), starts)
+        return Batch(table.ids[index], table.kinds[index], np.repeat(deciding, lengths), starts)
 
     def segments(self, row: int) -> tuple[list[list[int]], list[list[int]]]:
         """The structure of a text: its segments as they stand before a plain number, and before a minus sign."""
@@ -188,25 +188,25 @@ class PackedPart:
         starts = _starts(CHUNKS_AN_ATOM * atoms + 2)
         chunks = np.empty(int(starts[-1]), dtype=np.int64)
         chunks[starts[:-1]] = rows
-        atom_place = ragged_range(starts[:-1] + 1, atoms, CHUNKS_AN_ATOM)  # [atoms]
+        atom_chunk = ragged_range(starts[:-1] + 1, atoms, CHUNKS_AN_ATOM)  # [atoms]
         atom = ragged_range(self._atom_start[rows], atoms)
         deciding = np.zeros(len(chunks), dtype=np.bool_)
-        for place in range(CHUNKS_AN_ATOM):
-            deciding[atom_place + place] = self._deciding[atom]
-        segment_place = ragged_range(self._atom_start[rows] + rows, atoms)  # a text has one segment more than atoms
+        for chunk in range(CHUNKS_AN_ATOM):
+            deciding[atom_chunk + chunk] = self._deciding[atom]
+        segment_index = ragged_range(self._atom_start[rows] + rows, atoms)  # a text has one segment more than atoms
         base = len(self)
         units = self.xyz[self._row[atom]]  # [atoms, 3]
         magnitude = np.abs(units) // 10 ** (MOST_DECIMALS - decimals)
         negative = (units < 0) & (magnitude > 0)
-        chunks[atom_place] = base + self._segment[segment_place] + negative[:, 0] * self._segment_count
+        chunks[atom_chunk] = base + self._segment[segment_index] + negative[:, 0] * self._segment_count
         base += 2 * self._segment_count
         whole, fraction = np.divmod(magnitude, 10**decimals)
         for axis in range(3):
             prefix = 1 + negative[:, axis] if axis else 0
-            chunks[atom_place + 1 + 2 * axis] = base + prefix * (self._most_integer + 1) + whole[:, axis]
+            chunks[atom_chunk + 1 + 2 * axis] = base + prefix * (self._most_integer + 1) + whole[:, axis]
         base += 3 * (self._most_integer + 1)
         for axis in range(3):
-            chunks[atom_place + 2 + 2 * axis] = base + fraction[:, axis]
+            chunks[atom_chunk + 2 + 2 * axis] = base + fraction[:, axis]
         chunks[starts[1:] - 1] = len(self) + self._segment[self._atom_start[rows] + rows + atoms]
         return chunks, deciding, starts
 
@@ -217,7 +217,7 @@ class PackedPart:
             whole = integer_table(self.numbers, self._most_integer)
             fraction = decimal_table(self.numbers, decimals, keep_zeros=self._keep_zeros)
             tables = (self._prompts, self._segments, whole, fraction)  # one of all: numbers of entries add up
-            columns = zip(*((one.ids, one.kinds, one.lengths) for one in tables), strict=True)
+            columns = zip(*((table.ids, table.kinds, table.lengths) for table in tables), strict=True)
             table = TokenTable(*map(np.concatenate, columns))
             self._tables[decimals] = table, _starts(table.lengths)[:-1]
         return self._tables[decimals]
@@ -233,12 +233,12 @@ class PackedCorpus:
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest.get("format") != PACKED_FORMAT:
             raise FileFormatError(f"{folder} is no packed corpus of format {PACKED_FORMAT}", "Pack it again")
-        known = self.manifest["tokenizers"]
-        if tokenizer not in known:
+        packed = self.manifest["tokenizers"]
+        if tokenizer not in packed:
             raise FileFormatError(
-                f"{folder} is packed for {', '.join(known)}, not for {shown(tokenizer)}", "Pack it again"
+                f"{folder} is packed for {', '.join(packed)}, not for {shown(tokenizer)}", "Pack it again"
             )
-        about = known[tokenizer]
+        about = packed[tokenizer]
         self.slot = str(about["slot"])
         self.end = int(about["end"])
         self.vocab_size = int(about["vocab_size"])
@@ -277,16 +277,16 @@ def text_frame(
     text = np.repeat(np.arange(len(atoms)), atoms)
     chosen = np.zeros((len(atoms), 3), dtype=np.int64) if anchors is None else anchors.astype(np.int64)
     states = chosen.any(axis=1)
-    places = xyz - xyz[starts + chosen[:, 0]][text].astype(np.float64)
-    along = _unit(places[starts + np.where(states, chosen[:, 1], np.minimum(1, atoms - 1))])  # [texts, 3]
-    off = places - (places * along[text]).sum(axis=1, keepdims=True) * along[text]
-    stands_off = np.linalg.norm(off, axis=1) > OFF_AXIS * np.linalg.norm(places, axis=1)
-    fixes = np.flatnonzero(stands_off & (places != 0).any(axis=1))
+    positions = xyz - xyz[starts + chosen[:, 0]][text].astype(np.float64)
+    along = _unit(positions[starts + np.where(states, chosen[:, 1], np.minimum(1, atoms - 1))])  # [texts, 3]
+    off = positions - (positions * along[text]).sum(axis=1, keepdims=True) * along[text]
+    is_off = np.linalg.norm(off, axis=1) > OFF_AXIS * np.linalg.norm(positions, axis=1)
+    fixes = np.flatnonzero(is_off & (positions != 0).any(axis=1))
     third = starts.copy()  # a straight molecule has none: y stays 0 with any axis
     third[text[fixes[::-1]]] = fixes[::-1]
     across = _unit(off[np.where(states, starts + chosen[:, 2], third)])
     axes = np.stack((along, across, np.cross(along, across)), axis=1)[text]  # [atoms, axis, 3]
-    return np.asarray(np.rint(np.einsum("nij,nj->ni", axes, places)), dtype=np.int32)
+    return np.asarray(np.rint(np.einsum("nij,nj->ni", axes, positions)), dtype=np.int32)
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

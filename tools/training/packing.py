@@ -106,10 +106,10 @@ def part_arrays(part: Sequence[ConformerTexts], tokenizers: Sequence[TextTokeniz
     }
     for slot, tokenizer in enumerate(tokenizers):
         prompts = tokenizer.encode_batch([prompt_of(smiles) for smiles, _ in texts])
-        known, places = np.unique([id_ for ids in prompts for id_ in ids], return_inverse=True)
+        distinct, inverse = np.unique([id_ for ids in prompts for id_ in ids], return_inverse=True)
         tables: Arrays = {
-            "known": known.astype(np.uint32),
-            "prompts": places.astype(np.uint16 if len(known) <= 1 << 16 else np.uint32),
+            "known": distinct.astype(np.uint32),
+            "prompts": inverse.astype(np.uint16 if len(distinct) <= 1 << 16 else np.uint32),
             "prompt_lengths": np.array([len(ids) for ids in prompts], dtype=np.uint16),
         }
         end, signs = [tokenizer.end_id or 0], [f"{text}-" if text.endswith("<") else text for text in numbered]
@@ -176,15 +176,15 @@ def _write_part(
         entry = about[tokenizer.name]
         reader = PackedPart(arrays, entry["slot"], numbers_of(entry["numbers"]), entry["end"])
         # Compare texts spread over the part, token by token.
-        places = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
-        rows = np.unique(np.linspace(0, len(places) - 1, min(checked, len(places)), dtype=np.int64))
+        pairs = [(conformer, text) for conformer in part for text in range(len(conformer.texts))]
+        rows = np.unique(np.linspace(0, len(pairs) - 1, min(checked, len(pairs)), dtype=np.int64))
         batch = reader.tokens(rows, MOST_DECIMALS)
-        wanted = tokenizer.encode_batch([full_text(*places[row]) for row in rows])
+        wanted = tokenizer.encode_batch([full_text(*pairs[row]) for row in rows])
         for index, ids in enumerate(wanted):
             if batch.text(index)[0].tolist() != [*ids, entry["end"]]:
-                conformer, text = places[rows[index]]
-                what = f"{tokenizer!r} cuts the text of {conformer.texts[text][0]} in a way that cannot be packed"
-                raise TokenizerError(what, "Use another tokenizer")
+                conformer, text = pairs[rows[index]]
+                problem = f"{tokenizer!r} cuts the text of {conformer.texts[text][0]} in a way that cannot be packed"
+                raise TokenizerError(problem, "Use another tokenizer")
         for name in ("known", "plain", "signed"):
             live[tokenizer.name].update(np.unique(arrays[f"{entry['slot']}.{name}"]).tolist())
     texts = sum(len(conformer.texts) for conformer in part)

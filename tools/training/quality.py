@@ -130,8 +130,8 @@ class Quality:
         def rmsd(name: str) -> dict[str, Any]:
             summaries = {}
             for size, samples in self.by_size().items():
-                known = [getattr(sample.distances, name) for sample in samples if sample.distances is not None]
-                values = [value for value in known if value is not None]
+                distances = [getattr(sample.distances, name) for sample in samples if sample.distances is not None]
+                values = [value for value in distances if value is not None]
                 mean, middle = (fmean(values), median(values)) if values else (None, None)
                 summaries[size] = {"molecules": len(values), "mean_ang": mean, "median_ang": middle}
             return summaries

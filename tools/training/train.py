@@ -161,11 +161,11 @@ class Training:
         self.state.random = self.batches.state()
         checkpoint.save(self.folder / CHECKPOINT, self.network.weights(), asdict(self.state), torch.float32)
 
-    def _due(self, what: str, every_s: float) -> bool:
+    def _due(self, event: str, every_s: float) -> bool:
         now = time.monotonic()
-        if now - self._last[what] < every_s:
+        if now - self._last[event] < every_s:
             return False
-        self._last[what] = now
+        self._last[event] = now
         return True
 
     def _step(self, batch: TrainBatch, steps_since_start: int) -> Losses:
@@ -217,14 +217,14 @@ class Training:
             )
 
     def _write_log(self, entry: dict[str, Any]) -> None:
-        place = {
+        progress = {
             "tokens": self.state.tokens,
             "texts": self.state.texts,
             "step": self.state.steps,
             "spent_s": round(self.state.spent_s, 1),
         }
         with (self.folder / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**place, **entry}) + "\n")
+            file.write(json.dumps({**progress, **entry}) + "\n")
 
 
 def faster_precision(device: torch.device) -> str:

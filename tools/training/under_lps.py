@@ -165,11 +165,11 @@ def verdict_section(rates: Sequence[Rates], command: str) -> Iterator[str]:
     head = ("sites", "written by", "molecules", "usable", "stereo", "chance", "single sites", "geometry", "strain")
     rows = []
     for rate in sorted(rates, key=lambda rate: rate["sites"]):
-        molecules, asked, strain = rate["molecules"], rate["sites_asked"], rate["strain_kcal"]
+        molecules, sites, strain = rate["molecules"], rate["sites_asked"], rate["strain_kcal"]
         stereo = [NO_FIGURE] * 3
-        if asked:
+        if sites:
             stereo = [_share(rate["stereo_right"], molecules), f"{100 * rate['chance']:.0f} %"]
-            stereo.append(_share(rate["sites_right"], asked))
+            stereo.append(_share(rate["sites_right"], sites))
         geometry = [_share(rate["geometry_right"], molecules), NO_FIGURE if strain is None else f"{strain:.1f}"]
         usable = _share(rate["usable"], molecules)
         rows.append((rate["sites"], rate["writer"], str(molecules), usable, *stereo, *geometry))
@@ -217,8 +217,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             figures = {"verdicts": rates, "verdicts_by": command}
             sections.append((list(verdict_section(rates, command)), figures))
         if args.molecules is None and entry.card is not None:
-            for lines, found in sections:
-                put_section(entry.card, lines, found)
+            for lines, figures in sections:
+                put_section(entry.card, lines, figures)
             log.info("%s", entry.card)
 
     return run_tool(action)
