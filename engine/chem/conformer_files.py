@@ -109,13 +109,13 @@ def settled_smiles(text: str) -> str:
 
 
 @lru_cache(4_096)
-def _order_in(smiles: str, own: str) -> list[int]:
-    """For each atom of ``smiles``, a settled one, its place in ``own``, another SMILES of the same molecule."""
-    wanted, given = read_text_order(smiles), read_text_order(own)
-    if smiles == own:
+def _order_in(smiles: str, other: str) -> list[int]:
+    """For each atom of ``smiles``, a settled one, its index in ``other``, another SMILES of the same molecule."""
+    wanted, given = read_text_order(smiles), read_text_order(other)
+    if smiles == other:
         return list(range(wanted.GetNumAtoms()))
     if not same_graph(wanted, given):
-        raise GraphMismatchError(f"its graph is {shown(own, 200)}, which is not its key's {shown(smiles, 200)}")
+        raise GraphMismatchError(f"its graph is {shown(other, 200)}, which is not its key's {shown(smiles, 200)}")
     with matching():
         match = given.GetSubstructMatch(wanted, useChirality=True) or given.GetSubstructMatch(wanted)
     if len(match) != given.GetNumAtoms():
@@ -151,20 +151,20 @@ def molecule_with(smiles: str, conformers: Sequence[Array]) -> Chem.Mol:
 
 def read_references(path: Path) -> tuple[forms.Form, Conformers]:
     """The form of a file, or of all files in a folder, and the conformers, which are not read yet."""
-    found = [path]
+    paths = [path]
     if path.is_dir():
-        files = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
-        found = [file for file in files if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
-    by_form = {forms.form_of(file): file for file in found}
+        paths = sorted(Path(folder, name) for folder, _, names in os.walk(path) for name in names)  # follows no link
+        paths = [file for file in paths if forms.form_by_name(file) in FORMS and not file.name.startswith(".")]
+    by_form = {forms.form_of(file): file for file in paths}
     if len(by_form) > 1:
         several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
         raise FileFormatError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
     form = next(iter(by_form), None)
     if form not in FORMS:
-        known = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
-        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {known}")
-    one = _of_sdf if form == "sdf" else _of_parquet
-    return form, pickled_conformers(found) if form == "pickle" else chain.from_iterable(map(one, found))
+        endings = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
+        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {endings}")
+    read = _of_sdf if form == "sdf" else _of_parquet
+    return form, pickled_conformers(paths) if form == "pickle" else chain.from_iterable(map(read, paths))
 
 
 def _of_sdf(path: Path) -> Conformers:
@@ -180,25 +180,25 @@ def _of_parquet(path: Path) -> Conformers:
 def _columns(schema: Any) -> list[str]:
     names = [name for name in ("smiles", "xyz", "weight") if name in schema.names]
     if names[:2] != ["smiles", "xyz"]:
-        known = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
-        raise FileFormatError(f"its columns are {known}", "Give smiles, and xyz with x, y, z of each of its atoms")
+        columns = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
+        raise FileFormatError(f"its columns are {columns}", "Give smiles, and xyz with x, y, z of each of its atoms")
     return names
 
 
-def _of_row(place: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer:
+def _of_row(source: str, smiles: Any, numbers: object, more: Sequence[object]) -> HeavyConformer:
     key = smiles[:MOST_CHARACTERS] if isinstance(smiles, str) else ""
     if not smiles or key != smiles:
-        return omitted(place, key, f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
+        return omitted(source, key, f"its SMILES is no text of 1 to {MOST_CHARACTERS:,} characters")
     try:
         xyz = np.array(numbers, dtype=np.float64).reshape(-1, 3)
         mol = molecule_with(smiles, [xyz])
     except DriftscopeError as error:
-        return omitted(place, key, error.what)
+        return omitted(source, key, error.what)
     except (TypeError, ValueError):
-        return omitted(place, key, "its xyz are no x, y, z of each atom of its SMILES")
-    weight = next((float(one) for one in more if isinstance(one, int | float)), None)
-    (found,) = of_mol(mol, place, weight=weight)
-    return replace(found, xyz=xyz) if found.smiles == smiles else found  # where symmetry allows several orders
+        return omitted(source, key, "its xyz are no x, y, z of each atom of its SMILES")
+    weight = next((float(value) for value in more if isinstance(value, int | float)), None)
+    (conformer,) = of_mol(mol, source, weight=weight)
+    return replace(conformer, xyz=xyz) if conformer.smiles == smiles else conformer  # symmetry may allow several orders
 
 
 def made_conformers(molecules: Sequence[Molecule], count: int, *, seed: int = 0, mmff: bool = False) -> Conformers:
@@ -249,12 +249,12 @@ def _reader() -> Callable[[bytes, Sequence[Shape]], Iterator[Answer]]:
 
 
 def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
-    """Key, number, weight, SMILES and what is wrong of each conformer, with its places."""
+    """Key, number, weight, SMILES and what is wrong of each conformer, with its coordinates."""
     for key, listed, weights in molecules_of(load(content), shapes):
         for number, (pickled, weight) in enumerate(zip(listed, weights, strict=True)):
             weight = weight if type(weight) is float else None
-            for one in _read(pickled):
-                yield (key, number, weight, one.smiles, one.problem), one.xyz.astype(np.float64).tobytes()
+            for heavy in _read(pickled):
+                yield (key, number, weight, heavy.smiles, heavy.problem), heavy.xyz.astype(np.float64).tobytes()
 
 
 def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
@@ -276,7 +276,7 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
         listed = [listed] if isinstance(listed, PickledMol) else listed
         if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
             raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
-        if not isinstance(listed, list | tuple) or not all(isinstance(one, PickledMol | None) for one in listed):
+        if not isinstance(listed, list | tuple) or not all(isinstance(mol, PickledMol | None) for mol in listed):
             raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
         # half a character is none
         yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)

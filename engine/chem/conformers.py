@@ -51,14 +51,14 @@ def reference_conformers(
         is_late, xyz = (embed if is_inside() else EMBEDDER.ask)(content, count, seed, mmff, max_seconds)
     except SandboxError as error:
         raise EmbedError("the process that embeds ended", "Leave this molecule out, or free memory") from error
-    for places in np.frombuffer(xyz).reshape(-1, molecule.atoms, 3):
-        add_conformer(conformers, places)
+    for positions in np.frombuffer(xyz).reshape(-1, molecule.atoms, 3):
+        add_conformer(conformers, positions)
     if not xyz:
-        what = f"no conformer of {shown(molecule.smiles)} was found"
+        problem = f"no conformer of {shown(molecule.smiles)} was found"
         if is_late:
-            raise EmbedError(f"{what} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
-        what += f" in {sum(way['maxIterations'] for way in WAYS)} attempts per seed"
-        raise EmbedError(what, "Its rings or its stereo may be impossible in three dimensions; check them")
+            raise EmbedError(f"{problem} within {max_seconds:g} s", "Allow more seconds, or give a smaller molecule")
+        problem += f" in {sum(way['maxIterations'] for way in WAYS)} attempts per seed"
+        raise EmbedError(problem, "Its rings or its stereo may be impossible in three dimensions; check them")
     return conformers
 
 
@@ -125,7 +125,7 @@ def _is_usable(embedded: Chem.Mol) -> bool:
     """Finite, and no two atoms of one fragment in one place: RDKit promises neither for unparametrised elements."""
     xyz = embedded.GetConformer().GetPositions()
     fragments = map(list, Chem.GetMolFrags(embedded))
-    return bool(np.isfinite(xyz).all()) and all(_distances(xyz[one]).min() > LEAST_DISTANCE_ANG for one in fragments)
+    return bool(np.isfinite(xyz).all()) and all(_distances(xyz[part]).min() > LEAST_DISTANCE_ANG for part in fragments)
 
 
 def _distances(xyz: Array) -> Array:

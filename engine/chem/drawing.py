@@ -99,12 +99,12 @@ def _note_elements(spots: Array, texts: dict[int, str], size: tuple[int, int], d
     for atom, text in texts.items():
         half = 0.3 * NOTE_SIZE * len(text)
         angles = np.pi * (0.5 + np.arange(16) / 8)  # below the atom first
-        places = spots[atom] + np.stack([(NOTE_GAP + half) * np.cos(angles), NOTE_GAP * np.sin(angles)], axis=1)
-        places = places.clip([half + 2, NOTE_SIZE], [max(size[0] - half - 2, half + 2), size[1] - NOTE_SIZE])
-        ends = places[:, None] + np.array([[-half, 0.0], [0.0, 0.0], [half, 0.0]])  # [16, 3, 2]
+        candidates = spots[atom] + np.stack([(NOTE_GAP + half) * np.cos(angles), NOTE_GAP * np.sin(angles)], axis=1)
+        candidates = candidates.clip([half + 2, NOTE_SIZE], [max(size[0] - half - 2, half + 2), size[1] - NOTE_SIZE])
+        ends = candidates[:, None] + np.array([[-half, 0.0], [0.0, 0.0], [half, 0.0]])  # [16, 3, 2]
         room = np.linalg.norm(ends[:, :, None] - taken, axis=-1).min(axis=(1, 2))
         best = int(room.round(2).argmax())
-        taken, (x, y) = np.concatenate([taken, ends[best]]), places[best]
+        taken, (x, y) = np.concatenate([taken, ends[best]]), candidates[best]
         elements.append(
             f"<text x='{x:.1f}' y='{y:.1f}' class='note atom-{atom}' text-anchor='middle' dominant-baseline='middle' "
             f"style='font-family:sans-serif;font-size:{NOTE_SIZE}px;fill:{NOTE_COLOURS[dark]};pointer-events:none'>"

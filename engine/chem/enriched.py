@@ -212,12 +212,12 @@ def _damage(text: str, position: int, block: int) -> EnrichedError:
         return EnrichedError(reason, position=position, text=text[position : position + 12])
     opening = match.end()
     content, closed, _ = text[opening + 1 :].partition(">")
-    reason, found = why_not_a_triple(content) or "", f"<{content}>"
+    reason, excerpt = why_not_a_triple(content) or "", f"<{content}>"
     if not text.startswith("<", opening):
-        reason, found = f"atom {shown(match.group())} has no block", text[position:]
+        reason, excerpt = f"atom {shown(match.group())} has no block", text[position:]
     elif not closed or "<" in content:
-        reason, found = "the block is not closed by '>'", content
-    return EnrichedError(reason, block=block, position=opening, text=found)
+        reason, excerpt = "the block is not closed by '>'", content
+    return EnrichedError(reason, block=block, position=opening, text=excerpt)
 
 
 def why_not_a_triple(content: str) -> str | None:
@@ -276,10 +276,10 @@ def misread_ang(content: str, stated: Sequence[float | None]) -> float | None:
     """
     if why_not_taken(content) is not None:
         return None
-    known = [number for number in stated if number is not None]
-    if len(known) < len(stated):
+    numbers = [number for number in stated if number is not None]
+    if len(numbers) < len(stated):
         return None if all(_PLAIN.fullmatch(part) for part in content.split(",")) else math.nan
-    ang = math.dist(tuple(map(float, numbers_taken(content))), known)
+    ang = math.dist(tuple(map(float, numbers_taken(content))), numbers)
     return ang if ang > MISREAD_ANG + _ROUNDING else None
 
 

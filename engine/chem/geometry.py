@@ -26,7 +26,7 @@ from engine.records import FailedCheck
 Apart = Literal["bond", "angle", "other"]
 APART: tuple[Apart, ...] = get_args(Apart)
 LEAST_OFF, MOST_OFF = np.array([-0.25, -0.25, -0.3]), np.array([0.25, 0.25, np.inf])
-"""Relative to the lower and the upper bound, by place in ``APART``: nearer or farther than this is wrong."""
+"""Relative to the lower and the upper bound, by index in ``APART``: nearer or farther than this is wrong."""
 
 CONJUGATED_ENDS = Chem.MolFromSmarts("[O,N;D1;$([O,N;D1]-[*]=[O,N;D1]),$([O,N;D1]=[*]-[O,N;D1])]~[*]")
 Indices = NDArray[np.int64]
@@ -67,7 +67,7 @@ class PairBounds:
 
     first: Indices
     second: Indices
-    apart: Indices  # place in ``APART``
+    apart: Indices  # index in ``APART``
     centre: Indices  # of an angle the atom in its middle, else -1
     lower: Array
     upper: Array
@@ -106,15 +106,15 @@ def pair_bounds(mol: Chem.Mol) -> PairBounds | None:
     second, first = np.tril_indices(atoms, k=-1)
     lower, upper = matrix[second, first], matrix[first, second]
     # Of conjugated ends, all bonds between the same two elements get the widest bounds of any of them.
-    place = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
+    pair_index = {pair: index for index, pair in enumerate(zip(first.tolist(), second.tolist(), strict=True))}
     same_kind: dict[tuple[str, ...], list[int]] = {}
     with matching():
         matches = mol.GetSubstructMatches(CONJUGATED_ENDS)
     for match in matches:
         elements = tuple(sorted(mol.GetAtomWithIdx(atom).GetSymbol() for atom in match))
-        same_kind.setdefault(elements, []).append(place[min(match), max(match)])
-    for places in same_kind.values():
-        lower[places], upper[places] = lower[places].min(), upper[places].max()
+        same_kind.setdefault(elements, []).append(pair_index[min(match), max(match)])
+    for indices in same_kind.values():
+        lower[indices], upper[indices] = lower[indices].min(), upper[indices].max()
     heavy = np.array([atom.GetAtomicNum() != 1 for atom in mol.GetAtoms()], dtype=bool)
     pairs = PairBounds(first, second, apart[first, second], centre[first, second], lower, upper)
     return pairs.only(heavy[first] & heavy[second])
@@ -187,11 +187,11 @@ def judged_with(settings: SettingsName) -> str:
 def _wrong_pairs(bounds: PairBounds, positions: Array) -> Iterator[FailedCheck]:
     wrong, distances, errors = bounds.wrong(positions)
     wrong = wrong[np.argsort(-np.abs(errors[wrong]), kind="stable")]  # worst first
-    for place, apart in enumerate(APART):
-        of_kind = wrong[bounds.apart[wrong] == place].tolist()
+    for index, apart in enumerate(APART):
+        of_kind = wrong[bounds.apart[wrong] == index].tolist()
         for pair in of_kind[:MOST_FAILURES]:
             atoms = (bounds.first[pair], bounds.centre[pair], bounds.second[pair])
-            least, most = bounds.lower[pair] * (1 + LEAST_OFF[place]), bounds.upper[pair] * (1 + MOST_OFF[place])
+            least, most = bounds.lower[pair] * (1 + LEAST_OFF[index]), bounds.upper[pair] * (1 + MOST_OFF[index])
             allowed = f"at least {least:.2f}" if errors[pair] < 0 else f"at most {most:.2f}"
             words = {"bond": "long", "angle": "between the ends of the angle", "other": "apart"}[apart]
             detail = f"{distances[pair]:.2f} Å {words}, {allowed} is allowed"

@@ -1,4 +1,4 @@
-"""What is wrong with a conformer while it is being written: asked of each atom as soon as its place is known.
+"""What is wrong with a conformer while it is being written: asked of each atom as soon as its position is known.
 
 The checks are the verdict's own, each asked once all atoms that it needs have come: the distances to the atoms before,
 a plane with its last atom, the hand of a centre with its last neighbour. So a molecule that passes atom by atom passes
@@ -37,7 +37,7 @@ class MoleculeGuard:
 
     def __init__(self, mol: Chem.Mol, checks: Collection[GuardCheck] = GUARD_CHECKS) -> None:
         """``mol`` is in its text's order. ``UnsupportedMoleculeError`` where distance geometry knows no bounds."""
-        heavy, self._places = heavy_of(Chem.Mol(mol))
+        heavy, self._text_atoms = heavy_of(Chem.Mol(mol))
         geometry = GeometryChecks(heavy)
         if geometry.bounds is None:
             raise UnsupportedMoleculeError("distance geometry has no bounds for the molecule", "Use the LP exact")
@@ -45,24 +45,24 @@ class MoleculeGuard:
         last = np.maximum(geometry.bounds.first, geometry.bounds.second)
         goals = stereo_goals(heavy) if "stereo" in checks else []
         self._by_atom = {
-            place: (
+            text_atom: (
                 geometry.bounds.only((last == atom) & wanted),
                 tuple(plane for plane in geometry.planes if "flat" in checks and max(plane[1]) == atom),
                 [goal for goal in goals if max(goal.spanned_by) == atom],
             )
-            for atom, place in enumerate(self._places)
+            for atom, text_atom in enumerate(self._text_atoms)
         }
 
     def wrong_places(self, positions: Array, atom: int) -> list[WrongPlace]:
-        """Of an atom of the text, given the places [atoms, 3] of all up to it; nothing is asked of a hydrogen."""
+        """Of an atom of the text, given the positions [atoms, 3] of all up to it; nothing is asked of a hydrogen."""
         if atom not in self._by_atom:
             return []
         bounds, planes, goals = self._by_atom[atom]
-        placed = positions[list(self._places)]
+        placed = positions[list(self._text_atoms)]
         wrong: list[tuple[GuardCheck, tuple[int, ...]]] = [
             (_OF_PAIRS[APART[bounds.apart[pair]]], (int(bounds.first[pair]), int(bounds.second[pair])))
             for pair in bounds.wrong(placed)[0]
         ]
         wrong += [("flat", failed.atoms) for failed in wrong_planes(planes, placed)]
         wrong += [("stereo", goal.spanned_by) for goal in goals if not goal.is_met(placed)]
-        return [WrongPlace(check, tuple(self._places[other] for other in atoms)) for check, atoms in wrong]
+        return [WrongPlace(check, tuple(self._text_atoms[other] for other in atoms)) for check, atoms in wrong]

@@ -56,8 +56,8 @@ class MoleculeList(Sequence[Molecule]):
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __getitem__(self, place: Any) -> Any:
-        texts = self._texts[place]
+    def __getitem__(self, index: Any) -> Any:
+        texts = self._texts[index]
         return self._parse(texts) if isinstance(texts, str) else list(map(self._parse, texts))
 
 
@@ -127,8 +127,8 @@ def _usable(
     if is_useless or not molecules:
         if not of_file and len(skipped) == 1:
             raise DriftscopeError(skipped[0].error)
-        what = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules{of_file} cannot be used"
-        raise FileFormatError(what, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+        problem = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules{of_file} cannot be used"
+        raise FileFormatError(problem, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
@@ -154,23 +154,23 @@ def _list(path: Path, column: str | None) -> Rows:
 
 def _table(path: Path, column: str | None) -> Rows:
     csv.field_size_limit(forms.MOST_LINE_CHARACTERS)  # a cell may hold a picture
-    delimiter, place, line = _delimiter(forms.first_line(path)), None, 1
+    delimiter, index, line = _delimiter(forms.first_line(path)), None, 1
     with closing(forms.text_lines(path)) as lines:
         rows = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
         try:
             for cells in rows:
                 begun, line = line, rows.line_num + 1
-                if not any(map(str.strip, cells)) or (place is None and cells[0].lstrip().startswith("#")):
+                if not any(map(str.strip, cells)) or (index is None and cells[0].lstrip().startswith("#")):
                     continue
-                if place is None:
+                if index is None:
                     is_header = column is not None or _smiles_columns(cells) or not _is_data(cells)
-                    place = _column(path, cells, column) if is_header else 0
+                    index = _column(path, cells, column) if is_header else 0
                     if is_header:
                         continue
-                yield begun, cells[place] if place < len(cells) else ""
+                yield begun, cells[index] if index < len(cells) else ""
         except csv.Error as error:
-            what = f"line {line:,} of {shown(path.name)} is no table row: {error}"
-            raise FileFormatError(what, "Check its quotes") from error
+            problem = f"line {line:,} of {shown(path.name)} is no table row: {error}"
+            raise FileFormatError(problem, "Check its quotes") from error
 
 
 def _is_data(first: list[str]) -> bool:
@@ -231,15 +231,15 @@ def _smiles_columns(names: Sequence[str], column: str | None = None) -> list[int
     keys = [_key(name) for name in names]
     if column is not None:
         return [names.index(column)] if column in names else [at for at, key in enumerate(keys) if key == _key(column)]
-    known = [keys.index(key) for key in SMILES_COLUMNS if key in keys]
-    return known[:1] or [at for at, key in enumerate(keys) if key.endswith("smiles")]
+    usual = [keys.index(key) for key in SMILES_COLUMNS if key in keys]
+    return usual[:1] or [at for at, key in enumerate(keys) if key.endswith("smiles")]
 
 
 def _column(path: Path, names: Sequence[str], column: str | None) -> int:
-    found = _smiles_columns(names, column)
-    if len(found) == 1:
-        return found[0]
-    what = f"{'several columns' if found else 'no column'} {'of SMILES' if column is None else shown(column)}"
+    columns = _smiles_columns(names, column)
+    if len(columns) == 1:
+        return columns[0]
+    problem = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
     if len(names) > 1 and (column or forms.form_by_name(path)):  # of what may be another kind of file nothing is quoted
-        what += f": there is {', '.join(shown(names[at], 30) for at in (found or range(len(names)))[:12])}"
-    raise FileFormatError(f"{shown(path.name)} has {what}", "Name the one to read")
+        problem += f": there is {', '.join(shown(names[at], 30) for at in (columns or range(len(names)))[:12])}"
+    raise FileFormatError(f"{shown(path.name)} has {problem}", "Name the one to read")

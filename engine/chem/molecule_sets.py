@@ -30,8 +30,8 @@ def load_run_set(limit: int | None = None) -> list[str]:
     """The first SMILES of ``heldout.smi``; models are measured on 200 of them."""
     smiles = (DATA / "heldout.smi").read_text(encoding="utf-8").splitlines()
     if limit is not None and not 0 < limit <= len(smiles):
-        what = f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship"
-        raise DriftscopeError(what, "Give a file of your own")
+        problem = f"{limit:,} molecules are asked for, and {len(smiles):,} held-out ones ship"
+        raise DriftscopeError(problem, "Give a file of your own")
     return smiles[:limit]
 
 

@@ -98,8 +98,8 @@ class MoleculeUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> _Maker:
         maker = MAKERS.get((module, name))
         if maker is None:
-            what = f"it names {shown(f'{module}.{name}', 120)}, which no file of molecules needs"
-            raise FileFormatError(f"{what}: it was not called, and nothing was read in", "Do not trust this file")
+            problem = f"it names {shown(f'{module}.{name}', 120)}, which no file of molecules needs"
+            raise FileFormatError(f"{problem}: it was not called, and nothing was read in", "Do not trust this file")
         return maker
 
     def persistent_load(self, pid: object) -> NoReturn:
@@ -117,8 +117,8 @@ def load(content: bytes) -> Any:
     ) as error:  # what a pickle raises that nobody wrote as one
         if isinstance(error, EOFError) or "truncated" in str(error):
             raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
-        what = f"it is no pickle that can be read: {str(error).rstrip('.')}"
-        raise FileFormatError(what, "Write it again") from error
+        problem = f"it is no pickle that can be read: {str(error).rstrip('.')}"
+        raise FileFormatError(problem, "Write it again") from error
     if source.read(1):
         raise FileFormatError("there is more behind the pickle's end", "Give a file with one pickle")
     return document

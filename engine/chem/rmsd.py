@@ -57,7 +57,7 @@ def clustered_conformers(molecule: Molecule, count: int) -> Chem.Mol:
 
 
 def medoids(distances: Array, count: int) -> list[int]:
-    """The places of the ``count`` points that are the middle of their clusters; distances are [points, points].
+    """The indices of the ``count`` points that are the middle of their clusters; distances are [points, points].
 
     Greedy to begin with, each taking away most of the distance that is left; then the clusters and their middles in
     turn, until neither changes.

@@ -49,8 +49,8 @@ def split_smiles(smiles: str) -> list[SmilesPiece]:
     while position < len(smiles):
         match = _PIECE.match(smiles, position)
         if match is None:
-            what = f"character {shown(smiles[position])} starts no atom, bond or ring digit"
-            raise SmilesError(smiles, what, position)
+            problem = f"character {shown(smiles[position])} starts no atom, bond or ring digit"
+            raise SmilesError(smiles, problem, position)
         pieces.append(SmilesPiece(match.group(), position, match.lastgroup == "atom"))
         position = match.end()
     return pieces
@@ -79,16 +79,16 @@ def parse_smiles(text: str) -> Molecule:
     if not smiles:
         raise SmilesError(text, "there is nothing in it", fix="Give a SMILES such as CC=O")
     if len(smiles) > MOST_CHARACTERS:
-        what = f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}"
-        raise MoleculeSizeError(what, "Give a smaller molecule")
+        problem = f"the SMILES has {len(smiles):,} characters, the limit is {MOST_CHARACTERS:,}"
+        raise MoleculeSizeError(problem, "Give a smaller molecule")
     mol = _read(smiles, keeps_hydrogens=False)
     for atom in mol.GetAtoms():
         if atom.GetAtomicNum() == 0 or atom.HasQuery():
-            what = f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure"
-            raise UnsupportedMoleculeError(what, "Replace '*' by a real atom")
+            problem = f"atom {atom.GetIdx()} of {shown(smiles)} is a wildcard, which has no 3D structure"
+            raise UnsupportedMoleculeError(problem, "Replace '*' by a real atom")
     if (heavy := mol.GetNumHeavyAtoms()) > MOST_HEAVY_ATOMS:
-        what = f"{shown(smiles)} has {heavy} heavy atoms, the limit is {MOST_HEAVY_ATOMS}"
-        raise MoleculeSizeError(what, "Give a smaller molecule")
+        problem = f"{shown(smiles)} has {heavy} heavy atoms, the limit is {MOST_HEAVY_ATOMS}"
+        raise MoleculeSizeError(problem, "Give a smaller molecule")
     return molecule_of(mol, source=smiles)
 
 
@@ -111,7 +111,7 @@ def in_text_order(molecule: Molecule, text: str) -> Molecule:
 def _molecule(smiles: str, source: str = "") -> Molecule:
     descriptors, mol = enriched_descriptors(smiles), read_text_order(smiles)
     elements = tuple(atom.GetSymbol() for atom in mol.GetAtoms())
-    return Molecule(smiles, source or smiles, descriptors, elements, sum(one != "H" for one in elements), mol)
+    return Molecule(smiles, source or smiles, descriptors, elements, sum(element != "H" for element in elements), mol)
 
 
 def canonical_order(mol: Chem.Mol) -> tuple[str, list[int]]:
@@ -157,10 +157,10 @@ def _read(smiles: str, *, keeps_hydrogens: bool) -> Chem.Mol:
         except (RuntimeError, ValueError) as error:  # such as an atomic number that no element has
             raise SmilesError(smiles, _reason(str(error).splitlines())) from error
     if has_rings or (mol is not None and mol.GetRingInfo().NumRings() > MOST_SMALLEST_RINGS):
-        what = f"{shown(smiles)} has over {MOST_RINGS} rings, or {MOST_SMALLEST_RINGS} smallest ones"
-        raise MoleculeSizeError(what, "Give a smaller molecule")
+        problem = f"{shown(smiles)} has over {MOST_RINGS} rings, or {MOST_SMALLEST_RINGS} smallest ones"
+        raise MoleculeSizeError(problem, "Give a smaller molecule")
     if mol is None:
-        raise SmilesError(smiles, _reason(lines), _place(smiles, lines))
+        raise SmilesError(smiles, _reason(lines), _position(smiles, lines))
     return mol
 
 
@@ -185,7 +185,7 @@ def same_graph(first: Chem.Mol, second: Chem.Mol) -> bool:
         # RDKit looks at stereo only in whole matches and tries all of them: billions, with eight tert-butyl groups.
         with matching():
             if len(left.GetSubstructMatches(right, uniquify=False, maxMatches=2_000)) < 2_000:
-                return all(one.HasSubstructMatch(mol, useChirality=True) for one, mol in ((left, right), (right, left)))
+                return all(a.HasSubstructMatch(b, useChirality=True) for a, b in ((left, right), (right, left)))
     rng = random.Random(0)  # other orders of the atoms break other ties
     orders = [rng.sample(range(left.GetNumAtoms()), left.GetNumAtoms()) for _ in range(24)]
     keys = [{graph_key(Chem.RenumberAtoms(mol, order)) for order in orders} for mol in (left, right)]
@@ -214,8 +214,8 @@ def _reason(lines: list[str]) -> str:
     return "RDKit refuses it without a reason"
 
 
-def _place(smiles: str, lines: list[str]) -> int | None:
-    """The place that RDKit's messages name: a character, or an atom."""
+def _position(smiles: str, lines: list[str]) -> int | None:
+    """The position that RDKit's messages name, by a character or by an atom."""
     if match := next(filter(None, map(_POSITION.search, lines)), None):
         return min(int(match.group(1)), len(smiles)) - 1
     numbers = _ATOM_NUMBER.findall(_reason(lines))

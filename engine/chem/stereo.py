@@ -42,13 +42,13 @@ class Site:
     """A centre or a double bond that the SMILES specifies, by atoms in its order.
 
     ``value`` is positive on the side that was asked for: a centre's volume, or the cosine of a bond's torsion.
-    ``found`` are the same atoms in the answer, hydrogens that SMILES leaves implicit not counted.
+    ``answer_atoms`` are the same atoms in the answer, hydrogens that SMILES leaves implicit not counted.
     """
 
     atoms: tuple[int, ...]
     value: float
     word: Word
-    found: tuple[int, ...] = field(default=(), compare=False)
+    answer_atoms: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,8 @@ class StereoGoal:
         """Of a double bond the cosine of its torsion, of a centre its volume, positive where it is as asked for, by
         the points of the spanning atoms: [symmetries, atoms, 3] to [symmetries]."""
         if self.atoms[1:]:
-            one, begin, end, other = np.moveaxis(points, 1, 0)
-            left, right = _unit(np.cross(one - begin, end - begin)), _unit(np.cross(other - end, end - begin))
+            first, begin, end, last = np.moveaxis(points, 1, 0)
+            left, right = _unit(np.cross(first - begin, end - begin)), _unit(np.cross(last - end, end - begin))
             return np.asarray(self.sign * (left * right).sum(axis=-1))
         arms = _unit(points[:, 1:] - points[:, :1])
         if arms.shape[1] == 4:
@@ -100,15 +100,15 @@ class StereoGoal:
         return self.word(float(self.measured(positions[None, list(self.spanned_by)])[0])) in SOUND
 
 
-def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
-    """The sites of ``asked`` in the conformer of ``answer``, which is the same graph in any order of atoms."""
-    goals = stereo_goals(asked)
+def judge_stereo(expected: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
+    """The sites of ``expected`` in the conformer of ``answer``, which is the same graph in any order of atoms."""
+    goals = stereo_goals(expected)
     if not goals:
         return StereoVerdict((), complete=True)
     with captured_log():
-        heavy = answer if answer.GetNumAtoms() == asked.GetNumAtoms() else Chem.RemoveHs(answer)
+        heavy = answer if answer.GetNumAtoms() == expected.GetNumAtoms() else Chem.RemoveHs(answer)
     positions = heavy.GetConformer().GetPositions()
-    maps, complete = _symmetries(asked, heavy)
+    maps, complete = _symmetries(expected, heavy)
     values = [goal.measured(positions[maps[:, goal.spanned_by]]) for goal in goals]  # [sites, maps]
     words = [list(map(goal.word, row)) for goal, row in zip(goals, values, strict=True)]
     sound = np.array([[word in SOUND for word in row] for row in words]).reshape(len(goals), len(maps))
@@ -121,7 +121,7 @@ def judge_stereo(asked: Chem.Mol, answer: Chem.Mol) -> StereoVerdict:
 
 
 def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
-    """The sites that a molecule specifies; each is judged by the places of four or five atoms."""
+    """The sites that a molecule specifies; each is judged by the positions of four or five atoms."""
     goals = []
     for atom in mol.GetAtoms():
         spanned_by = (atom.GetIdx(), *(bond.GetOtherAtomIdx(atom.GetIdx()) for bond in atom.GetBonds()))
@@ -130,8 +130,8 @@ def stereo_goals(mol: Chem.Mol) -> list[StereoGoal]:
     for bond in mol.GetBonds():
         if bond.GetStereo() in _SIDES:
             ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
-            one, other = bond.GetStereoAtoms()
-            goals.append(StereoGoal(ends, (one, *ends, other), _SIDES[bond.GetStereo()]))
+            first, last = bond.GetStereoAtoms()
+            goals.append(StereoGoal(ends, (first, *ends, last), _SIDES[bond.GetStereo()]))
     return goals
 
 
@@ -139,14 +139,14 @@ def _unit(vectors: Array) -> Array:
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
 
 
-def _symmetries(asked: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
-    """By row, the atom of ``answer`` for each atom of ``asked``; and whether these are all."""
-    left, right = _skeleton(asked), _skeleton(answer)
+def _symmetries(expected: Chem.Mol, answer: Chem.Mol) -> tuple[NDArray[np.int64], bool]:
+    """By row, the atom of ``answer`` for each atom of ``expected``; and whether these are all."""
+    left, right = _skeleton(expected), _skeleton(answer)
     with matching():
-        found = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
-    if not found or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
+        matches = right.GetSubstructMatches(left, uniquify=False, maxMatches=MOST_SYMMETRIES)
+    if not matches or (left.GetNumAtoms(), left.GetNumBonds()) != (right.GetNumAtoms(), right.GetNumBonds()):
         raise GraphMismatchError("the conformer is of another molecule", "Give one of the same graph")
-    return np.array(found), len(found) < MOST_SYMMETRIES
+    return np.array(matches), len(matches) < MOST_SYMMETRIES
 
 
 def _skeleton(mol: Chem.Mol) -> Chem.Mol:

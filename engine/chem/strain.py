@@ -97,6 +97,6 @@ def xtb_calculator() -> Any:
     try:
         from tblite.interface import Calculator
     except ImportError as error:
-        what = "tblite is not installed, which computes GFN2-xTB"
-        raise AssetError(what, "pip install -r requirements-xtb.txt") from error
+        problem = "tblite is not installed, which computes GFN2-xTB"
+        raise AssetError(problem, "pip install -r requirements-xtb.txt") from error
     return Calculator

@@ -32,7 +32,7 @@ NOT_JUDGED = {
     CRASH: "not judged, a library crashed",
 }
 """Failures that leave everything else of a molecule open."""
-_PLACE = "text_atom"
+_TEXT_ATOM = "text_atom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +52,21 @@ MOST_STRAIN_KCAL = 10_000  # beyond it the figure says nothing of a molecule
 PLAIN, WITH_STRAIN = JudgeSettings(), JudgeSettings(strain="force-field")
 
 
-def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PLAIN) -> MoleculeVerdict:
-    """Of enriched text that should be ``asked``; where that is None, the text's own."""
+def judge_answer(text: str, expected: Chem.Mol | None, settings: JudgeSettings = PLAIN) -> MoleculeVerdict:
+    """Of enriched text that should be ``expected``; where that is None, the text's own."""
     try:
         decoded = decode(text)
     except DriftscopeError as error:
         block = error.block if isinstance(error, EnrichedError) else None
         return MoleculeVerdict(0, 0, None, None, (FailedCheck(LOADED, () if block is None else (block,), error.what),))
-    heavy, places = heavy_of(decoded.mol)
+    heavy, text_atoms = heavy_of(decoded.mol)
     failed: list[FailedCheck] = []
     stereo = StereoVerdict((), complete=True)
     try:
-        if asked is not None and len({Chem.MolToSmiles(mol, isomericSmiles=False) for mol in (asked, heavy)}) > 1:
+        if expected is not None and len({Chem.MolToSmiles(mol, isomericSmiles=False) for mol in (expected, heavy)}) > 1:
             raise GraphMismatchError("the answer is another molecule")
-        stereo = judge_stereo(decoded.mol if asked is None else asked, heavy)
-        failed += [FailedCheck(STEREO, site.found, site.word) for site in stereo.wrong if stereo.complete]
+        stereo = judge_stereo(decoded.mol if expected is None else expected, heavy)
+        failed += [FailedCheck(STEREO, site.answer_atoms, site.word) for site in stereo.wrong if stereo.complete]
     except GraphMismatchError:
         failed.append(FailedCheck(GRAPH, (), "another molecule than the one that was asked for"))
     geometry = _checks(decoded.smiles, settings.geometry, settings.energy).judge(heavy.GetConformer().GetPositions())
@@ -77,7 +77,7 @@ def judge_answer(text: str, asked: Chem.Mol | None, settings: JudgeSettings = PL
         stereo.right,
         geometry.right,
         tuple(
-            FailedCheck(failure.check, tuple(places[atom] for atom in failure.atoms), failure.detail)
+            FailedCheck(failure.check, tuple(text_atoms[atom] for atom in failure.atoms), failure.detail)
             for failure in (*failed, *geometry.failed)
         ),
         *(strain or ()),
@@ -123,11 +123,11 @@ def _checks(smiles: str, settings: SettingsName, energy: bool) -> GeometryChecks
 
 
 def heavy_of(mol: Chem.Mol) -> tuple[Chem.Mol, tuple[int, ...]]:
-    """The molecule without hydrogens that SMILES leaves implicit, and each atom's place in the text."""
+    """The molecule without hydrogens that SMILES leaves implicit, and each atom's index in the text."""
     if all(atom.GetAtomicNum() > 1 for atom in mol.GetAtoms()):
         return mol, tuple(range(mol.GetNumAtoms()))
     for atom in mol.GetAtoms():
-        atom.SetIntProp(_PLACE, atom.GetIdx())
+        atom.SetIntProp(_TEXT_ATOM, atom.GetIdx())
     with captured_log():
         heavy = Chem.RemoveHs(mol)
-    return heavy, tuple(atom.GetIntProp(_PLACE) for atom in heavy.GetAtoms())
+    return heavy, tuple(atom.GetIntProp(_TEXT_ATOM) for atom in heavy.GetAtoms())
