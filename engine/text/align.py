@@ -161,13 +161,13 @@ def _rows(
     is_forced: list[bool | None] = [*map(bool, forced), None]
     rows = []
     running = 0
-    for (pos, place), mark in zip(pairs, marks, strict=True):
+    for (pos, template_pos), mark in zip(pairs, marks, strict=True):
         if mark == "beyond":
             running -= 1
-        elif mark == "left_over" or (mark == "junk" and place is not None):
+        elif mark == "left_over" or (mark == "junk" and template_pos is not None):
             running += 1
-        at, there = -1 if pos is None else pos, -1 if place is None else place
-        row: list[Any] = [pos, *of_text[at], place, *of_template[there], is_forced[at], mark, running]
+        at, there = -1 if pos is None else pos, -1 if template_pos is None else template_pos
+        row: list[Any] = [pos, *of_text[at], template_pos, *of_template[there], is_forced[at], mark, running]
         rows.append(AlignedToken(*row))
     return rows
 
@@ -191,9 +191,9 @@ def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode
         is_closed[index] |= index >= 0 and block.closed
     left_over = ((template.roles == FREE) & is_closed[template.block_of]).tolist()
     marks: list[Mark] = []
-    for pos, there in pairs:
+    for pos, template_pos in pairs:
         if pos is None:
-            marks.append("left_over" if there is not None and left_over[there] else "")
+            marks.append("left_over" if template_pos is not None and left_over[template_pos] else "")
         else:
-            marks.append("beyond" if there is None and beyond[pos] else own[pos])
+            marks.append("beyond" if template_pos is None and beyond[pos] else own[pos])
     return marks

@@ -165,9 +165,9 @@ def decode_as_group(text: str) -> Decoded:
     answer = answer_of(text)
     blocks = find_blocks(answer)
     sizes = ((len(answer), enriched.MOST_CHARACTERS, "characters"), (len(blocks), enriched.MOST_ATOMS, "blocks"))
-    for count, most, what in sizes:
+    for count, most, unit in sizes:
         if count > most:
-            raise EnrichedError(f"{count:,} {what}, the limit is {most:,}")
+            raise EnrichedError(f"{count:,} {unit}, the limit is {most:,}")
     never_closed = next((index for index, block in enumerate(blocks) if not block.closed), None)
     if never_closed is not None:
         raise EnrichedError("the block is not closed by '>'", block=never_closed, text=blocks[never_closed].content)

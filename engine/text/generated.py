@@ -127,7 +127,7 @@ def read_tokens(of: ReadText | Template, tokenizer: TextTokenizer) -> list[ReadT
 
 
 def blocks_of(
-    places: Sequence[FoundBlock],
+    blocks: Sequence[FoundBlock],
     readings: Sequence[BlockReading],
     atoms: Sequence[int],
     free: Sequence[int] | None,
@@ -135,10 +135,10 @@ def blocks_of(
     form: NumberFormat = READ_FORMAT,
 ) -> list[Block]:
     """Blocks as they were found and read, next to the FREE positions that a template has for their atoms."""
-    numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(places, readings, strict=True)]
+    numbers = [(block.descriptor, ",".join(reading.numbers)) for block, reading in zip(blocks, readings, strict=True)]
     needs = needed_by_content(numbers, tokenizer) if free and tokenizer else []
-    blocks = []
-    for index, (block, reading, atom) in enumerate(zip(places, readings, atoms, strict=True)):
+    records = []
+    for index, (block, reading, atom) in enumerate(zip(blocks, readings, atoms, strict=True)):
         x, y, z = [form.value_ang(number) for number in reading.numbers] + [None] * (3 - len(reading.numbers))
         template_free = free[atom] if free and atom >= 0 else 0
         # Known are three complete numbers that the model itself ended: cleanly, or by going on with junk.
@@ -146,10 +146,10 @@ def blocks_of(
         needed = needs[index] if needs and is_ended and atom >= 0 else None
         drift = None if needed is None else template_free - needed
         text, element, kinds, junk = block.content, element_of(block.descriptor), reading.kinds, reading.junk_text
-        blocks.append(
+        records.append(
             Block(index, atom, element, text, x, y, z, template_free, needed, drift, kinds, junk, junk_tokens=0)
         )
-    return blocks
+    return records
 
 
 def _blocks_by_position(template: Template, text: str, starts: NDArray[np.integer]) -> list[FoundBlock]:
@@ -227,7 +227,7 @@ def shared_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, i
 
 
 def first_difference(left: Sequence[int], right: Sequence[int]) -> int | None:
-    """The first place where they differ, which may be the end of one of them; None where they are equal."""
+    """The first index where they differ, which may be the end of one of them; None where they are equal."""
     head, _ = shared_ends(left, right)
     return None if head == len(left) == len(right) else head
 

@@ -79,8 +79,8 @@ def check_placeholder(placeholder: str) -> str:
     check_text(placeholder)
     fix = f"Use for example {DEFAULT_PLACEHOLDER}"
     if not 0 < len(placeholder) <= MOST_PLACEHOLDER_CHARACTERS:
-        what = f"the placeholder has {len(placeholder)} characters, the limit is {MOST_PLACEHOLDER_CHARACTERS}"
-        raise PlaceholderError(what if placeholder else "the placeholder is empty", fix)
+        problem = f"the placeholder has {len(placeholder)} characters, the limit is {MOST_PLACEHOLDER_CHARACTERS}"
+        raise PlaceholderError(problem if placeholder else "the placeholder is empty", fix)
     for char in placeholder:
         if char in "<>[]" or not char.isprintable():
             raise PlaceholderError(f"the placeholder {shown(placeholder)} contains {shown(char)}", "Leave it out")
@@ -110,8 +110,8 @@ def build_templates(
     """Templates of many molecules, tokenised in one batch."""
     check_placeholder(placeholder)
     if tokenizer.id_of(f"<{placeholder}>") in tokenizer.added:
-        what = f"the placeholder {shown(placeholder)} makes every block a special token"
-        raise PlaceholderError(what, f"Use for example {DEFAULT_PLACEHOLDER}")
+        problem = f"the placeholder {shown(placeholder)} makes every block a special token"
+        raise PlaceholderError(problem, f"Use for example {DEFAULT_PLACEHOLDER}")
     texts = [skeleton(text, placeholder) for text in enriched]
     if tags:
         texts = [f"{OPEN_TAG}{text}{CLOSE_TAG}" for text in texts]

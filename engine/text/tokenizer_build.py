@@ -149,8 +149,8 @@ def _package(name: str) -> importlib.metadata.Distribution:
     try:
         return importlib.metadata.distribution(package)
     except importlib.metadata.PackageNotFoundError as error:
-        what = f"the package {package} is not installed"
-        raise AssetError(what, "Run `pip install -r requirements.txt`") from error
+        problem = f"the package {package} is not installed"
+        raise AssetError(problem, "Run `pip install -r requirements.txt`") from error
 
 
 def ranks_of(name: str) -> dict[bytes, int]:
@@ -162,8 +162,8 @@ def ranks_of(name: str) -> dict[bytes, int]:
         if len(ranks) != recipe.base_size:
             raise ValueError(f"{len(ranks):,} tokens instead of {recipe.base_size:,}")
     except (OSError, ValueError) as error:
-        what = f"the ranks of {recipe.package} in {shown(path, 200)} are damaged ({error})"
-        raise AssetError(what, "Install the pinned version of it again") from error
+        problem = f"the ranks of {recipe.package} in {shown(path, 200)} are damaged ({error})"
+        raise AssetError(problem, "Install the pinned version of it again") from error
     return ranks
 
 
@@ -227,7 +227,7 @@ def _converted_by_transformers(path: Path) -> Tokenizer:
 
 
 @contextlib.contextmanager
-def tokenizer_errors(what: str, fix: str) -> Iterator[None]:
+def tokenizer_errors(problem: str, fix: str) -> Iterator[None]:
     """Whatever the Rust side raises, as one of our errors: bare Exception, such as for a word outside a vocabulary
     without an unknown token, and for a panic a class that is no Exception and cannot be imported."""
     try:
@@ -235,5 +235,5 @@ def tokenizer_errors(what: str, fix: str) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-            raise TokenizerError(f"{what} ({reason})", fix) from error
+            raise TokenizerError(f"{problem} ({reason})", fix) from error
         raise

@@ -153,8 +153,8 @@ class TextTokenizer:
         if self.backend.post_processor is None:
             return ()
         plain, whole = self.encode("C"), list(self.backend.encode("C", add_special_tokens=True).ids)
-        places = (place for place in range(len(whole)) if whole[place : place + len(plain)] == plain)
-        return tuple(whole[: next(places, 0)])
+        starts = (start for start in range(len(whole)) if whole[start : start + len(plain)] == plain)
+        return tuple(whole[: next(starts, 0)])
 
     def _encoding(self, text: str) -> Encoding:
         with self._errors([text]):
@@ -164,8 +164,8 @@ class TextTokenizer:
         """Of texts that are none, at once; of texts that the tokenizer cannot write, inside the context."""
         for text in texts:
             check_text(text)
-        what = f"the tokenizer {shown(self.name)} cannot encode this text"
-        return tokenizer_build.tokenizer_errors(what, "Use another one")
+        problem = f"the tokenizer {shown(self.name)} cannot encode this text"
+        return tokenizer_build.tokenizer_errors(problem, "Use another one")
 
     def _bytes_of(self, token: str) -> bytes:
         """An ordinary token as it is in a text, on its own, nothing trimmed."""
@@ -231,8 +231,8 @@ def check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        what = f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})"
-        raise TokenizerError(what, "Save the text as UTF-8") from error
+        problem = f"character {error.start} of the text is not valid Unicode ({shown(text[error.start])})"
+        raise TokenizerError(problem, "Save the text as UTF-8") from error
 
 
 def load_tokenizer(name: str) -> TextTokenizer:
@@ -245,8 +245,8 @@ def load_tokenizer(name: str) -> TextTokenizer:
     except (OSError, FileFormatError, ValueError):  # too long, a home that is not known, a NUL
         key = None
     if key is None:
-        known = ", ".join(BUILT_IN)
-        raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {known}, or the path of a folder")
+        names = ", ".join(BUILT_IN)
+        raise TokenizerError(f"there is no tokenizer {shown(name)}", f"Use one of {names}, or the path of a folder")
     return _load(name, key)
 
 
