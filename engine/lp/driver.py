@@ -94,8 +94,8 @@ class Tables:
         only = self.single[state.node]
         symbol = torch.where(only == FIRST_SYMBOL, here[:, SYMBOL][:, 0], here[:, SYMBOL][:, 1])
         by_node = torch.where(only <= FIRST_SYMBOL, symbol, only)
-        found = torch.where(here[:, FORCED] != NO_ID, here[:, FORCED], by_node)
-        return torch.where(state.cell == LOST, NO_ID, found)
+        forced = torch.where(here[:, FORCED] != NO_ID, here[:, FORCED], by_node)
+        return torch.where(state.cell == LOST, NO_ID, forced)
 
     def live_mask(self, state: State) -> tuple[Tensor, Tensor, Tensor]:
         """Legality of the live ids [B, L], ids of the symbols [B, 2], and their legality [B, 2].
@@ -117,9 +117,9 @@ class Tables:
         here = self.here(state)
         is_free = (here[:, FORCED] == NO_ID) & (state.cell != LOST)
         rows = _legal_rows(self.automaton, self.cells.device)
-        found = torch.index_select(rows, 0, torch.where(is_free, state.node, len(rows) - 1), out=out)  # [B, V]
+        legal = torch.index_select(rows, 0, torch.where(is_free, state.node, len(rows) - 1), out=out)  # [B, V]
         ids, allowed = self._extra(state, here)
-        return found.scatter_(1, ids, allowed | found.gather(1, ids))
+        return legal.scatter_(1, ids, allowed | legal.gather(1, ids))
 
     def few(self, state: State) -> tuple[Tensor, Tensor]:
         """The same as ids [B, L + 3] and whether each is legal; an id may be there twice, and is legal if one is."""
@@ -173,11 +173,11 @@ class Tables:
             state = State(torch.where(has_one, then.cell, state.cell), torch.where(has_one, then.node, state.node))
             tokens[:, 1] = only.clamp(min=0)
             count = count + has_one
-        places = torch.arange(run, device=token.device)
+        offsets = torch.arange(run, device=token.device)
         length = torch.where(state.cell == LOST, 0, self.here(state)[:, RUN]).clamp(max=run)
         last = self.cells.shape[1] - 1
-        behind = (state.cell[:, None] + places).clamp(0, last)
-        tokens.scatter_(1, count[:, None] + places, self.cells[:, :, FORCED].gather(1, behind).clamp(min=0))
+        behind = (state.cell[:, None] + offsets).clamp(0, last)
+        tokens.scatter_(1, count[:, None] + offsets, self.cells[:, :, FORCED].gather(1, behind).clamp(min=0))
         target = (state.cell + length).clamp(max=last)
         entry = self._entry(target.clamp(min=0))
         node = torch.where((length > 0) & (entry != KEEP), entry, state.node)
@@ -205,17 +205,17 @@ def _legal_rows(automaton: Automaton, device: torch.device) -> Tensor:
 
 def _cells(program: Program, length: int) -> np.ndarray:
     """[length, COLUMNS]; a program's last cell is never left, so what is padded behind it is never reached."""
-    found = np.zeros((length, COLUMNS), dtype=np.int64)
+    table = np.zeros((length, COLUMNS), dtype=np.int64)
     cells = len(program)
-    found[:cells, FORCED], found[:cells, ENTRY] = program.forced, program.entry
-    found[:cells, SYMBOL], found[:cells, JUMP_TO] = program.symbols, program.jump
-    found[:cells, RUN] = forced_runs(program)
-    found[cells:] = found[cells - 1]
-    return found
+    table[:cells, FORCED], table[:cells, ENTRY] = program.forced, program.entry
+    table[:cells, SYMBOL], table[:cells, JUMP_TO] = program.symbols, program.jump
+    table[:cells, RUN] = forced_runs(program)
+    table[cells:] = table[cells - 1]
+    return table
 
 
 def forced_runs(program: Program) -> np.ndarray:
     """[P] how many cells from each one on force their token, one after the other."""
-    places = np.arange(len(program))
-    free = np.where(program.forced == NO_ID, places, len(program))
-    return np.minimum.accumulate(free[::-1])[::-1] - places
+    indices = np.arange(len(program))
+    free = np.where(program.forced == NO_ID, indices, len(program))
+    return np.minimum.accumulate(free[::-1])[::-1] - indices

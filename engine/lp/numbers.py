@@ -120,9 +120,9 @@ def _reachable(starts: Iterable[At], kinds: list[Digits], form: NumberFormat, wi
 def _alive(edges: Edges) -> set[At | None]:
     """Places from which the block can be closed."""
     alive: set[At | None] = {None}
-    known = 0
-    while len(alive) > known:
-        known = len(alive)
+    count = 0
+    while len(alive) > count:
+        count = len(alive)
         alive |= {at for at, targets in edges.items() if not alive.isdisjoint(targets.values())}
     return alive
 

@@ -69,6 +69,6 @@ def _automaton(tokenizer: TextTokenizer, vocab_rows: int, rule: PositionRule) ->
     move = np.full(goto.shape, NEXT, dtype=np.int8)
     for node, kinds in legal.items():
         goto[node, list(kinds)] = node
-    what = "digits, points, commas and minus signs" if rule.numbers_only else f"anything without {rule.blocked}"
-    rules = (f"first position: {what}", f"a FREE position: {what}", f"a block's last positions: {what}, no mark alone")
+    chars = "digits, points, commas and minus signs" if rule.numbers_only else f"anything without {rule.blocked}"
+    rules = f"first position: {chars}", f"a FREE position: {chars}", f"a block's last positions: {chars}, no mark alone"
     return Automaton(padded(classes, vocab_rows), goto, move, rules)

@@ -81,8 +81,8 @@ class ProgramProcessor(LogitsProcessor):
             self._take(input_ids[:, -1])
         elif goes_on and self._comes_from(input_ids[:, :-1]):
             self._begin(input_ids)
-            for place in range(self._prompt, input_ids.shape[1]):
-                self._take(input_ids[:, place])
+            for column in range(self._prompt, input_ids.shape[1]):
+                self._take(input_ids[:, column])
         else:
             self._prompt = input_ids.shape[1]
             self.stops = {}

@@ -62,17 +62,17 @@ class Automaton:
         """[Q] the only token of each node: an id, FIRST_SYMBOL or one less for the symbols, NO_ID for a choice."""
         first_symbol = self.goto.shape[1] - SYMBOLS
         counts = np.bincount(self.classes, minlength=first_symbol)
-        found = np.full(len(self.goto), NO_ID, dtype=np.int32)
+        only = np.full(len(self.goto), NO_ID, dtype=np.int32)
         for node, legal in enumerate(self.legal):
             kinds = np.flatnonzero(legal)
             if len(kinds) != 1:
                 continue
             (kind,) = kinds
             if kind >= first_symbol:
-                found[node] = FIRST_SYMBOL - (kind - first_symbol)
+                only[node] = FIRST_SYMBOL - (kind - first_symbol)
             elif counts[kind] == 1:
-                found[node] = np.flatnonzero(self.classes == kind)[0]
-        return found
+                only[node] = np.flatnonzero(self.classes == kind)[0]
+        return only
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -63,8 +63,8 @@ def vocabulary_of(tokenizer: TextTokenizer) -> Vocabulary:
     pieces = tuple(tokenizer.raw(id_) for id_ in range(tokenizer.vocab_size))
     special, ends_text = np.zeros(len(pieces), dtype=bool), np.zeros(len(pieces), dtype=bool)
     special[[id_ for id_ in tokenizer.added if id_ < len(pieces)]] = True
-    known = (tokenizer.end_id, *tokenizer.begin_ids, *map(tokenizer.id_of, _TAGS))
-    ends_text[[id_ for id_ in known if id_ is not None and id_ < len(pieces)]] = True
+    ending = (tokenizer.end_id, *tokenizer.begin_ids, *map(tokenizer.id_of, _TAGS))
+    ends_text[[id_ for id_ in ending if id_ is not None and id_ < len(pieces)]] = True
     return Vocabulary(
         pieces,
         special,
