@@ -82,8 +82,8 @@ def load_model(
     outline, target = load_outline(entry, dtype, attention), pick_device(device)
     free, needed = free_memory(target.type), outline.parameters * outline.dtype.itemsize
     if free is not None and needed * ROOM > free:
-        what = f"{entry.name} takes {needed / 2**30:.1f} GiB on {target.type}, where {free / 2**30:.1f} GiB are free"
-        raise ModelError(what, "Use another device, or a smaller dtype such as bfloat16")
+        problem = f"{entry.name} takes {needed / 2**30:.1f} GiB on {target.type}, where {free / 2**30:.1f} GiB are free"
+        raise ModelError(problem, "Use another device, or a smaller dtype such as bfloat16")
     folder, kind = model_folder(entry), AutoModelForCausalLM
     how = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
     with _reading(entry, folder):
@@ -106,8 +106,8 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     with _reading(entry, folder):
         config: Any = AutoConfig.from_pretrained(str(folder), **_LOCAL)
     if config.model_type not in FAMILIES:
-        what = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
-        raise ModelError(what, f"Known are {', '.join(FAMILIES)}")
+        problem = f"{shown(folder, 200)} has the model type {shown(config.model_type)}"
+        raise ModelError(problem, f"Known are {', '.join(FAMILIES)}")
     shapes = tensor_shapes(weight_files(folder))
     layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
     if config.num_hidden_layers != layers or not 1 <= config.max_position_embeddings <= MOST_POSITIONS:
@@ -119,8 +119,8 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
             model.generation_config = GenerationConfig.from_pretrained(str(folder))
     config, end = model.config, model.generation_config.eos_token_id
     _check_vocabulary(entry.name, config.vocab_size, config.eos_token_id if end is None else end, tokenizer)
-    asked = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    _check_shapes(entry.name, asked, shapes, is_tied=config.tie_word_embeddings)
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    _check_shapes(entry.name, expected, shapes, is_tied=config.tie_word_embeddings)
     has_own_head = config.tie_word_embeddings and {ROWS, HEAD} <= shapes.keys()
     config.tie_word_embeddings &= not has_own_head
     by_hf, rope = "only the backend hf runs it", (config.rope_parameters or {}).get("rope_type")
@@ -130,7 +130,7 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
         f"longrope: {by_hf}": rope == "longrope",
         f"the activation {shown(config.hidden_act)}: {by_hf}": config.hidden_act != "silu",
     }
-    warnings = tuple(f"{entry.name} has {what}" for what, is_so in notes.items() if is_so)
+    warnings = tuple(f"{entry.name} has {note}" for note, is_so in notes.items() if is_so)
     parameters, begin = sum(map(math.prod, shapes.values())), begin_ids(entry, folder, tokenizer)
     return LoadedModel(entry, model, tokenizer, model.device, wanted, parameters, begin, warnings)
 
@@ -139,8 +139,8 @@ def model_folder(entry: ModelEntry) -> Path:
     """The Hugging Face folder of an entry, made first if it is an embedded one without a folder."""
     if entry.folder is not None:
         if not entry.folder.is_dir():
-            what = f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder"
-            raise ModelError(what, f"Correct it in {entry.source}")
+            problem = f"{entry.name} should be in {shown(entry.folder, 200)}, but there is no such folder"
+            raise ModelError(problem, f"Correct it in {entry.source}")
         return entry.folder
     assert entry.shipped is not None
     folder = expanded_folder(entry)
@@ -148,8 +148,8 @@ def model_folder(entry: ModelEntry) -> Path:
         return folder
     shipped = unpack(entry.shipped, entry.sha256)
     if shipped.tokenizer != entry.tokenizer:
-        what = f"{entry.name} was trained with {shipped.tokenizer}, the registry says {shown(entry.tokenizer)}"
-        raise ModelError(what, f"Correct it in {entry.source}")
+        problem = f"{entry.name} was trained with {shipped.tokenizer}, the registry says {shown(entry.tokenizer)}"
+        raise ModelError(problem, f"Correct it in {entry.source}")
     return publish(folder, functools.partial(expand, shipped), "the model cache")
 
 
@@ -168,8 +168,8 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
         pieces = [token for token in BEGIN_TOKENS if tokenizer.id_of(token) in tokenizer.added][:1]
     ids = tuple(id_ for id_ in map(tokenizer.id_of, pieces) if id_ is not None)
     if len(ids) < max(len(pieces), bool(entry.bos)):
-        what = f"prompts of {entry.name} should begin with BOS, which {shown(tokenizer.name)} does not have"
-        raise ModelError(what, f"Correct `tokenizer`, or set `bos = false`, in {entry.source}")
+        problem = f"prompts of {entry.name} should begin with BOS, which {shown(tokenizer.name)} does not have"
+        raise ModelError(problem, f"Correct `tokenizer`, or set `bos = false`, in {entry.source}")
     return ids
 
 
@@ -177,15 +177,15 @@ def _check_vocabulary(where: str, rows: int, end: int | list[int] | None, tokeni
     """Every id has a row, few rows have no id, the tags are tokens, and the model ends with an end token."""
     size, name, fix = tokenizer.vocab_size, shown(tokenizer.name), "Register the tokenizer that it was trained with"
     if not size <= rows <= size + MOST_PADDING:
-        what = f"{where} has {rows:,} rows and the tokenizer {name} {size:,} tokens: they do not fit together"
-        raise ModelError(what, fix)
+        problem = f"{where} has {rows:,} rows and the tokenizer {name} {size:,} tokens: they do not fit together"
+        raise ModelError(problem, fix)
     if missing := [tag for tag in TAGS if tokenizer.id_of(tag) is None]:
         raise ModelError(f"the tokenizer {name} of {where} has no token {missing[0]}", fix)
-    for id_ in (one for one in (end if isinstance(end, list) else [end]) if isinstance(one, int)):
+    for id_ in (value for value in (end if isinstance(end, list) else [end]) if isinstance(value, int)):
         if id_ >= size or id_ not in tokenizer.added:
             piece = shown(tokenizer.piece(id_)) if id_ < size else "no token"
-            what = f"{where} ends its texts with the id {id_}, which is {piece} in the tokenizer {name}"
-            raise ModelError(what, "Correct eos_token_id in its config.json, or name the right tokenizer")
+            problem = f"{where} ends its texts with the id {id_}, which is {piece} in the tokenizer {name}"
+            raise ModelError(problem, "Correct eos_token_id in its config.json, or name the right tokenizer")
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -196,9 +196,9 @@ def weight_files(folder: Path) -> list[Path]:
     try:
         return sorted({folder / name for name in parsed_json(index.read_bytes())["weight_map"].values()})
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        what = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
+        problem = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
         fix = "Save the model with save_pretrained(folder), which writes safetensors: pickled weights are not loaded"
-        raise FileFormatError(what, fix) from error
+        raise FileFormatError(problem, fix) from error
 
 
 def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
@@ -211,25 +211,25 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
                 shapes |= {name: tuple(part.get_shape()) for name, part in parts.items()}
                 kinds = {part.get_dtype() for name, part in parts.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
-            what = f"the weights {shown(path, 200)} are missing or damaged ({error})"
-            raise FileFormatError(what, "Copy the file again, or delete its folder if it is in our cache") from error
+            problem = f"the weights {shown(path, 200)} are missing or damaged ({error})"
+            raise FileFormatError(problem, "Copy the file again, or delete its folder if it is in our cache") from error
         if kinds:
-            what = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
-            raise FileFormatError(what, "Save them as floating-point numbers")
+            problem = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
+            raise FileFormatError(problem, "Save them as floating-point numbers")
     return shapes
 
 
-def _check_shapes(where: str, asked: dict[str, Any], found: dict[str, Any], *, is_tied: bool) -> None:
+def _check_shapes(where: str, expected: dict[str, Any], stored: dict[str, Any], *, is_tied: bool) -> None:
     """The weights are those that the config asks for: no tensor too few or too many, each of its shape."""
-    needed = set(asked) - ({ROWS, HEAD} if is_tied and {ROWS, HEAD} & set(found) else set())
+    needed = set(expected) - ({ROWS, HEAD} if is_tied and {ROWS, HEAD} & set(stored) else set())
     # Old checkpoints hold the rotations' frequencies, which nothing reads.
-    known = {name for name in found if not name.endswith("rotary_emb.inv_freq")}
-    wrong = [f"has no tensor {shown(name)}, which config.json asks for" for name in sorted(needed - known)]
-    wrong += [f"has weights that config.json does not ask for: {shown(name)}" for name in sorted(known - set(asked))]
+    names = {name for name in stored if not name.endswith("rotary_emb.inv_freq")}
+    wrong = [f"has no tensor {shown(name)}, which config.json asks for" for name in sorted(needed - names)]
+    wrong += [f"has weights that config.json does not ask for: {shown(name)}" for name in sorted(names - set(expected))]
     wrong += [
-        f"has {shown(name)} with the shape {list(found[name])}, config.json says {list(asked[name])}"
-        for name in sorted(known & set(asked))
-        if found[name] != asked[name]
+        f"has {shown(name)} with the shape {list(stored[name])}, config.json says {list(expected[name])}"
+        for name in sorted(names & set(expected))
+        if stored[name] != expected[name]
     ]
     if wrong:
         others = f" ({len(wrong)} tensors do not fit)" if len(wrong) > 1 else ""

@@ -101,8 +101,8 @@ def load_registry(files: Iterable[Path] | None = None) -> Registry:
     for entry in (entry for path in files for entry in read_registry(path)):
         other = entries.setdefault(entry.name, entry)
         if other is not entry:
-            places = f"{shown(other.source, 200)} and {shown(entry.source, 200)}"
-            raise RegistryError(f"{entry.name} is registered twice, in {places}", "Rename one of them")
+            sources = f"{shown(other.source, 200)} and {shown(entry.source, 200)}"
+            raise RegistryError(f"{entry.name} is registered twice, in {sources}", "Rename one of them")
     return Registry(tuple(entries.values()))
 
 
@@ -128,16 +128,16 @@ def _entries(path: Path, document: Mapping[str, Any]) -> list[ModelEntry]:
 
 
 def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
-    def need(is_right: bool, what: str) -> None:
+    def need(is_right: bool, problem: str) -> None:
         if not is_right:
-            raise ValueError(f"model {number}: {what}")
+            raise ValueError(f"model {number}: {problem}")
 
     given = {key: value for key, value in table.items() if value != ""}
     for key, value in given.items():
         need(key in _TYPES, f"the key {shown(key)} is unknown, known are {', '.join(_TYPES)}")
         need(type(value) is _TYPES[key], f"`{key}` is {shown(value)}, which is of the wrong type")
-        known = _CHOICES.get(key, [value])
-        need(value in known, f"`{key}` is {shown(value)}, not one of {', '.join(map(str, known))}")
+        choices = _CHOICES.get(key, [value])
+        need(value in choices, f"`{key}` is {shown(value)}, not one of {', '.join(map(str, choices))}")
     for key in ("alias", "step", "tokenizer"):
         need(key in given, f"`{key}` is missing")
     for key in ("alias", "step"):
@@ -149,6 +149,6 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
     for key in ("folder", "shipped", "card", "tokenizer"):
         if text := given.get(key):
-            place = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
-            given[key] = place if key != "tokenizer" else str(place) if "/" in text or place.exists() else text
+            target = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
+            given[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
     return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **given)

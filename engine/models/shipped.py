@@ -79,9 +79,9 @@ def unpack(path: Path, sha256: str) -> Shipped:
     content = path.read_bytes() if path.is_file() else b""
     checksum = hashlib.sha256(content).hexdigest()
     if checksum != sha256:
-        what = f"the shipped model {shown(path, 200)} has {len(content):,} bytes with SHA-256 {checksum}"
+        problem = f"the shipped model {shown(path, 200)} has {len(content):,} bytes with SHA-256 {checksum}"
         fix = "Restore the file from the repository, or correct its checksum in the model registry"
-        raise FileFormatError(f"{what}, the registry says {sha256 or 'none'}", fix)
+        raise FileFormatError(f"{problem}, the registry says {sha256 or 'none'}", fix)
     try:
         tensors = load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
@@ -97,8 +97,8 @@ def unpack(path: Path, sha256: str) -> Shipped:
             about=json.loads(about["about"]),
         )
     except (SafetensorError, ValueError, KeyError) as error:
-        what = f"{shown(path, 200)} is not a shipped model ({type(error).__name__}: {error})"
-        raise FileFormatError(what, "Register your own checkpoint as `folder`") from error
+        problem = f"{shown(path, 200)} is not a shipped model ({type(error).__name__}: {error})"
+        raise FileFormatError(problem, "Register your own checkpoint as `folder`") from error
 
 
 def expand(shipped: Shipped, folder: Path) -> None:
