@@ -113,12 +113,12 @@ class KvCache:
         return self.keys[0].shape[1]
 
     def keep(self, order: list[int]) -> None:
-        """These rows alone, in this order: a row stays, at no cost, or comes from behind into a place that is free."""
+        """These rows alone, in this order: a row stays, at no cost, or comes from the end into a row that is free."""
         for kept in (self.keys, self.values):
             for number, part in enumerate(kept):
-                for place, row in enumerate(order):
-                    if place != row:
-                        part[place] = part[row]
+                for target, row in enumerate(order):
+                    if target != row:
+                        part[target] = part[row]
                 kept[number] = part[: len(order)]
 
 
@@ -135,8 +135,8 @@ _MADE: WeakKeyDictionary[PreTrainedModel, _Made] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """Where the tokens of a pass stand: in rows and positions of the cache, and in the grid of attention."""
+class TokenLayout:
+    """Where the tokens of a pass are: in rows and positions of the cache, and in the grid of attention."""
 
     rows: Tensor  # [N] of the cache
     positions: Tensor  # [N]
@@ -147,9 +147,9 @@ class Places:
     cache_rows: Tensor | None = None  # [b] the grid's rows in the cache; None: the first b
 
 
-def grid_places(
+def grid_layout(
     first: Tensor, width: int, seen: int, cache_rows: Tensor | None = None, *, sees_all: bool = False
-) -> Places:
+) -> TokenLayout:
     """A whole grid: ``width`` tokens a row, from each row's ``first`` position [b] on.
 
     ``sees_all``: every query is at position ``seen - 1``, and there is nothing to mask.
@@ -158,16 +158,16 @@ def grid_places(
     positions = first[:, None] + torch.arange(width, device=first.device)  # [b, w]
     mask = None if sees_all else _mask(positions, seen)
     spread = rows[:, None].expand(-1, width).reshape(-1)
-    return Places(spread, positions.reshape(-1), (len(first), width), seen, mask, None, cache_rows)
+    return TokenLayout(spread, positions.reshape(-1), (len(first), width), seen, mask, None, cache_rows)
 
 
-def packed_places(first: Tensor, count: Tensor, width: int, seen: int) -> Places:
+def packed_layout(first: Tensor, count: Tensor, width: int, seen: int) -> TokenLayout:
     """``count`` tokens a row [b], ``width`` at most, from each row's ``first`` position [b] on."""
     columns = torch.arange(width, device=first.device)
     slots = (columns < count[:, None]).reshape(-1).nonzero().squeeze(1)
     positions = first[:, None] + columns
     rows = slots.div(width, rounding_mode="floor")
-    return Places(rows, positions.reshape(-1)[slots], (len(first), width), seen, _mask(positions, seen), slots)
+    return TokenLayout(rows, positions.reshape(-1)[slots], (len(first), width), seen, _mask(positions, seen), slots)
 
 
 def _mask(positions: Tensor, seen: int) -> Tensor:
@@ -205,7 +205,7 @@ class Body:
         self.layers = made.layers[is_packed]
         self.dtype, self.device = self.embedding.dtype, self.embedding.device
         self.cos, self.sin = self._rotations(core, positions)
-        self._run: Callable[[Tensor, Places, KvCache], Tensor] = self._layers_of
+        self._run: Callable[[Tensor, TokenLayout, KvCache], Tensor] = self._layers_of
 
     @property
     def whole_head(self) -> Product | None:
@@ -220,22 +220,22 @@ class Body:
         """Run through ``torch.compile`` from here on. Shapes stay open; the first passes take a minute or two."""
         self._run = torch.compile(self._layers_of, dynamic=True, backend=backend)
 
-    def __call__(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
+    def __call__(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         """Hidden states [N, W] of ids [N]."""
-        return self._run(ids, places, cache)
+        return self._run(ids, layout, cache)
 
-    def _layers_of(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
+    def _layers_of(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         hidden = functional.embedding(ids, self.embedding)
-        cos, sin = self.cos[places.positions], self.sin[places.positions]  # [N, 1, D]
+        cos, sin = self.cos[layout.positions], self.sin[layout.positions]  # [N, 1, D]
         groups = self.heads // self.kv_heads
-        mask = places.mask if places.mask is None else places.mask.repeat(1, 1, groups, 1)
+        mask = layout.mask if layout.mask is None else layout.mask.repeat(1, 1, groups, 1)
         if mask is not None and mask.device.type == "cuda":  # which would make the same of it in each layer
             mask = torch.zeros_like(mask, dtype=hidden.dtype).masked_fill_(~mask, -torch.inf)
         for number, layer in enumerate(self.layers):
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.norm, self.eps)
             mixed = layer.qkv(state).view(len(ids), -1, self.head_width)
-            found = self._attention(layer, mixed, cos, sin, places, mask, cache.keys[number], cache.values[number])
-            hidden = layer.out.added(hidden, found)
+            attended = self._attention(layer, mixed, cos, sin, layout, mask, cache.keys[number], cache.values[number])
+            hidden = layer.out.added(hidden, attended)
             state = functional.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, self.eps)
             gate, up = layer.gate_up(state).chunk(2, dim=-1)
             hidden = layer.down.added(hidden, functional.silu(gate) * up)
@@ -247,7 +247,7 @@ class Body:
         mixed: Tensor,  # [N, H + 2 Hk, D]
         cos: Tensor,
         sin: Tensor,
-        places: Places,
+        layout: TokenLayout,
         mask: Tensor | None,
         keys: Tensor,
         values: Tensor,
@@ -257,27 +257,27 @@ class Body:
             rotated = functional.rms_norm(rotated, rotated.shape[-1:], None, self.eps) * layer.qk_norm
         rotated = rotated * cos + rotated.roll(self.head_width // 2, -1) * sin
         query, key = rotated.split([self.heads, self.kv_heads], dim=1)
-        keys.index_put_((places.rows, places.positions), key)
-        values.index_put_((places.rows, places.positions), value)
-        (rows, width), slots = places.grid, places.slots
+        keys.index_put_((layout.rows, layout.positions), key)
+        values.index_put_((layout.rows, layout.positions), value)
+        (rows, width), slots = layout.grid, layout.slots
         if slots is not None:
             query = query.new_zeros((rows * width, self.heads, self.head_width)).index_copy_(0, slots, query)
         groups = self.heads // self.kv_heads
         query = query.view(rows, width, self.kv_heads, groups, -1).permute(0, 2, 3, 1, 4)  # [b, Hk, G, w, D]
         query = query.reshape(rows, self.kv_heads, groups * width, self.head_width)
-        found = functional.scaled_dot_product_attention(
-            query, _seen(keys, places), _seen(values, places), attn_mask=mask
+        output = functional.scaled_dot_product_attention(
+            query, _seen(keys, layout), _seen(values, layout), attn_mask=mask
         )
-        found = found.view(rows, self.kv_heads, groups, width, -1).permute(0, 3, 1, 2, 4).reshape(rows * width, -1)
-        return found if slots is None else found[slots]
+        output = output.view(rows, self.kv_heads, groups, width, -1).permute(0, 3, 1, 2, 4).reshape(rows * width, -1)
+        return output if slots is None else output[slots]
 
     def _rotations(self, core: Any, positions: int) -> tuple[Tensor, Tensor]:
         """Cosines and sines [positions, 1, D] as the model itself makes them, scaling included.
 
         The first half of the sines is negative: a roll by half a head then is what turning the halves would be.
         """
-        places = torch.arange(positions, device=self.device)[None]
-        cos, sin = core.rotary_emb(torch.zeros(1, dtype=torch.float32, device=self.device), places)
+        position_ids = torch.arange(positions, device=self.device)[None]
+        cos, sin = core.rotary_emb(torch.zeros(1, dtype=torch.float32, device=self.device), position_ids)
         half = self.head_width // 2
         sin = torch.cat((-sin[..., :half], sin[..., half:]), dim=-1)
         return cos[0][:, None].to(self.dtype), sin[0][:, None].to(self.dtype)
@@ -310,10 +310,10 @@ class Body:
         return Product(weight, torch.cat(biases) if biases else None, is_packed=is_packed)
 
 
-def _seen(cached: Tensor, places: Places) -> Tensor:
+def _seen(cached: Tensor, layout: TokenLayout) -> Tensor:
     """[b, Hk, S, D] of a cache [B, L, Hk, D]."""
-    rows = cached[: places.grid[0]] if places.cache_rows is None else cached[places.cache_rows]
-    return rows[:, : places.seen].transpose(1, 2)
+    rows = cached[: layout.grid[0]] if layout.cache_rows is None else cached[layout.cache_rows]
+    return rows[:, : layout.seen].transpose(1, 2)
 
 
 class LiveHead:
@@ -348,9 +348,9 @@ class LiveHead:
         self.is_open = len(legal) == 1 and not self.has_symbols and not bool(self.bias.any())
         # A cell without a symbol points at a column that is never one, and leaves it as it is.
         spare = np.setdiff1d(columns, symbols)[:1] if self.has_symbols else columns[:1]
-        places = np.full(len(automaton.classes) + 1, np.searchsorted(columns, spare[0]))
-        places[columns] = np.arange(len(columns))
-        self.column_of = torch.from_numpy(places).to(head.device)  # [V + 1]; the last is of NO_ID
+        column_of = np.full(len(automaton.classes) + 1, np.searchsorted(columns, spare[0]))
+        column_of[columns] = np.arange(len(columns))
+        self.column_of = torch.from_numpy(column_of).to(head.device)  # [V + 1]; the last is of NO_ID
         self.illegal = [row.nonzero().squeeze(1) for row in self.bias] if self.whole is not None else []  # [Q] columns
 
     def __call__(self, hidden: Tensor, state: State, here: Tensor) -> Tensor:

@@ -123,26 +123,26 @@ def _begun(cuts: Sequence[Cut], constraint: ExactConstraint, tokenizer: TextToke
         smiles = cut.molecule.smiles
         if smiles not in programs:
             programs[smiles] = constraint.compile(cut.molecule)
-        program, place = programs[smiles], _opening(cut.written, tokenizer)
+        program, index = programs[smiles], _opening(cut.written, tokenizer)
         free = np.flatnonzero((program.block == cut.block) & (program.forced == NO_ID)).tolist()
-        if not free or place < 0:
+        if not free or index < 0:
             continue
         # What may stand before a block's numbers: the forced token, or two where a cell chooses between them.
         openings = [program.forced[free[0] - 1]] if len(free) == 1 else program.symbols[free[0]]
-        if cut.written[place] in openings:
+        if cut.written[index] in openings:
             cells = Cells()  # the block's free ones, and the end
             for cell in free:
                 first, second = program.symbols[cell].tolist()
                 cells.choose(int(program.entry[cell]), cut.block, (first, second))
             cells.force([end])
-            begun[number] = _Begun(cells.program(), cut.written[place], cut.written[place + 1 :])
+            begun[number] = _Begun(cells.program(), cut.written[index], cut.written[index + 1 :])
     return begun
 
 
 def _opening(written: Sequence[int], tokenizer: TextTokenizer) -> int:
-    """The place of the last token with a ``<``, which no LP that counts positions lets into a block; -1 for none."""
-    places = range(len(written) - 1, -1, -1)
-    return next((place for place in places if b"<" in tokenizer.raw(written[place])), -1)
+    """The index of the last token with a ``<``, which no LP that counts positions lets into a block; -1 for none."""
+    indices = range(len(written) - 1, -1, -1)
+    return next((index for index in indices if b"<" in tokenizer.raw(written[index])), -1)
 
 
 def _starts(constraint: ExactConstraint, begun: Mapping[int, _Begun]) -> dict[int, tuple[int, int]]:

@@ -138,9 +138,9 @@ def _diagnosis(row: Sequence[float], block: int, rule: str) -> Diagnosis:
     likely = [Candidate(int(id_), p, bool(is_legal)) for id_, p, is_legal in zip(ids, chances, legal, strict=True)]
     # What is as likely comes in the order of ids; what cannot come at all is no candidate.
     top = sorted((token for token in likely if token.p_raw > 0), key=lambda token: (-token.p_raw, token.token_id))
-    known = (log if math.isfinite(log) else None for log in logs)  # JSON has no infinity
+    finite = (log if math.isfinite(log) else None for log in logs)  # JSON has no infinity
     return Diagnosis(
-        p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule, closing, going_on, *known
+        p_raw, p_lp, allowed_mass, int(rank), entropy_nat, tuple(top), block, rule, closing, going_on, *finite
     )
 
 

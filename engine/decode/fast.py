@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.decode.body import Body, grid_places
+from engine.decode.body import Body, grid_layout
 from engine.decode.loop import Loop
 from engine.decode.plan import DecodeOptions, Request
 from engine.decode.rows import RowBatch, Work
@@ -126,7 +126,7 @@ class StaticLoop(Loop):
         for row in rows:
             work, length = batch.work[row], batch.read[row]
             assert work is not None
-            batch.pending[row, 0], batch.count[row], batch.place[row] = work.prefix[-1], 1, length - 1
+            batch.pending[row, 0], batch.count[row], batch.cached[row] = work.prefix[-1], 1, length - 1
             self.is_active[row], self.ends_at[row] = True, work.request.limit
             self.most_read[row] = length
 
@@ -141,7 +141,7 @@ class StaticLoop(Loop):
             return step
         # What a step writes to, but for the cache: there it writes the same again.
         changed = [self.is_active, self.report, self.turn, batch.state.cell, batch.state.node]
-        changed += [batch.place, batch.pos, batch.pending, batch.count]
+        changed += [batch.cached, batch.pos, batch.pending, batch.count]
         kept = [tensor.clone() for tensor in changed]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -173,29 +173,29 @@ class StaticLoop(Loop):
         """Hidden states [B, W] of the last token that each row reads, and whether it has then read all of its own."""
         rows, width = len(batch), self.width
         take = torch.where(self.is_active, batch.count, 0).clamp(max=width)
-        first = batch.place.clamp(max=seen - width)
-        places = grid_places(first, width, seen)
-        hidden = self.body(batch.pending[:, :width].reshape(-1), places, batch.cache).view(rows, width, -1)
+        first = batch.cached.clamp(max=seen - width)
+        layout = grid_layout(first, width, seen)
+        hidden = self.body(batch.pending[:, :width].reshape(-1), layout, batch.cache).view(rows, width, -1)
         last = (take - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, hidden.shape[-1])
         columns = torch.arange(batch.pending.shape[1], device=take.device) + take[:, None]
         moved = batch.pending.gather(1, columns.clamp(max=batch.pending.shape[1] - 1))
         batch.pending.copy_(moved)
-        batch.place.add_(take)
+        batch.cached.add_(take)
         batch.count.sub_(take)
         return hidden.gather(1, last).squeeze(1), self.is_active & (batch.count == 0)
 
     def _write_report(
         self, is_ready: Tensor, count: Tensor, reason: Tensor, forced: Tensor, cell: Tensor, tokens: Tensor
     ) -> None:
-        """Into the place that has its turn."""
+        """Into the part of the report that has its turn."""
         columns = [torch.where(is_ready, count, 0), torch.where(is_ready, reason, GOES_ON), forced, cell]
         self.report.index_copy_(0, self.turn, torch.cat([torch.stack(columns, dim=1), tokens], dim=1)[None])
         self.turn.add_(1)
 
     def _move_on(self, batch: RowBatch, is_ready: Tensor, tokens: Tensor, count: Tensor, after: State) -> None:
         room = tokens.shape[1]
-        places = torch.arange(room, device=tokens.device)
-        is_ended = ((tokens == self.end_id) & (places < count[:, None])).any(dim=1)
+        columns = torch.arange(room, device=tokens.device)
+        is_ended = ((tokens == self.end_id) & (columns < count[:, None])).any(dim=1)
         batch.pos.add_(torch.where(is_ready, count, 0))
         batch.count.copy_(torch.where(is_ready, count, batch.count))
         batch.pending[:, :room] = torch.where(is_ready[:, None], tokens, batch.pending[:, :room])

@@ -45,7 +45,7 @@ FITTED_MOLECULES = 20
 class Generation:
     """One call. Iterate over ``events``; ``samples`` are read as their stops come by.
 
-    ``numbers`` are the molecules' places in a longer list, of which this call is a part: they come out as there.
+    ``numbers`` are the molecules' indices in a longer list, of which this call is a part: they come out as there.
     ``tap`` and ``watch`` may be set before the events are asked for.
     """
 
@@ -78,7 +78,7 @@ class Generation:
         written = {id(molecule): described(molecule, self.descriptors) for molecule in given}  # some stand there often
         self.molecules = molecules = [written[id(molecule)] for molecule in given]
         self.numbers = list(range(len(molecules)) if numbers is None else numbers)
-        self._place = {number: place for place, number in enumerate(self.numbers)}
+        self._index = {number: index for index, number in enumerate(self.numbers)}
         limits = [self.plan.limit or default_limit(molecule.heavy_atoms) for molecule in molecules]
         if self.plan.equal_work:
             limits = self._equal_limits()
@@ -108,14 +108,14 @@ class Generation:
             settings = replace(settings, most_thrown=0)
             self.counters.notes.append("greedy sampling redraws nothing: what the guard found wrong was only named")
         made: dict[int, MoleculeGuard] = {}  # by identity: a molecule may be in the list many times
-        for place, molecule in enumerate(self.molecules):
-            own = slice(place * count, (place + 1) * count)
+        for index, molecule in enumerate(self.molecules):
+            own = slice(index * count, (index + 1) * count)
             try:
                 if id(molecule) not in made:
                     made[id(molecule)] = MoleculeGuard(molecule.mol, settings.checks)
             except UnsupportedMoleculeError as error:
-                what = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
-                self.counters.notes.append(what)
+                note = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
+                self.counters.notes.append(note)
                 continue
             guard = AnswerGuard(made[id(molecule)], self.requests[own][0].program, self.loaded.tokenizer, settings)
             self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]
@@ -149,11 +149,11 @@ class Generation:
         return sorted(self.samples, key=lambda sample: sample.sample_id)
 
     def molecule_of(self, sample_id: int) -> Molecule:
-        return self.molecules[self._place[sample_id // self.plan.generations]]
+        return self.molecules[self._index[sample_id // self.plan.generations]]
 
     def request_of(self, sample_id: int) -> Request:
         number, generation = divmod(sample_id, self.plan.generations)
-        return self.requests[self._place[number] * self.plan.generations + generation]
+        return self.requests[self._index[number] * self.plan.generations + generation]
 
     def stored(self, sample_id: int, ids: Iterable[int]) -> Stored:
         """A sample's ids, to be scored under this call's constraint."""
@@ -189,9 +189,9 @@ class Generation:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""
         if len(diagnoses) < len(ids) or not ids:
             return {}
-        (places,) = forced_closes(self.constraint, [self.stored(number, ids)])
+        (closes,) = forced_closes(self.constraint, [self.stored(number, ids)])
         return {
-            block: CloseMass(diagnoses[place].closing, diagnoses[place].going_on) for block, place in places.items()
+            block: CloseMass(diagnoses[index].closing, diagnoses[index].going_on) for block, index in closes.items()
         }
 
     def _placeholder(self, molecules: Sequence[Molecule]) -> str:

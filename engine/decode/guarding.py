@@ -42,7 +42,7 @@ class AnswerGuard:
         """Cell and node at which a block's first choice is made."""
         return self.first[block], int(self.program.entry[self.first[block]])
 
-    def place(self, ids: Sequence[int]) -> list[float]:
+    def position(self, ids: Sequence[int]) -> list[float]:
         """The numbers of a block, given its ids with those that open and close it."""
         text = b"".join(map(self._raw, ids))
         return [float(number) for number in text.partition(b"<")[2].partition(b">")[0].split(b",")]
@@ -57,7 +57,7 @@ class GuardedRow:
         self.rewinds = self.thrown = self.block = 0  # thrown: blocks
         self.unmended: list[WrongPlace] = []
         blocks = shared.blocks
-        self.places = np.zeros((blocks, 3))
+        self.positions = np.zeros((blocks, 3))
         self.starts = [shared.first[0] if blocks else 0, *[0] * (blocks - 1)]  # position of each block's first draw
         self.tries, self.backs = [0] * blocks, [0] * blocks  # backs: how often a block sent the text to an earlier one
         self.reached = list(range(blocks))  # and to which block at the last
@@ -78,14 +78,14 @@ class GuardedRow:
         """
         if self.block == self.shared.blocks or cell <= self.shared.closing[self.block]:
             return None
-        place = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)
-        return place if place + 1 < self.limit else None
+        close = length - 1 - (cell + has_end - self.shared.closing[self.block] - 1)
+        return close if close + 1 < self.limit else None
 
     def _look(self, ids: Sequence[int], close: int) -> Back | None:
         """Judge the block that the token at ``close`` ended; the ids go that far at least. None: it stays."""
         shared, block = self.shared, self.block
-        self.places[block] = shared.place(ids[self.starts[block] - 1 : close + 1])
-        wrong = tuple(shared.guard.wrong_places(self.places, block))
+        self.positions[block] = shared.position(ids[self.starts[block] - 1 : close + 1])
+        wrong = tuple(shared.guard.wrong_places(self.positions, block))
         target = self._target(wrong) if wrong else None
         if target is None:
             self.unmended += wrong
@@ -111,7 +111,7 @@ class GuardedRow:
         if self.tries[block] < settings.retries:
             self.tries[block] += 1
             return block
-        target = max((atom for place in wrong for atom in place.atoms if atom < self.reached[block]), default=block)
+        target = max((atom for failed in wrong for atom in failed.atoms if atom < self.reached[block]), default=block)
         if target == block or self.backs[block] == settings.back or block + 1 - target > left:
             return None
         self.backs[block] += 1

@@ -205,8 +205,8 @@ class _Masks(ProgramProcessor):
         super().__init__(constraint.automaton, programs, end_id)
         self.automaton, self.end_id = constraint.automaton, end_id
         self.tables = self._tables = Tables.of(constraint.automaton, programs, device)
-        places = [row.place(constraint.automaton) for row in rows]
-        self.state = State(*torch.tensor(places, device=device).unbind(dim=1))
+        starts = [row.cell_and_node(constraint.automaton) for row in rows]
+        self.state = State(*torch.tensor(starts, device=device).unbind(dim=1))
         self.is_open = isinstance(constraint, Unconstrained)
         self.raw: Tensor | None = None  # [B, V]
         self._dead = torch.from_numpy(np.flatnonzero(constraint.automaton.classes == DEAD)).to(device)

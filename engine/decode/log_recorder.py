@@ -54,8 +54,8 @@ class LogFile:
         tokens, has_ids = loaded.tokenizer.vocab_size, not isinstance(self.wanted, int)
         columns = [*range(min(self.wanted, tokens))] if isinstance(self.wanted, int) else [*self.wanted]
         if len({*columns}) < len(columns) or max(columns) >= tokens:
-            what = f"token {max(columns):,} cannot be logged, or one is given twice"
-            raise RunError(what, f"The tokenizer has 0 to {tokens - 1:,}")
+            problem = f"token {max(columns):,} cannot be logged, or one is given twice"
+            raise RunError(problem, f"The tokenizer has 0 to {tokens - 1:,}")
         name_of = f"{source} sample {{}}".lstrip().format if isinstance(source, str) else source
         precision = str(loaded.dtype).removeprefix("torch.")
         names = names_of_line(ENGINE, loaded.entry.name, PRECISIONS.get(precision, precision), loaded.vocab_rows)
@@ -66,18 +66,18 @@ class LogFile:
             # The shortest texts that read as the same numbers; the names are those that JSON's readers know.
             texts = [[_NAMES.get(text, text) for text in map(str, row)] for row in values]
             chosen = choice.tokens.tolist()
-            for place, text in enumerate(texts):
-                source = json.dumps(name_of(choice.samples[place]))
+            for index, text in enumerate(texts):
+                source = json.dumps(name_of(choice.samples[index]))
                 self.write(
-                    f'{head}, "token_idx": {choice.positions[place]}, "source": {source}, "token": {chosen[place]}, '
-                    f'"forced": {json.dumps(choice.forced[place])}{ids}, "values": [{", ".join(text)}]}}\n'
+                    f'{head}, "token_idx": {choice.positions[index]}, "source": {source}, "token": {chosen[index]}, '
+                    f'"forced": {json.dumps(choice.forced[index])}{ids}, "values": [{", ".join(text)}]}}\n'
                 )
-            free = [place for place, is_forced in enumerate(choice.forced) if not is_forced]
+            free = [index for index, is_forced in enumerate(choice.forced) if not is_forced]
             if not free:
                 return
             # Each free token is sampled again, by the same numbers, from the row as logged.
             again = choice.raw[free].clone()  # [F, V]
-            logged = np.array([[float(text) for text in texts[place]] for place in free], dtype=np.float32)
+            logged = np.array([[float(text) for text in texts[index]] for index in free], dtype=np.float32)
             again[:, columns] = torch.from_numpy(logged).to(again.device)
             scores = again.masked_fill(~choice.allowed[free], -torch.inf)
             open_ = (scores.amax(dim=0) > -torch.inf).nonzero()[:, 0]

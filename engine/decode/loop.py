@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from engine.decode.body import Body, KvCache, LiveHead, Places, grid_places, packed_places
+from engine.decode.body import Body, KvCache, LiveHead, TokenLayout, grid_layout, packed_layout
 from engine.decode.plan import DecodeOptions, Request
 from engine.decode.rows import MOST_RUN, RowBatch, Work, forces_nothing_first, halved, longest_run, look, peak_memory_mb
 from engine.decode.sampling import sample
@@ -105,8 +105,8 @@ class Loop:
         batch = self.batch = self.batch or self._begun()
         # 1. Free rows are given to waiting requests; where none waits, they go.
         fresh = self._fill(batch)
-        places = batch.close_up()
-        if not places:
+        new_rows = batch.close_up()
+        if not new_rows:
             self.batch = None
             return
         with phase("step"):
@@ -114,7 +114,7 @@ class Loop:
             with self.clock("forward_s"):
                 hidden = self._read(batch) if len(fresh) < len(batch) else None
                 if fresh:
-                    rows = [places[row] for row in fresh]
+                    rows = [new_rows[row] for row in fresh]
                     with self.clock("prefill_s"):
                         last = self._prefill(rows, batch)
                     if hidden is None:
@@ -150,13 +150,13 @@ class Loop:
         seen = max(map(int.__add__, batch.read, batch.waiting))
         ids = batch.pending[:, :width].reshape(-1)
         if min(batch.waiting) == width:
-            places = grid_places(batch.place, width, seen, sees_all=len(batch) == 1 and width == 1)
-            hidden = self._forward(ids, places, batch.cache)[width - 1 :: width]
+            layout = grid_layout(batch.cached, width, seen, sees_all=len(batch) == 1 and width == 1)
+            hidden = self._forward(ids, layout, batch.cache)[width - 1 :: width]
         else:
-            places = packed_places(batch.place, batch.count, width, seen)
-            hidden = self._forward(ids[places.slots], places, batch.cache)
+            layout = packed_layout(batch.cached, batch.count, width, seen)
+            hidden = self._forward(ids[layout.slots], layout, batch.cache)
             hidden = hidden[(batch.count.cumsum(0) - 1).clamp(min=0)]
-        batch.place = batch.place + batch.count
+        batch.cached = batch.cached + batch.count
         batch.read = [read + waiting for read, waiting in zip(batch.read, batch.waiting, strict=True)]
         return hidden
 
@@ -167,22 +167,22 @@ class Loop:
         ids = torch.tensor([[*prefix, *[0] * (longest - len(prefix))] for prefix in prefixes], device=self.body.device)
         last = torch.tensor([len(prefix) - 1 for prefix in prefixes], device=self.body.device)
         index = torch.tensor(rows, device=self.body.device)
-        found = torch.zeros((len(rows), self.body.width), dtype=self.body.dtype, device=index.device)
+        states = torch.zeros((len(rows), self.body.width), dtype=self.body.dtype, device=index.device)
         for start in range(0, longest, PREFILL_WIDTH):
             part = ids[:, start : start + PREFILL_WIDTH]
             width = part.shape[1]
-            places = grid_places(torch.full_like(last, start), width, start + width, index)
-            hidden = self._forward(part.reshape(-1), places, batch.cache).view(len(rows), width, -1)
+            layout = grid_layout(torch.full_like(last, start), width, start + width, index)
+            hidden = self._forward(part.reshape(-1), layout, batch.cache).view(len(rows), width, -1)
             column = (last - start).clamp(0, width - 1)
             is_here = (last >= start) & (last < start + width)
-            found = torch.where(is_here[:, None], hidden[torch.arange(len(rows), device=index.device), column], found)
+            states = torch.where(is_here[:, None], hidden[torch.arange(len(rows), device=index.device), column], states)
         for row, prefix in zip(rows, prefixes, strict=True):
             batch.has_read(row, len(prefix))
-        return found
+        return states
 
-    def _forward(self, ids: Tensor, places: Places, cache: KvCache) -> Tensor:
+    def _forward(self, ids: Tensor, layout: TokenLayout, cache: KvCache) -> Tensor:
         self.counters.forward_passes += 1
-        return self.body(ids, places, cache)
+        return self.body(ids, layout, cache)
 
     def _choose(self, hidden: Tensor, batch: RowBatch) -> None:
         """Draw a token a row, append what is forced behind it, hand all of it out."""

@@ -169,15 +169,15 @@ def requests_for(
 ) -> list[Request]:
     """``generations`` requests a molecule, one molecule after the other; ``positions`` is the model's context.
 
-    Prompts begin with ``begin``. ``numbers`` are the molecules' places in a longer list, which name their samples and
+    Prompts begin with ``begin``. ``numbers`` are the molecules' indices in a longer list, which name their samples and
     key their draws. The same ``Molecule`` may be in the list many times, and is compiled once.
     """
     from engine.chem.enriched import prompt_of  # here: rdkit is slow to import, and who only plans needs none
 
     requests = []
     compiled: dict[int, tuple[tuple[int, ...], Program]] = {}  # by identity
-    for place, molecule in enumerate(molecules):
-        number = place if numbers is None else numbers[place]
+    for index, molecule in enumerate(molecules):
+        number = index if numbers is None else numbers[index]
         if id(molecule) not in compiled:
             written = (*begin, *tokenizer.encode(prompt_of(molecule.smiles)))
             compiled[id(molecule)] = written, constraint.compile(molecule)
@@ -187,7 +187,7 @@ def requests_for(
                 f"the prompt of {shown(molecule.smiles)} has {len(prompt):,} tokens, the model's context {positions:,}",
                 "Leave this molecule out, or take a model with a longer context",
             )
-        limit = min(default_limit(molecule.heavy_atoms) if limits is None else limits[place], positions - len(prompt))
+        limit = min(default_limit(molecule.heavy_atoms) if limits is None else limits[index], positions - len(prompt))
         requests += [
             Request(number * generations + generation, number | generation << _GENERATION, prompt, program, limit)
             for generation in range(generations)

@@ -78,7 +78,7 @@ class Work:
         has_begun = self.written or self.request.start is not None
         return [] if has_begun else list(map(int, program.forced[: forced_runs(program)[0]]))
 
-    def place(self, automaton: Automaton) -> tuple[int, int]:
+    def cell_and_node(self, automaton: Automaton) -> tuple[int, int]:
         """Cell and node behind what was written: each token of the opening takes a cell, the rest is followed."""
         program, ids = self.request.program, self.written
         if self.request.start is not None:
@@ -128,12 +128,12 @@ def look(
     """Show a choice, before its tokens are written, to the tap; and say what the model thought: as far as asked for."""
     if options.tap is not None:
         requests, positions = [work.request for work in works], tuple(len(work.written) for work in works)
-        samples, keys = tuple(one.sample for one in requests), tuple(one.key for one in requests)
+        samples, keys = tuple(request.sample for request in requests), tuple(request.key for request in requests)
         options.tap(Choice(samples, keys, positions, raw.float(), allowed, tokens, tuple(forced.tolist())))
     if not options.diagnostics:
         return [None] * len(works)
-    standing = blocks_and_rules(automaton, [work.request.program for work in works], state)
-    return diagnose(raw, allowed, tokens, options.candidates, *standing, options.close_ids, options.sampling)
+    blocks, rules = blocks_and_rules(automaton, [work.request.program for work in works], state)
+    return diagnose(raw, allowed, tokens, options.candidates, blocks, rules, options.close_ids, options.sampling)
 
 
 class RowBatch:
@@ -147,7 +147,7 @@ class RowBatch:
         self.tables = Tables.of(automaton, first, device, cells=longest)
         self.state = self.tables.start()
         zero = torch.zeros(rows, dtype=torch.int64, device=device)
-        self.place = zero.clone()  # [B] how many tokens the cache holds
+        self.cached = zero.clone()  # [B] how many tokens the cache holds
         self.pos = zero.clone()  # [B] how many tokens the answer has
         self.pending = torch.zeros((rows, 1), dtype=torch.int64, device=device)  # [B, w] written and not yet read
         self.count = zero.clone()  # [B] how many of them are meant
@@ -155,7 +155,7 @@ class RowBatch:
         none = torch.zeros(1, dtype=torch.int64, device=device)
         self.noise = uniform(0, none, none).repeat(rows, most + 1)  # [B, most + 1], of the type that the device has
         self.work: list[Work | None] = [None] * rows
-        self.read: list[int] = [0] * rows  # ``place`` and ``count`` on the host
+        self.read: list[int] = [0] * rows  # ``cached`` and ``count`` on the host
         self.waiting: list[int] = [0] * rows
         self.cache = KvCache(body, rows, length)
 
@@ -165,26 +165,26 @@ class RowBatch:
     def put(self, row: int, work: Work, seed: int) -> None:
         """Give a row to a piece of work. Its prefix has still to be read."""
         self.tables.put(row, work.request.program)
-        self._stand(row, work, work.place(self.tables.automaton), seed)
+        self._set_row(row, work, work.cell_and_node(self.tables.automaton), seed)
         self.work[row] = work
         self.count[row], self.waiting[row] = 0, 0
 
-    def go_back(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
+    def go_back(self, row: int, work: Work, start: tuple[int, int], seed: int) -> None:
         """A row with a text that has become shorter: it reads its last token again, and is at this cell and node."""
-        self._stand(row, work, place, seed)
+        self._set_row(row, work, start, seed)
         self.has_read(row, len(work.prefix) - 1)
         self.pending[row, 0] = work.written[-1]
         self.count[row], self.waiting[row] = 1, 1
 
-    def _stand(self, row: int, work: Work, place: tuple[int, int], seed: int) -> None:
-        self.state.cell[row], self.state.node[row] = place
+    def _set_row(self, row: int, work: Work, start: tuple[int, int], seed: int) -> None:
+        self.state.cell[row], self.state.node[row] = start
         self.pos[row] = len(work.written)
         steps = torch.arange(self.noise.shape[1], device=self.noise.device)
         keys = torch.full_like(steps, work.request.key)
         self.noise[row] = uniform(seed, keys, steps + steps_behind(work.rewinds))
 
     def has_read(self, row: int, tokens: int) -> None:
-        self.place[row] = tokens
+        self.cached[row] = tokens
         self.read[row] = tokens
 
     def numbers(self) -> Tensor:
@@ -192,22 +192,22 @@ class RowBatch:
         return self.noise.gather(1, self.pos[:, None].clamp(max=self.noise.shape[1] - 1)).squeeze(1)
 
     def close_up(self) -> dict[int, int]:
-        """Rows without work go, and the last ones move into the gaps; by row that stays, its new place."""
+        """Rows without work go, and the last ones move into the gaps; by row that stays, its new row."""
         busy = [work is not None for work in self.work]
         count = sum(busy)
         behind = [row for row in range(count, len(busy)) if busy[row]]
         order = [row if busy[row] else behind.pop() for row in range(count)]
         if 0 < count < len(busy):
-            index = torch.tensor(order, device=self.place.device)
+            index = torch.tensor(order, device=self.cached.device)
             self.tables = self.tables.keep(index)
             self.state = State(self.state.cell[index], self.state.node[index])
-            self.place, self.pos, self.count = self.place[index], self.pos[index], self.count[index]
+            self.cached, self.pos, self.count = self.cached[index], self.pos[index], self.count[index]
             self.pending, self.noise = self.pending[index], self.noise[index]
             self.work = [self.work[row] for row in order]
             self.read = [self.read[row] for row in order]
             self.waiting = [self.waiting[row] for row in order]
             self.cache.keep(order)
-        return {row: place for place, row in enumerate(order)}
+        return {row: new_row for new_row, row in enumerate(order)}
 
 
 def halved(size: int, error: RuntimeError, counters: Counters) -> int:

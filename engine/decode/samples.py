@@ -43,7 +43,7 @@ class Guarding:
 
     @property
     def thrown_tokens(self) -> int:
-        return sum(len(one.steps) for one in self.thrown)
+        return sum(len(attempt.steps) for attempt in self.thrown)
 
     @property
     def figures(self) -> dict[str, float | None]:

@@ -59,8 +59,8 @@ def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
     ids = (chosen[..., None] * CHUNK + torch.arange(CHUNK)).flatten(1)
     rest = torch.arange(whole * CHUNK, logits.shape[-1]).expand(len(ids), -1)
     ids = torch.cat([ids, rest], dim=1)
-    values, places = logits.gather(1, ids).topk(count, dim=-1)
-    return values, ids.gather(1, places)
+    values, indices = logits.gather(1, ids).topk(count, dim=-1)
+    return values, ids.gather(1, indices)
 
 
 def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, sampling: Sampling, uniform: Tensor) -> Tensor:
@@ -74,8 +74,8 @@ def _sample_among(values: Tensor, columns: Tensor, total: Tensor | None, samplin
     if sampling.min_p > 0:
         chances = torch.where(chances >= sampling.min_p * chances[:, :1], chances, 0.0)
     columns, order = columns.sort(dim=-1)
-    place = draw(chances.gather(1, order), uniform)
-    return columns.gather(1, place[:, None]).squeeze(1)
+    index = draw(chances.gather(1, order), uniform)
+    return columns.gather(1, index[:, None]).squeeze(1)
 
 
 def draw(chances: Tensor, uniform: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from engine.decode.body import Body, KvCache, packed_places
+from engine.decode.body import Body, KvCache, packed_layout
 from engine.decode.diagnosis import blocks_and_rules, close_mass, closing_cells, diagnose
 from engine.decode.plan import Sampling
 from engine.decode.rows import halved
@@ -120,7 +120,7 @@ def score(
 
 
 def forced_closes(constraint: HasAutomaton, stored: Sequence[Stored]) -> list[dict[int, int]]:
-    """Of each sample, by block, the place in the answer of the token that its program closed the block with."""
+    """Of each sample, by block, the index in the answer of the token that its program closed the block with."""
     closes = []
     for start in range(0, len(stored), WALKED):
         batch = stored[start : start + WALKED]
@@ -134,8 +134,8 @@ def _closes(sample: Stored, cells: Sequence[int]) -> dict[int, int]:
     """``cells`` are those before each token, and any behind."""
     closing, forced = closing_cells(sample.program), sample.program.forced
     return {
-        closing[cell]: place
-        for place, (cell, id_) in enumerate(zip(cells, sample.answer, strict=False))
+        closing[cell]: index
+        for index, (cell, id_) in enumerate(zip(cells, sample.answer, strict=False))
         if cell in closing and forced[cell] == id_
     }
 
@@ -189,18 +189,18 @@ class _ReadBatch:
             sample = self.sample[part]
             allowed = self.tables.keep(sample).mask(state)[:, : self.vocab_size]
             programs = [self.stored[number].program for number in sample.tolist()]
-            standing = blocks_and_rules(self.automaton, programs, state)
+            blocks, rules = blocks_and_rules(self.automaton, programs, state)
             diagnoses += diagnose(
-                self._scores(part), allowed, self.token[part], candidates, *standing, sampling=sampling
+                self._scores(part), allowed, self.token[part], candidates, blocks, rules, sampling=sampling
             )
         return list(map(list, self._by_sample(diagnoses)))
 
     def masses(self, ids: CloseIds) -> list[dict[int, CloseMass]]:
         closes = list(map(_closes, self.stored, self._by_sample(self.state.cell.tolist())))
         numbers = self._by_sample(range(len(self.token)))
-        places = [row[place] for row, by_block in zip(numbers, closes, strict=True) for place in by_block.values()]
+        indices = [row[index] for row, by_block in zip(numbers, closes, strict=True) for index in by_block.values()]
         masses: list[CloseMass] = []
-        for part in self._chunks(torch.tensor(places, dtype=torch.int64, device=self.token.device)):
+        for part in self._chunks(torch.tensor(indices, dtype=torch.int64, device=self.token.device)):
             masses += [CloseMass(*row) for row in close_mass(self._scores(part).log_softmax(dim=-1), ids).tolist()]
         in_order = iter(masses)
         return [{block: next(in_order) for block in by_block} for by_block in closes]
@@ -210,15 +210,15 @@ class _ReadBatch:
         lengths = [len(sample.answer) for sample in self.stored]
         return [of_tokens[end - length : end] for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
-    def _chunks(self, places: Tensor) -> Iterator[Tensor]:
-        """Places [N] in parts with scores that fit."""
-        for part in places.split(max(1, MOST_SCORES // self.vocab_size)) if len(places) else ():
+    def _chunks(self, indices: Tensor) -> Iterator[Tensor]:
+        """Indices [N] in parts with scores that fit."""
+        for part in indices.split(max(1, MOST_SCORES // self.vocab_size)) if len(indices) else ():
             self.between()
             yield part
 
-    def _scores(self, places: Tensor) -> Tensor:
+    def _scores(self, indices: Tensor) -> Tensor:
         """[n, V] before the LP, of the rows that have a token: those beyond would be minus infinity."""
-        return functional.linear(self.hidden[places], self.body.head[: self.vocab_size]).float()
+        return functional.linear(self.hidden[indices], self.body.head[: self.vocab_size]).float()
 
 
 def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: Callable[[], object]) -> Tensor:
@@ -234,9 +234,9 @@ def _hidden(body: Body, stored: Sequence[Stored], counters: Counters, between: C
         between()
         part = ids[:, start : start + READ_WIDTH]
         width = part.shape[1]
-        places = packed_places(torch.full_like(lengths, start), (lengths - start).clamp(0, width), width, start + width)
-        hidden = body(part.reshape(-1)[places.slots], places, cache)
+        layout = packed_layout(torch.full_like(lengths, start), (lengths - start).clamp(0, width), width, start + width)
+        hidden = body(part.reshape(-1)[layout.slots], layout, cache)
         counters.forward_passes += 1
-        is_asked = places.positions >= first[places.rows]
-        before[(offset[places.rows] + places.positions)[is_asked]] = hidden[is_asked]
+        is_needed = layout.positions >= first[layout.rows]
+        before[(offset[layout.rows] + layout.positions)[is_needed]] = hidden[is_needed]
     return before

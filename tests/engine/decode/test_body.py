@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.decode.body import Body, KvCache, Product, grid_places, packed_places
+from engine.decode.body import Body, KvCache, Product, grid_layout, packed_layout
 from tests.support import of_soak, sized
 from tools.training.shapes import ModelShape
 
@@ -39,7 +39,7 @@ def drawn_rows() -> list[torch.Tensor]:
 def whole_pass(body: Body, ids: torch.Tensor, cache: KvCache, seen: int) -> torch.Tensor:
     """Hidden states [b, w, W] of rows that begin at position 0."""
     rows, width = ids.shape
-    return body(ids.reshape(-1), grid_places(torch.zeros(rows, dtype=torch.int64), width, seen), cache).view(
+    return body(ids.reshape(-1), grid_layout(torch.zeros(rows, dtype=torch.int64), width, seen), cache).view(
         rows, width, -1
     )
 
@@ -75,11 +75,11 @@ def test_rows_go_on_from_their_own_positions(family: str, width: int, is_packed:
         if is_packed:
             if not take.any():
                 continue
-            places = packed_places(done, take, width, 48)
+            layout = packed_layout(done, take, width, 48)
             hidden = torch.zeros((len(rows) * width, 32))
-            hidden[places.slots] = body(ids.reshape(-1)[places.slots], places, cache)
+            hidden[layout.slots] = body(ids.reshape(-1)[layout.slots], layout, cache)
         else:
-            hidden = body(ids.reshape(-1), grid_places(done, width, 48), cache)
+            hidden = body(ids.reshape(-1), grid_layout(done, width, 48), cache)
         hidden = hidden.view(len(rows), width, -1)
         for number in range(len(rows)):
             found[number].extend(hidden[number, : take[number]])
