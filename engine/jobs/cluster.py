@@ -93,7 +93,7 @@ class ClusterTask:
     """One task: a run, and the groups that it writes."""
 
     kind: Kind
-    place: str
+    location: str
     run_id: str
     rank: int
     groups: tuple[int, ...]
@@ -107,8 +107,8 @@ class ClusterTask:
             logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
         if self.kind == "local":  # so that `kill` ends it
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        with _or_shown(Staging(files_at(self.place), RUN, self.run_id, {})):
-            staging, plan = resume(files_at(self.place), self.run_id)
+        with _or_shown(Staging(files_at(self.location), RUN, self.run_id, {})):
+            staging, plan = resume(files_at(self.location), self.run_id)
             if self.threads:
                 import torch
 
@@ -164,8 +164,8 @@ class TaskRun(RunState):
             self.jobs = _jobs(tasks, cluster, device, self.logs) if tasks else []
         except (RuntimeError, OSError) as error:
             reason = one_line(str(error)).rstrip(".") or type(error).__name__
-            what = f"{cluster.kind} refused the tasks: {reason}"
-            raise RunError(what, f"Resume with --resume {self.staging.id}") from error
+            problem = f"{cluster.kind} refused the tasks: {reason}"
+            raise RunError(problem, f"Resume with --resume {self.staging.id}") from error
         if not tasks:
             self.publish()
 
@@ -198,18 +198,18 @@ class TaskRun(RunState):
         """Groups that were written since."""
         names = self.staging.files.sizes(self.staging.folder)
         if sum(name.startswith("group-") for name in names) > len(self.finished):
-            known = {group.name for group in self.finished}
+            finished = {group.name for group in self.finished}
             for group in self.staging.groups():
-                if group.name not in known:
+                if group.name not in finished:
                     self._finish(group)
                     self._written_here += len(group.members)
                     yield self.now()
 
 
 def begun(
-    files: Files, cluster: Cluster | None, asked: Sequence[Molecule], plans: Sequence[RunPlan]
+    files: Files, cluster: Cluster | None, molecules: Sequence[Molecule], plans: Sequence[RunPlan]
 ) -> Iterator[Run | TaskRun]:
-    """Each when the one before is in the store, or submitted. Plans of one model stand side by side: it is loaded
+    """Each when the one before is in the store, or submitted. Plans of one model are next to each other: it is loaded
     once. Its outline is enough where tasks compute."""
     chosen: ModelChoice | None = None
     for plan in plans:
@@ -218,9 +218,9 @@ def begun(
             load = (chosen.entry(), chosen.dtype, chosen.attention)
             loaded = load_outline(*load) if cluster else load_model(load[0], chosen.device, *load[1:])
         parts, on_gpu = (1, None) if cluster is None else (cluster.tasks or 1, cluster.gpus_a_task(chosen.device) > 0)
-        staging = begin(files, loaded, asked, plan, parts=parts, on_gpu=on_gpu)
+        staging = begin(files, loaded, molecules, plan, parts=parts, on_gpu=on_gpu)
         own = RunPlan.read(staging.sheet["plan"])
-        yield Run(staging, loaded, asked, own) if cluster is None else TaskRun(staging, asked, own, cluster)
+        yield Run(staging, loaded, molecules, own) if cluster is None else TaskRun(staging, molecules, own, cluster)
 
 
 def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
@@ -283,8 +283,8 @@ def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
         if not cluster.is_slurm and (cluster.partition or cluster.more):
             raise RunError(f"--submit {cluster.kind} has no partition", "Leave out what is for Slurm, or submit there")
         if cluster.is_slurm and not shutil.which("sbatch"):
-            what = "sbatch is not installed here, so there is no Slurm"
-            raise RunError(what, "Submit from a login node, or --submit local")
+            problem = "sbatch is not installed here, so there is no Slurm"
+            raise RunError(problem, "Submit from a login node, or --submit local")
         yield cluster
         return
     address = cluster.address or os.environ.get("RAY_ADDRESS", "")
@@ -310,8 +310,8 @@ def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
         gpus = cluster.gpus if cluster.gpus is not None else int(all_gpus > 0 and device != "cpu")
         threads = cluster.threads or 1
         if not any(machine.get("GPU", 0) >= gpus and machine.get("CPU", 0) >= threads for machine in machines):
-            what = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
-            raise RunError(what, "Give fewer with --threads and --gpus-per-task")
+            problem = f"no machine of the cluster has {threads} cores and {gpus} GPUs for an actor"
+            raise RunError(problem, "Give fewer with --threads and --gpus-per-task")
         tasks = cluster.tasks or (all_gpus // gpus if gpus else len(machines))
         yield replace(cluster, tasks=tasks, gpus=gpus, threads=threads)
     finally:
@@ -342,7 +342,7 @@ def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, exe
     try:
         with muted_output(1, 2):  # else a reader of this process's output would wait for the tasks
             for task in tasks:
-                own = [gpus[(task.rank * count + place) % len(gpus)] for place in range(count if gpus else 0)]
+                own = [gpus[(task.rank * count + index) % len(gpus)] for index in range(count if gpus else 0)]
                 minutes = cluster.minutes or LOCAL_MINUTES
                 executor.update_parameters(timeout_min=minutes, gpus_per_node=len(own), visible_gpus=own)
                 yield executor.submit(task)

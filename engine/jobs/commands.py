@@ -154,8 +154,8 @@ class TaskQueue:
                 path.write_bytes(content)
                 task.inputs.append(path)
         except OSError as error:
-            what = f"{error.filename or 'a file'} cannot be written: {error.strerror or error}"
-            raise StoreError(what, "Check TMPDIR and its disk") from error
+            problem = f"{error.filename or 'a file'} cannot be written: {error.strerror or error}"
+            raise StoreError(problem, "Check TMPDIR and its disk") from error
         task.job = self._service.submit("", task.run)
         self._tasks.append(task)
         for old in [task for task in self._tasks if task.job.state in ENDED][:-MOST_TASKS]:

@@ -108,16 +108,16 @@ class LaneWatch:
             reached = len(ids), len(text.thrown), id(answer)
         if not ids:
             return None
-        known = self._aligned.get(sample)
-        if known is None or known[0] != reached:
+        cached = self._aligned.get(sample)
+        if cached is None or cached[0] != reached:
             stop = len(ids) - (ids[-1] == self.reader.tokenizer.end_id)
             aligned = self.reader.aligned(self.molecule_of(sample), ids[:stop], forced[:stop], {})
             if answer is None:
                 aligned = _without_verdict_on_open_block(aligned)
             else:
                 aligned = with_kinds(aligned, [block.kinds for block in answer.blocks])
-            known = self._aligned[sample] = reached, aligned
-        return known[1]
+            cached = self._aligned[sample] = reached, aligned
+        return cached[1]
 
 
 def _without_verdict_on_open_block(aligned: Alignment) -> Alignment:

@@ -96,8 +96,8 @@ class RunPlan:
             raise RunError(f"the run's plan cannot be read ({error})", "It is of another version: run again") from error
 
     def groups(self, heavy_atoms: Sequence[int]) -> list[list[int]]:
-        """Places of the molecules in groups, longest first: rows of similar length share a batch."""
-        order = sorted(range(len(heavy_atoms)), key=lambda place: (-heavy_atoms[place], place))
+        """Indices of the molecules in groups, longest first: rows of similar length share a batch."""
+        order = sorted(range(len(heavy_atoms)), key=lambda index: (-heavy_atoms[index], index))
         size = self.molecules_a_group
         return [order[start : start + size] for start in range(0, len(order), size)]
 
@@ -105,7 +105,7 @@ class RunPlan:
 def sampling_name(sampling: Sampling) -> str:
     """The preset's name, or the parameters: ``t1 k0 p0.9 m0``."""
     own = f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
-    return next((name for name, known in PRESETS.items() if known == sampling), own)
+    return next((name for name, preset in PRESETS.items() if preset == sampling), own)
 
 
 def new_run_id(model: str, lp: str) -> str:

@@ -47,9 +47,9 @@ def traced(
             note(f"not linked to {run_id}: its samples have other tokens")
             run_id = ""
         written = step_rows(tokens, aligned_in_run(store, run_id, samples) if run_id else align(samples))
-        known = captured | about | {"run_id": run_id}
-        entry = add_trace(store, path, known, written, capture.passes, keep_file=keep_file)
-        note(f"trace {entry.id}: {known['forward_passes']:,} forward passes, {known['tokens']:,} tokens")
+        columns = captured | about | {"run_id": run_id}
+        entry = add_trace(store, path, columns, written, capture.passes, keep_file=keep_file)
+        note(f"trace {entry.id}: {columns['forward_passes']:,} forward passes, {columns['tokens']:,} tokens")
         if output:
             opened = Path.open if output.suffix == ".gz" else gzip.open
             with opened(path, "rb") as packed, writing(output) as file:

@@ -131,15 +131,15 @@ class RunState:
 
     def left(self) -> list[int]:
         """The groups that are not written yet."""
-        done = self.places_of(*self.finished)
-        return [number for number, places in enumerate(self.groups) if places[0] not in done]
+        done = self.indices_of(*self.finished)
+        return [number for number, indices in enumerate(self.groups) if indices[0] not in done]
 
     def publish(self) -> Entry:
         """Moves the run into the store; every group has to be written."""
         self.finished, notes = self.staging.groups(), self.staging.notes()
         if left := self.left():
-            what = f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups"
-            raise RunError(what, "Resume it with --resume")
+            problem = f"{self.staging.id} lacks {len(left)} of {len(self.groups)} groups"
+            raise RunError(problem, "Resume it with --resume")
         resumed, threads = notes.get("resumed", []), notes.get("threads", [])
         settings = self.plan.judge_settings
         columns = {
@@ -162,13 +162,13 @@ class RunState:
         part |= {"written": self._written_here, "seconds": time.perf_counter() - self._began, "began": self._began_work}
         return PartProgress(self.part, self.parts, run_id=self.staging.id, **part)
 
-    def places_of(self, *groups: Group) -> set[int]:
-        """The places of the molecules in these groups."""
+    def indices_of(self, *groups: Group) -> set[int]:
+        """The indices of the molecules in these groups."""
         return {member // self.plan.plan.generations for group in groups for member in group.members}
 
     def _finish(self, group: Group) -> None:
         self.finished.append(group)
-        expected = self.plan.plan.generations * sum(self._limits[place] for place in self.places_of(group))
+        expected = self.plan.plan.generations * sum(self._limits[index] for index in self.indices_of(group))
         self._sums.update({**{name: int(group.sums.get(name, 0)) for name in COUNTED}, "expected": expected})
 
 
@@ -243,12 +243,12 @@ class Run(RunState):
     def check(self, numbers: Collection[int]) -> None:
         """Generates some samples of the last written one of these groups again, and notes how many differ."""
         first = {self.groups[number][0] for number in numbers}
-        group = next(group for group in reversed(self.finished) if first & self.places_of(group))
+        group = next(group for group in reversed(self.finished) if first & self.indices_of(group))
         file = self.staging.path_of(group.tables[SAMPLES.name])
         rows = pq.read_table(file, columns=["sample_id", "token_ids"]).to_pylist()
-        known = {row["sample_id"]: row["token_ids"] for row in rows}
-        again = self._generate(sorted(self.places_of(group))[:CHECKED]).run()
-        differ = sum(list(sample.token_ids) != known.get(sample.sample_id) for sample in again)
+        stored = {row["sample_id"]: row["token_ids"] for row in rows}
+        again = self._generate(sorted(self.indices_of(group))[:CHECKED]).run()
+        differ = sum(list(sample.token_ids) != stored.get(sample.sample_id) for sample in again)
         check = {"at": datetime.now(UTC).isoformat(), "checked": len(again), "diverged": differ}
         self.staging.write_note(self.rank, resumed=[check])
         if differ:
@@ -262,12 +262,12 @@ class Run(RunState):
         own, usual = Store(self.staging.files), Store.open()
         return reference_set(usual if usual.home.where == own.home.where else own, self.plan.rmsd_references)
 
-    def _generate(self, places: Sequence[int]) -> Generation:
-        molecules = [self.molecules[place] for place in places]
+    def _generate(self, indices: Sequence[int]) -> Generation:
+        molecules = [self.molecules[index] for index in indices]
         if self._generation is None:
-            self._generation = Generation(self.loaded, molecules, self.plan.plan, places)
+            self._generation = Generation(self.loaded, molecules, self.plan.plan, indices)
         else:
-            self._generation = self._generation.more(molecules, places)
+            self._generation = self._generation.more(molecules, indices)
         self._generation.tap = self._generation.watch = None
         return self._generation
 
@@ -338,8 +338,8 @@ class GroupWork:
             if diagnoses := scores[number].diagnoses if number in scores else sample.diagnoses:
                 aligned = generation.reader.aligned(molecule, sample.token_ids, sample.forced, masses.get(number, {}))
                 steps += sample_rows.step_rows(number, aligned.rows, diagnoses)
-            for place, one in enumerate(() if sample.guarding is None else sample.guarding.thrown):
-                thrown.append((number, place, one, tokenizer.decode([step.token_id for step in one.steps])))
+            for index, attempt in enumerate(() if sample.guarding is None else sample.guarding.thrown):
+                thrown.append((number, index, attempt, tokenizer.decode([step.token_id for step in attempt.steps])))
         tables = sample_rows.tables_of(self.run_id, stored, blocks)
         if steps:
             tables[STEPS.name] = STEPS.rows([row | {"run_id": self.run_id} for row in steps])
@@ -355,8 +355,8 @@ class GroupWork:
     def _rmsd_ang(self, molecule: Molecule, sample: Sample) -> float | None:
         """To the nearest reference; None where there is none, or a block of the text has no coordinates."""
         if molecule.smiles not in self._made:
-            asked = molecule.smiles, self.plan.rmsd, self.reference_s
-            made = references_of(*asked) if self.references is None else self.references.conformers(molecule.smiles)
+            inputs = molecule.smiles, self.plan.rmsd, self.reference_s
+            made = references_of(*inputs) if self.references is None else self.references.conformers(molecule.smiles)
             self._made[molecule.smiles] = None if isinstance(made, str) else made
         if (references := self._made[molecule.smiles]) is not None:
             with suppress(DriftscopeError):
@@ -376,19 +376,19 @@ class GroupWork:
         by_force = self.plan.closing and mode_of(generation.lp) == "position" and not generation.plan.diagnostics
         closing, scores = close_ids(loaded.tokenizer, loaded.device), dict[int, Scored]()
         for keeps in (True, False):
-            of_steps = [one for one in generation.in_order() if (one.sample_id < self.plan.keep_steps) is keeps]
-            some = [one for one in of_steps if one.token_ids and (by_force or (keeps and not one.diagnoses))]
+            samples = [sample for sample in generation.in_order() if (sample.sample_id < self.plan.keep_steps) is keeps]
+            some = [sample for sample in samples if sample.token_ids and (by_force or (keeps and not sample.diagnoses))]
             scored = score(
                 Body(loaded.model, loaded.positions),
                 generation.constraint,
-                [generation.stored(one.sample_id, one.token_ids) for one in some],
+                [generation.stored(sample.sample_id, sample.token_ids) for sample in some],
                 loaded.tokenizer.vocab_size,
                 candidates=generation.plan.candidates if keeps else None,
                 close_ids=closing,
                 sampling=generation.plan.sampling,
                 between=self.go_on,
             )
-            scores |= zip([one.sample_id for one in some], scored, strict=True)
+            scores |= zip([sample.sample_id for sample in some], scored, strict=True)
         return scores
 
 
@@ -400,8 +400,8 @@ def _device_name(loaded: LoadedModel) -> str:
     return f"{loaded.device} ({torch.cuda.get_device_name(loaded.device)})"
 
 
-def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, plan: RunPlan) -> dict[str, Any]:
-    """The run's row before the first sample of so many molecules, which may stand in several places."""
+def _first_row(run_id: str, loaded: LoadedModel, molecules: int, listed: int, plan: RunPlan) -> dict[str, Any]:
+    """The run's row before the first sample of so many molecules, which are ``listed`` with repeats."""
     options, sampling, entry = plan.plan, plan.plan.sampling, loaded.entry
     return {
         "run_id": run_id,
@@ -421,7 +421,7 @@ def _first_row(run_id: str, loaded: LoadedModel, molecules: int, places: int, pl
         "sampling": sampling_name(sampling),
         **asdict(sampling) | {"top_k": sampling.top_k or None},
         **{name: getattr(options, name) for name in ("backend", "seed", "batch_size", "equal_work")},
-        "generations": options.generations if molecules == places else None,
+        "generations": options.generations if molecules == listed else None,
         "most_tokens": options.limit,
         "guard": json.dumps(asdict(options.guard)) if stored_lp(options.lp).is_guarded else None,
         "device": None if loaded.device.type == "meta" else _device_name(loaded),

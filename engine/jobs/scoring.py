@@ -62,7 +62,7 @@ def score_work(question: Question) -> Work[Steps]:
         generation = _generation_of(question, job)
         job.say("scoring the sample")
         sample = {"sample_id": question.sample_id, "token_ids": question.token_ids, "forced": question.forced}
-        rows, _ = _step_rows(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
+        rows, _ = _steps_of(generation, [0], [sample], candidates=CANDIDATES, between=job.go_on)
         return {row["pos"]: row for row in rows}
 
     return work
@@ -86,9 +86,9 @@ def costs_work(question: Question, blocks: Collection[int]) -> Work[dict[int, Bl
         backend = FastBackend(loaded.model, exact, end_of(loaded.tokenizer), loaded.tokenizer.vocab_size)
         continuations = continue_blocks(backend, exact, loaded.tokenizer, cuts)
         return {
-            cut.block: BlockEstimate(found.text, found.needed, found.digits_lost, found.displacement_ang)
-            for cut, found in zip(cuts, continuations, strict=True)
-            if found is not None
+            cut.block: BlockEstimate(estimate.text, estimate.needed, estimate.digits_lost, estimate.displacement_ang)
+            for cut, estimate in zip(cuts, continuations, strict=True)
+            if estimate is not None
         }
 
     return work
@@ -102,28 +102,28 @@ def _generation_of(question: Question, job: Job[Any]) -> Generation:
     job.say(f"loading {choice.alias or choice.folder}")
     loaded = job.models.get(choice.entry(), choice.device, choice.dtype)
     if question.tokenizer and loaded.tokenizer.name != question.tokenizer:
-        what = f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
-        raise ModelError(what + loaded.tokenizer.name, "Choose a model with the same tokenizer")
+        problem = f"the sample was written with the tokenizer {question.tokenizer}, but {loaded.entry.name} has "
+        raise ModelError(problem + loaded.tokenizer.name, "Choose a model with the same tokenizer")
     return Generation(loaded, [parse_written(question.smiles)], question.plan)
 
 
-def _step_rows(
-    generation: Generation, places: Sequence[int], samples: Sequence[Mapping[str, Any]], **how: Any
+def _steps_of(
+    generation: Generation, indices: Sequence[int], samples: Sequence[Mapping[str, Any]], **how: Any
 ) -> tuple[list[dict[str, Any]], float]:
-    """Rows of ``steps`` of samples of the molecules at these places, and the seconds of the model's passes."""
+    """Rows of ``steps`` of samples of the molecules with these indices, and the seconds of the model's passes."""
     from engine.decode.body import Body
     from engine.decode.scoring import score
 
     loaded, rows = generation.loaded, list[dict[str, Any]]()
-    stored = [generation.stored(place, sample["token_ids"]) for place, sample in zip(places, samples, strict=True)]
+    stored = [generation.stored(index, sample["token_ids"]) for index, sample in zip(indices, samples, strict=True)]
     body, began = Body(loaded.model, loaded.positions), time.perf_counter()
     scored = list(score(body, generation.constraint, stored, loaded.tokenizer.vocab_size, **how))
     seconds = time.perf_counter() - began
-    for place, sample, found in zip(places, samples, scored, strict=True):
+    for index, sample, result in zip(indices, samples, scored, strict=True):
         ids = sample["token_ids"]
         forced = sample["forced"] or [False] * len(ids)
-        aligned = generation.reader.aligned(generation.molecules[place], ids, forced, {})
-        rows += step_rows(sample["sample_id"], aligned.rows, found.diagnoses)
+        aligned = generation.reader.aligned(generation.molecules[index], ids, forced, {})
+        rows += step_rows(sample["sample_id"], aligned.rows, result.diagnoses)
     return rows, seconds
 
 
@@ -162,21 +162,21 @@ def score_run(
     for sample in waiting:
         ids, forced = sample["token_ids"], sample["forced"] or [False] * len(sample["token_ids"])
         if None in (*ids, *forced) or len(forced) != len(ids):
-            what = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
-            raise RunError(what, "Generate the run again, or give --kept")
+            reason = f"the tokens of sample {sample['sample_id']} of {entry.id} lack an id, or whether they were forced"
+            raise RunError(reason, "Generate the run again, or give --kept")
     plan, model = _plan_of(entry)
     sql = f"SELECT {', '.join(STEPS.names)} FROM steps WHERE run_id = $run ORDER BY sample_id, pos"
-    known = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
-    is_scored = pc.is_in(known["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
-    kept = known.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
+    stored = store.table(sql, {"run": entry.id}, of=[entry.id]).cast(STEPS.schema)
+    is_scored = pc.is_in(stored["sample_id"], pa.array([sample["sample_id"] for sample in waiting]))
+    kept = stored.filter(is_scored).select(["sample_id", "pos", "top_k"]).to_pylist()
     likely = {(row["sample_id"], row["pos"]): row["top_k"] for row in kept}
-    loaded, tables, seconds = load_model(model, device), [known.filter(pc.invert(is_scored))], 0.0
+    loaded, tables, seconds = load_model(model, device), [stored.filter(pc.invert(is_scored))], 0.0
     for start in range(0, len(waiting), AT_ONCE):
         some = waiting[start : start + AT_ONCE]
         smiles = list(dict.fromkeys(sample["smiles"] for sample in some))
         generation = Generation(loaded, list(map(parse_written, smiles)), plan)
-        places = [smiles.index(sample["smiles"]) for sample in some]
-        rows, took_s = _step_rows(generation, places, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
+        indices = [smiles.index(sample["smiles"]) for sample in some]
+        rows, took_s = _steps_of(generation, indices, some, candidates=0, sampling=plan.sampling, batch_size=batch_size)
         rows = [row | {"run_id": entry.id, "top_k": likely.get((row["sample_id"], row["pos"]), [])} for row in rows]
         tables.append(STEPS.rows(rows))
         seconds += took_s
@@ -194,15 +194,15 @@ def score_run(
 def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
     """The plan that samples are read with, one answer a molecule; and the model."""
     if "plan" not in entry.sheet:
-        what = f"{entry.id} does not say how it was sampled"
-        raise RunError(what, "Only runs that were measured here have their plan")
+        problem = f"{entry.id} does not say how it was sampled"
+        raise RunError(problem, "Only runs that were measured here have their plan")
     whole = RunPlan.read(entry.sheet["plan"])
     plan, model, record = whole.plan, whole.model.entry(), lp_record(split_cleanup(whole.plan.lp)[0])
     if entry.row.get("weights") and model.sha256 != entry.row["weights"]:
         raise RunError(f"{entry.id} was written with other weights than {model.name} has now", "Generate the run again")
     if plan.equal_work and record.name == NO_LP:
-        what = f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined"
-        raise RunError(what, "Generate one without --equal-work")
+        problem = f"{entry.id} was written with --equal-work: its answers were cut at a length, so log w is not defined"
+        raise RunError(problem, "Generate one without --equal-work")
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = record.unguarded or record.name  # a guard changes no mask
     how: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "fast"}

@@ -195,8 +195,8 @@ class Service:
                 raise DriftscopeError("this server is shutting down and takes no jobs", "Start the app again")
             count = sum(not (replace and job.owner == owner) for job in self.waiting)
             if count >= self.most_queued:
-                what = f"the queue is full: {count} jobs are waiting, and the limit is {self.most_queued}"
-                raise DriftscopeError(what, "Try again when one of them has ended")
+                problem = f"the queue is full: {count} jobs are waiting, and the limit is {self.most_queued}"
+                raise DriftscopeError(problem, "Try again when one of them has ended")
             for other in self._open():
                 if replace and other.owner == owner:
                     other.stop("a newer job replaced it")
