@@ -124,13 +124,13 @@ def skeleton_of(molecule: Molecule, content: str = "") -> str:
     return fill_blocks(molecule.smiles, molecule.descriptors, [content] * molecule.atoms)
 
 
-def described(molecule: Molecule, how: Descriptors) -> Molecule:
+def described(molecule: Molecule, descriptors: Descriptors) -> Molecule:
     """The molecule with its descriptors written so: ``CO`` has ``[C]`` ``[O]``, or ``[C]`` ``[OH]``.
 
     With hydrogens, ``[CH2]`` and ``[cH]`` without isotope, charge or ``@`` are ``[C]`` and ``[c]``: that is how the
     reports' LPs wrote their templates, and the text is then of another molecule.
     """
-    if how == "plain":
+    if descriptors == "plain":
         return molecule
     written = []
     for descriptor, atom in zip(molecule.descriptors, molecule.mol.GetAtoms(), strict=True):

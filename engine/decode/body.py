@@ -363,8 +363,8 @@ class LiveHead:
         if self.has_symbols:
             symbols = here[:, SYMBOL]
             columns = self.column_of[symbols]  # [B, 2]
-            own = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
-            bias = bias.scatter(1, columns, own)
+            values = torch.where(symbols == NO_ID, bias.gather(1, columns), self.symbol_bias[state.node])
+            bias = bias.scatter(1, columns, values)
         if hidden.dtype == torch.float32:
             return torch.addmm(bias, hidden, self.weight.t())
         return self._logits(hidden) + bias
@@ -373,11 +373,11 @@ class LiveHead:
         """The same in place, on a CPU: few of many columns are illegal, and a bias for all of them would be read."""
         symbols = here[:, SYMBOL]
         columns = self.column_of[symbols]  # [B, 2]
-        own = logits.gather(1, columns) + self.symbol_bias[state.node]
+        values = logits.gather(1, columns) + self.symbol_bias[state.node]
         for row, node in zip(logits, state.node.tolist(), strict=True):
             row[self.illegal[node]] = -torch.inf
         if self.has_symbols:
-            logits.scatter_(1, columns, torch.where(symbols == NO_ID, logits.gather(1, columns), own))
+            logits.scatter_(1, columns, torch.where(symbols == NO_ID, logits.gather(1, columns), values))
         return logits
 
     def _logits(self, hidden: Tensor) -> Tensor:

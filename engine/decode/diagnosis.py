@@ -67,14 +67,14 @@ def blocks_and_rules(automaton: Automaton, programs: Sequence[Program], state: S
     blocks, rules = [], []
     for program, (cell, node) in zip(programs, torch.stack([state.cell, state.node], dim=1).tolist(), strict=True):
         last = len(program) - 1
-        own = min(cell, last)  # a row that has ended goes on in the padding of its batch
-        blocks.append(-1 if cell == LOST else int(program.block[own]))
+        clamped = min(cell, last)  # a row that has ended goes on in the padding of its batch
+        blocks.append(-1 if cell == LOST else int(program.block[clamped]))
         if cell == LOST:
             rules.append(LOST_RULE)
-        elif program.forced[own] == NO_ID:
+        elif program.forced[clamped] == NO_ID:
             rules.append(automaton.rules[node])
         else:
-            rules.append(END_RULE if own == last else FORCED_RULE)
+            rules.append(END_RULE if clamped == last else FORCED_RULE)
     return blocks, rules
 
 

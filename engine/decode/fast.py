@@ -74,8 +74,8 @@ class FastBackend:
         if not requests:
             return
         loop = StaticLoop if self.is_static and not options.is_stepwise else Loop
-        given = (self.body, self.constraint.automaton, self.end_id, self.vocab_size)
-        yield from loop(*given, requests, options, counters, cancelled).events()
+        parts = (self.body, self.constraint.automaton, self.end_id, self.vocab_size)
+        yield from loop(*parts, requests, options, counters, cancelled).events()
 
 
 class StaticLoop(Loop):

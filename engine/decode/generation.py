@@ -109,7 +109,7 @@ class Generation:
             self.counters.notes.append("greedy sampling redraws nothing: what the guard found wrong was only named")
         made: dict[int, MoleculeGuard] = {}  # by identity: a molecule may be in the list many times
         for index, molecule in enumerate(self.molecules):
-            own = slice(index * count, (index + 1) * count)
+            part = slice(index * count, (index + 1) * count)
             try:
                 if id(molecule) not in made:
                     made[id(molecule)] = MoleculeGuard(molecule.mol, settings.checks)
@@ -117,8 +117,8 @@ class Generation:
                 note = f"{molecule.smiles} was written as under exact, without a guard: {error.what}"
                 self.counters.notes.append(note)
                 continue
-            guard = AnswerGuard(made[id(molecule)], self.requests[own][0].program, self.loaded.tokenizer, settings)
-            self.requests[own] = [replace(request, guard=guard) for request in self.requests[own]]
+            guard = AnswerGuard(made[id(molecule)], self.requests[part][0].program, self.loaded.tokenizer, settings)
+            self.requests[part] = [replace(request, guard=guard) for request in self.requests[part]]
 
     def events(self, cancelled: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """The stream; a sample is in ``samples`` before its stop is passed on."""
@@ -162,8 +162,8 @@ class Generation:
 
     def read_again(self, sample: Sample, masses: Mapping[int, CloseMass]) -> Sample:
         """The sample with what the model wanted where its blocks were closed by force."""
-        given = (sample.token_ids, sample.forced, sample.stop_reason)
-        return self._read(sample.sample_id, *given, masses=masses, guarding=sample.guarding)
+        written = (sample.token_ids, sample.forced, sample.stop_reason)
+        return self._read(sample.sample_id, *written, masses=masses, guarding=sample.guarding)
 
     def _sample(self, stop: Stop) -> Sample:
         steps = self._open.pop(stop.sample, [])
@@ -172,8 +172,8 @@ class Generation:
         masses, guarding = self._masses(stop.sample, ids, diagnoses), None
         if self.request_of(stop.sample).guard is not None:
             guarding = Guarding(tuple(self._thrown.pop(stop.sample, ())), stop.unmended)
-        given = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding}
-        return self._read(stop.sample, ids, forced, stop.reason, **given)
+        details = {"diagnoses": diagnoses, "masses": masses, "guarding": guarding}
+        return self._read(stop.sample, ids, forced, stop.reason, **details)
 
     def _read(self, number: int, ids: Iterable[int], forced: Iterable[bool], reason: StopReason, **more: Any) -> Sample:
         more |= {"sample_id": number, "generation": number % self.plan.generations}
@@ -182,8 +182,8 @@ class Generation:
     def _options(self) -> DecodeOptions:
         plan = self.plan
         ids = close_ids(self.loaded.tokenizer, self.loaded.device) if plan.diagnostics else None
-        given = (plan.diagnostics, plan.candidates, ids, plan.time_limit_s, self.tap)
-        return DecodeOptions(plan.sampling, plan.seed, plan.batch_size, *given)
+        settings = (plan.diagnostics, plan.candidates, ids, plan.time_limit_s, self.tap)
+        return DecodeOptions(plan.sampling, plan.seed, plan.batch_size, *settings)
 
     def _masses(self, number: int, ids: list[int], diagnoses: list[Diagnosis]) -> dict[int, CloseMass]:
         """By block, what the model wanted where the LP closed it by force; empty without diagnostics."""

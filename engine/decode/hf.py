@@ -148,8 +148,8 @@ class HfBackend:
         self, rows: Sequence[Work], options: DecodeOptions, width: int
     ) -> tuple[list[LogitsProcessor], dict[str, Any]]:
         """What draws, and what ``generate`` is told of it. ``width``: of the prompts with their padding."""
-        given = (options.sampling, options.seed, rows, width, self._model.device)
-        return [] if options.sampling.is_greedy else [KeyedDraw(*given)], {"do_sample": False}
+        parameters = (options.sampling, options.seed, rows, width, self._model.device)
+        return [] if options.sampling.is_greedy else [KeyedDraw(*parameters)], {"do_sample": False}
 
 
 def _steps(generate: Generate, counters: Counters) -> Generator[list[Event], None, None]:

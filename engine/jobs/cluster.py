@@ -190,8 +190,8 @@ class TaskRun(RunState):
                 super().publish()
         except (RunError, StoreError, OSError) as error:
             reason = next(filter(None, map(problem_of, self.jobs or ())), str(error))
-            how = f"See {self.logs}; `python -m engine run --resume {self.staging.id}`"
-            raise RunError(f"{self.staging.id} is unfinished: {reason}", how) from error
+            fix = f"See {self.logs}; `python -m engine run --resume {self.staging.id}`"
+            raise RunError(f"{self.staging.id} is unfinished: {reason}", fix) from error
         return Store(self.staging.files).entry(self.staging.id)
 
     def _taken(self) -> Iterator[PartProgress]:
@@ -219,8 +219,8 @@ def begun(
             loaded = load_outline(*load) if cluster else load_model(load[0], chosen.device, *load[1:])
         parts, on_gpu = (1, None) if cluster is None else (cluster.tasks or 1, cluster.gpus_a_task(chosen.device) > 0)
         staging = begin(files, loaded, molecules, plan, parts=parts, on_gpu=on_gpu)
-        own = RunPlan.read(staging.sheet["plan"])
-        yield Run(staging, loaded, molecules, own) if cluster is None else TaskRun(staging, molecules, own, cluster)
+        saved = RunPlan.read(staging.sheet["plan"])
+        yield Run(staging, loaded, molecules, saved) if cluster is None else TaskRun(staging, molecules, saved, cluster)
 
 
 def resumed(files: Files, cluster: Cluster | None, run_id: str, device: str = "auto") -> Run | TaskRun:
@@ -299,8 +299,8 @@ def connected(cluster: Cluster, device: str = "auto") -> Iterator[Cluster]:
             host, _, port = address.rpartition("://")[2].rpartition(":")
             if host and port.isdigit():  # an error at once where nothing listens: Ray itself waits for minutes
                 socket.create_connection((host, int(port)), CONNECT_S).close()
-            own: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_BYTES}
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+            options: Any = {} if address else {"include_dashboard": False, "object_store_memory": STORE_BYTES}
+            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
     except (OSError, RuntimeError, ValueError) as error:
         where = shown(address) if address else "this machine"
         raise RunError(f"Ray does not start or answer at {where} ({one_line(str(error))})", "See --address") from error
@@ -323,8 +323,8 @@ def _jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, folder: P
         with ThreadPoolExecutor(1) as pool:
             return [pool.submit(task) for task in tasks]
     if cluster.kind == "ray":
-        how = {"num_cpus": cluster.threads, "num_gpus": cluster.gpus, "max_retries": TRIES - 1}
-        remote = _needed("ray").remote(**how, retry_exceptions=list(RETRIED))(ClusterTask.__call__)
+        options = {"num_cpus": cluster.threads, "num_gpus": cluster.gpus, "max_retries": TRIES - 1}
+        remote = _needed("ray").remote(**options, retry_exceptions=list(RETRIED))(ClusterTask.__call__)
         return [remote.remote(task).future() for task in tasks]
     submitit = _needed("submitit")
     if cluster.kind == "local":
@@ -342,9 +342,9 @@ def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, exe
     try:
         with muted_output(1, 2):  # else a reader of this process's output would wait for the tasks
             for task in tasks:
-                own = [gpus[(task.rank * count + index) % len(gpus)] for index in range(count if gpus else 0)]
+                devices = [gpus[(task.rank * count + index) % len(gpus)] for index in range(count if gpus else 0)]
                 minutes = cluster.minutes or LOCAL_MINUTES
-                executor.update_parameters(timeout_min=minutes, gpus_per_node=len(own), visible_gpus=own)
+                executor.update_parameters(timeout_min=minutes, gpus_per_node=len(devices), visible_gpus=devices)
                 yield executor.submit(task)
     finally:
         signal.signal(signal.SIGINT, before)

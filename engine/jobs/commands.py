@@ -190,9 +190,9 @@ def task_queue() -> TaskQueue:
     return made
 
 
-def file_name(given: str) -> str:
+def file_name(name: str) -> str:
     """A safe file name that resembles the given one, which is untrusted: ``a b/c.json`` -> ``a_b_c.json``."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", given)[-80:].lstrip("._-") or "file"
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name)[-80:].lstrip("._-") or "file"
 
 
 def _failure(code: int, log: Sequence[str]) -> str:

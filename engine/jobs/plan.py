@@ -104,8 +104,8 @@ class RunPlan:
 
 def sampling_name(sampling: Sampling) -> str:
     """The preset's name, or the parameters: ``t1 k0 p0.9 m0``."""
-    own = f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
-    return next((name for name, preset in PRESETS.items() if preset == sampling), own)
+    parameters = f"t{sampling.temperature:g} k{sampling.top_k} p{sampling.top_p:g} m{sampling.min_p:g}"
+    return next((name for name, preset in PRESETS.items() if preset == sampling), parameters)
 
 
 def new_run_id(model: str, lp: str) -> str:

@@ -81,8 +81,8 @@ def begin(
     plan = plan.grouped(len(molecules), parts, on_gpu=loaded.device.type != "cpu" if on_gpu is None else on_gpu)
     smiles = smiles_of(molecules)
     each = list(dict.fromkeys(smiles))  # one may be asked for many times
-    some = list(map(parse_written, [*each[:FITTED_MOLECULES], max(each, key=len)]))  # the longest may not fit
-    first = Generation(loaded, some, replace(plan.plan, equal_work=False))  # equal work would generate samples
+    fitted = list(map(parse_written, [*each[:FITTED_MOLECULES], max(each, key=len)]))  # the longest may not fit
+    first = Generation(loaded, fitted, replace(plan.plan, equal_work=False))  # equal work would generate samples
     plan = replace(plan, plan=replace(plan.plan, placeholder=first.placeholder))
     sweep(files, RUN)
     run_id = new_run_id(loaded.entry.name, plan.plan.lp)

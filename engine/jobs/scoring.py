@@ -205,5 +205,5 @@ def _plan_of(entry: Entry) -> tuple[Plan, ModelEntry]:
         raise RunError(problem, "Generate one without --equal-work")
     placeholder = entry.row.get("placeholder") or plan.placeholder if record.placeholder else ""
     lp = record.unguarded or record.name  # a guard changes no mask
-    how: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "fast"}
-    return replace(plan, lp=lp, placeholder=placeholder, **how), model
+    options: dict[str, Any] = {"generations": 1, "diagnostics": False, "equal_work": False, "backend": "fast"}
+    return replace(plan, lp=lp, placeholder=placeholder, **options), model

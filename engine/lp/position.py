@@ -45,11 +45,11 @@ def position_program(template: Template, end: int, look_ahead: int = 0) -> Progr
     """One cell a token of the template, and one for the end."""
     program = Program.blank(np.append(template.block_of, -1))
     is_free = np.append(template.roles == FREE, False)
-    of = program.block[is_free]
+    blocks = program.block[is_free]
     count = template.free_per_block
-    seen = np.arange(len(of)) - (np.cumsum(count) - count)[of]  # FREE positions of the same block before each
+    seen = np.arange(len(blocks)) - (np.cumsum(count) - count)[blocks]  # FREE positions of the same block before each
     nodes = np.where(seen == 0, FIRST_NODE, MIDDLE_NODE)
-    nodes[count[of] - seen <= look_ahead] = LAST_NODE
+    nodes[count[blocks] - seen <= look_ahead] = LAST_NODE
     program.entry[is_free] = nodes
     program.forced[~is_free] = np.append(template.ids, end)[~is_free]
     return program

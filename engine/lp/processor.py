@@ -151,6 +151,6 @@ def logits_processor(
         )
     loaded = load_tokenizer(tokenizer)
     constraint = build_constraint(lp, loaded, vocab_rows, parameters)
-    how = descriptors or record.descriptors or "plain"
-    molecules = [described(parse_written(text), how) for text in smiles]
+    style = descriptors or record.descriptors or "plain"
+    molecules = [described(parse_written(text), style) for text in smiles]
     return ProgramProcessor(constraint.automaton, list(map(constraint.compile, molecules)), end_of(loaded))

@@ -85,9 +85,9 @@ def load_model(
         problem = f"{entry.name} takes {needed / 2**30:.1f} GiB on {target.type}, where {free / 2**30:.1f} GiB are free"
         raise ModelError(problem, "Use another device, or a smaller dtype such as bfloat16")
     folder, kind = model_folder(entry), AutoModelForCausalLM
-    how = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
+    options = {"dtype": outline.dtype, "attn_implementation": attention, "use_safetensors": True}
     with _reading(entry, folder):
-        model: Any = kind.from_pretrained(str(folder), **_LOCAL, **how)
+        model: Any = kind.from_pretrained(str(folder), **_LOCAL, **options)
     # Whatever config.json says: no later step may tie or drop a head that the weights have.
     model.config.tie_word_embeddings = outline.model.config.tie_word_embeddings
     for warning in outline.warnings:
@@ -111,8 +111,8 @@ def load_outline(entry: ModelEntry, dtype: str | None = None, attention: str = "
     shapes = tensor_shapes(weight_files(folder))
     layers = len({name.split(".")[2] for name in shapes if name.startswith("model.layers.")})
     if config.num_hidden_layers != layers or not 1 <= config.max_position_embeddings <= MOST_POSITIONS:
-        said = f"config.json {config.num_hidden_layers} and max_position_embeddings {config.max_position_embeddings:,}"
-        raise ModelError(f"{entry.name} has {layers} layers, {said}", _FIX_PAIR)
+        facts = f"config.json {config.num_hidden_layers} and max_position_embeddings {config.max_position_embeddings:,}"
+        raise ModelError(f"{entry.name} has {layers} layers, {facts}", _FIX_PAIR)
     with _reading(entry, folder), torch.device("meta"):
         model: Any = kind.from_config(config, dtype=wanted, attn_implementation=attention).eval()
         if (folder / "generation_config.json").is_file():
@@ -162,8 +162,8 @@ def begin_ids(entry: ModelEntry, folder: Path, tokenizer: TextTokenizer) -> tupl
     """What a prompt begins with: nothing, or the BOS that the checkpoint's tokenizer adds or the registry asks for."""
     if entry.shipped is not None or entry.bos is False:  # the embedded models were trained without
         return ()
-    own = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
-    pieces = [own.piece(id_) for id_ in own.begin_ids]
+    own_tokenizer = load_tokenizer(str(folder)) if (folder / "tokenizer.json").is_file() else tokenizer
+    pieces = [own_tokenizer.piece(id_) for id_ in own_tokenizer.begin_ids]
     if entry.bos and not pieces:
         pieces = [token for token in BEGIN_TOKENS if tokenizer.id_of(token) in tokenizer.added][:1]
     ids = tuple(id_ for id_ in map(tokenizer.id_of, pieces) if id_ is not None)

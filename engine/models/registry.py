@@ -132,23 +132,23 @@ def _entry(path: Path, number: int, table: Mapping[str, Any]) -> ModelEntry:
         if not is_right:
             raise ValueError(f"model {number}: {problem}")
 
-    given = {key: value for key, value in table.items() if value != ""}
-    for key, value in given.items():
+    fields = {key: value for key, value in table.items() if value != ""}
+    for key, value in fields.items():
         need(key in _TYPES, f"the key {shown(key)} is unknown, known are {', '.join(_TYPES)}")
         need(type(value) is _TYPES[key], f"`{key}` is {shown(value)}, which is of the wrong type")
         choices = _CHOICES.get(key, [value])
         need(value in choices, f"`{key}` is {shown(value)}, not one of {', '.join(map(str, choices))}")
     for key in ("alias", "step", "tokenizer"):
-        need(key in given, f"`{key}` is missing")
+        need(key in fields, f"`{key}` is missing")
     for key in ("alias", "step"):
-        name = given[key]
+        name = fields[key]
         need(bool(_NAME.fullmatch(name)), f"`{key}` is {shown(name)}, not at most 64 letters, digits, `.`, `_` and `-`")
-    need(("folder" in given) != ("shipped" in given), "give one of `folder` and, for an embedded model, `shipped`")
-    decimals, digits = given.pop("decimals", [4, 4]), given.pop("integer_digits", 3)
+    need(("folder" in fields) != ("shipped" in fields), "give one of `folder` and, for an embedded model, `shipped`")
+    decimals, digits = fields.pop("decimals", [4, 4]), fields.pop("integer_digits", 3)
     is_pair = len(decimals) == 2 and all(type(count) is int for count in decimals)
     need(is_pair, f"`decimals` is {shown(decimals)}, not the least and the most, such as [1, 4]")
     for key in ("folder", "shipped", "card", "tokenizer"):
-        if text := given.get(key):
+        if text := fields.get(key):
             target = path.parent / user_path(text, f"{shown(path, 200)}, `{key}`", RegistryError)
-            given[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
-    return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **given)
+            fields[key] = target if key != "tokenizer" else str(target) if "/" in text or target.exists() else text
+    return ModelEntry(numbers=NumberFormat(decimals[0], decimals[1], digits), source=path, **fields)

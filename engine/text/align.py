@@ -150,12 +150,12 @@ def _rows(
 ) -> list[AlignedToken]:
     # Columns of a row in the order of its fields, the last for no token. Lists: reading arrays one by one is slow.
     sides: list[list[tuple[Any, ...]]] = []
-    for of, offsets, missing in (
+    for side, offsets, missing in (
         (generated, (generated.starts.tolist(), generated.ends.tolist()), (None, "", None, None, None, -1)),
         (template, (), (None, "", None, -1)),
     ):
-        ids, roles = [int(id_) for id_ in of.ids], (ROLES[role] for role in of.roles.tolist())
-        columns = zip(ids, map(tokenizer.piece, ids), *offsets, roles, of.block_of.tolist(), strict=True)
+        ids, roles = [int(id_) for id_ in side.ids], (ROLES[role] for role in side.roles.tolist())
+        columns = zip(ids, map(tokenizer.piece, ids), *offsets, roles, side.block_of.tolist(), strict=True)
         sides.append([*columns, missing])
     of_text, of_template = sides
     is_forced: list[bool | None] = [*map(bool, forced), None]
@@ -173,15 +173,15 @@ def _rows(
 
 
 def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode: Mode) -> list[Mark]:
-    own: list[Mark] = [""] * len(generated.ids)
+    text_marks: list[Mark] = [""] * len(generated.ids)
     ranges = free_ranges(generated.roles, generated.block_of, len(generated.blocks))
     for inside, reading in zip(ranges, generated.readings, strict=True):
         if "cut" in reading.kinds and inside:
-            own[inside[-1]] = "cut"
+            text_marks[inside[-1]] = "cut"
     for position in np.flatnonzero(generated.is_junk).tolist():
-        own[position] = "junk"
+        text_marks[position] = "junk"
     if mode == "position":
-        return ["" if pos is None else own[pos] for pos, _ in pairs]
+        return ["" if pos is None else text_marks[pos] for pos, _ in pairs]
     # Tokens that are beyond the template where it has no position for them. The last is for no block.
     is_matched = np.array([*(block >= 0 for block in generated.template_block), False])
     beyond = ((generated.roles == FREE) & is_matched[generated.block_of] & ~generated.is_junk).tolist()
@@ -195,5 +195,5 @@ def _marks(template: Template, generated: ReadText, pairs: Sequence[_Pair], mode
         if pos is None:
             marks.append("left_over" if template_pos is not None and left_over[template_pos] else "")
         else:
-            marks.append("beyond" if template_pos is None and beyond[pos] else own[pos])
+            marks.append("beyond" if template_pos is None and beyond[pos] else text_marks[pos])
     return marks

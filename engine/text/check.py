@@ -78,13 +78,13 @@ def check_sample(
     has_real = _has_real_coordinates(readings)
     issues: tuple[str, ...] = (NO_CONFORMER,)
     if blocks:
-        given = {
+        applies = {
             NOT_CLOSED: OPEN_TAG in text and CLOSE_TAG not in text.partition(OPEN_TAG)[2],
             NOT_PARSED: mol is None,
             MISMATCH: mol is not None and not is_same,
             NO_COORDINATES: not has_real,
         }
-        issues = tuple(issue for issue, is_so in given.items() if is_so)
+        issues = tuple(issue for issue, is_so in applies.items() if is_so)
     other = None if isinstance(form, BinFormat) else other_form(answer)
     if other is not None:
         issues = (OTHER_WORDS[other], *(issue for issue in issues if issue != NO_COORDINATES))
