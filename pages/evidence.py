@@ -39,10 +39,10 @@ def in_two_minutes(store: Store) -> None:
     highlights = [row["claim_id"] for row in claims.tables["main"].to_pylist() if row["highlight"]]
     for start in range(0, len(highlights), 3):
         for column, id_ in zip(st.columns(3), highlights[start : start + 3], strict=False):
-            what, where, *more = ask(store, "evidence_claims", [], {"claim": id_}).answer.splitlines()
+            statement, source, *more = ask(store, "evidence_claims", [], {"claim": id_}).answer.splitlines()
             with column, st.container(border=True, height="stretch", gap="small", key=f"card-{id_}"):
-                st.markdown(escape_markdown(what))
-                for line in (where, *more[:-1]):  # the last one is its query
+                st.markdown(escape_markdown(statement))
+                for line in (source, *more[:-1]):  # the last one is its query
                     st.caption(escape_markdown(line))
                 st.button("Open", key=f"open-{id_}", type="tertiary", on_click=open_claim, args=(id_,))
     cards(PAGES["evidence"]["In two minutes", ""], store, [])

@@ -121,7 +121,7 @@ START = StartForm(
 )
 
 
-def _of_one(_: Store, entry: Entry) -> None:
+def _buttons(_: Store, entry: Entry) -> None:
     is_whole = SAMPLES.name in entry.parts
     about = "All texts, in the reports’ file format (.json.gz)" if is_whole else "This run has no samples to export"
     file_button(
@@ -140,7 +140,7 @@ RUNS = Managed(
     parameter="run",
     columns=("label", "model_alias", "model_step", "lp", "samples", "origin", "created_at"),
     loss="An export restores only texts.",
-    one=_of_one,
+    buttons=_buttons,
 )
 REFERENCE_SETS = Managed(
     kind=REFERENCES,

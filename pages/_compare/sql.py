@@ -235,7 +235,7 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         size = f"**{counted(table.num_rows, 'row')}** · {counted(table.num_columns, 'column')}"
         st.markdown(f"{size} · {answer.seconds:.2f} s", width="stretch")
-        table_buttons(table, "answer", key="sql_file", what="All rows here")
+        table_buttons(table, "answer", key="sql_file", subject="All rows here")
     notes = ["There are more rows: filter, aggregate or LIMIT."] if answer.is_cut else []
     if not table.num_rows and "$tests" in statement.sql and len(statement.runs) < 2:
         notes.append("$tests means no run: choose a test above.")
@@ -270,8 +270,8 @@ def of_browsers(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     if types.is_decimal(kind):
         return column.cast(pa.float64(), safe=False)
     parts = kind.value_type if types.is_list(kind) else kind
-    known = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_timestamp, types.is_date)
-    if any(is_known(parts) for is_known in known):
+    plain = (types.is_integer, types.is_floating, types.is_boolean, types.is_string, types.is_timestamp, types.is_date)
+    if any(is_plain(parts) for is_plain in plain):
         return column
     values = (value if isinstance(value, str | None) else json.dumps(value) for value in json_values(column))
     return pa.array(values, pa.string())
@@ -291,14 +291,14 @@ def _chart(table: pa.Table) -> None:
     usual = "line" if is_over_time else "bar" if others and table.num_rows <= MOST_BARS else "scatter"
     named = max(others, key=lambda name: (not name.endswith(("_id", "_run")), distinct[name]), default=numbers[0])
     few = [name for name in kinds if 1 < distinct[name] <= MOST_COLOURS]
-    places = st.columns(4)
-    with places[0]:
+    controls = st.columns(4)
+    with controls[0]:
         kind = by_name("Chart", ("bar", "line", "scatter"), "sql_chart", "sql_chart_kind", usual=usual)
-    with places[1]:
+    with controls[1]:
         x = by_name("x", [*others, *numbers], "sql_x", "sql_chart_x", usual=named) or named
-    with places[2]:
+    with controls[2]:
         y = by_name("y", numbers, "sql_y", "sql_chart_y", usual=first_y) or first_y
-    with places[3]:
+    with controls[3]:
         colour = by_name("Colour", few, "sql_colour", "sql_chart_colour", index=None, placeholder="one for all") or ""
     rows, seen = table.select(list(kinds)).slice(0, MOST_DRAWN).to_pylist(), Counter[str]()
     for row in rows:

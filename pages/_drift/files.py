@@ -18,7 +18,7 @@ from pages._shared.table_files import file_button, parquet_of, table_buttons
 
 
 def buttons(store: Store, table: pa.Table) -> None:
-    table_buttons(table, "molecules", key="molecules", what="These rows")
+    table_buttons(table, "molecules", key="molecules", subject="These rows")
     strict_help = "Conformers of the texts that the strict reader takes"
     file_button("SDF", partial(sdf_of, store, table), "conformers.sdf", help=strict_help)
     group_help = "As the group's runner reads them: junk is taken for numbers where there are any"
@@ -53,8 +53,8 @@ def sdf_of_one(inspection: Inspected, *, by_group: bool = False) -> str:
 
 def steps_of_one(inspection: Inspected, steps: Mapping[int, Mapping[str, Any]]) -> bytes:
     """The steps that are shown, as the store's table has them."""
-    known = {"run_id": inspection.run.run_id, "sample_id": inspection.sample["sample_id"]}
-    rows = [{**{key: row[key] for key in row if key in STEPS.names}, **known} for row in steps.values()]
+    ids = {"run_id": inspection.run.run_id, "sample_id": inspection.sample["sample_id"]}
+    rows = [{**{key: row[key] for key in row if key in STEPS.names}, **ids} for row in steps.values()]
     for row in rows:
         row["top_k"] = [{key: top[key] for key in ("token_id", "p_raw", "allowed")} for top in row["top_k"] or ()]
     return parquet_of(STEPS.rows(rows))

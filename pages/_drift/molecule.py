@@ -109,17 +109,17 @@ def check_line(failed: Mapping[str, Any]) -> str:
     """A failed check; where there is no whole conformer, whose reader stops at the place that is named."""
     if failed["check"] != LOADED:
         return failed_words(failed)
-    place = place_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
+    location = location_of(failed["detail"]).partition(" in '<")[0]  # the block's text is in the strip
     return failed_words(
         {
             **failed,
             "check": "not judged in 3D",
-            "detail": f"the strict reader stops at {place}",
+            "detail": f"the strict reader stops at {location}",
         }
     )
 
 
-def place_of(error: str) -> str:
+def location_of(error: str) -> str:
     return error.removeprefix("enriched text, ")
 
 
@@ -133,13 +133,13 @@ def _failed(inspection: Inspected) -> None:
     """The checks that the molecule fails, the first in sight; each leads to its atom in every view."""
     failed = inspection.sample["failed"] or ()
     where = st.container(horizontal=True, vertical_alignment="center", key="failed")
-    for place, check in enumerate(failed):
-        if place == 1:
+    for index, check in enumerate(failed):
+        if index == 1:
             where = where.popover(f"{counted(len(failed) - 1, 'more check')} failed", type="tertiary")
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
         where.button(
             unbroken(escape_markdown(check_line(check))),
-            key=f"failed-{place}",
+            key=f"failed-{index}",
             type="tertiary",
             icon=":material/warning:",
             disabled=atom is None,
@@ -218,15 +218,15 @@ def _drawing(inspection: Inspected, of_atom: Blocks, atom: int | None) -> None:
 
 def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
     """Atom, fault and note. A block that is junk and cut counts as junk; its note has both."""
-    found = {
+    fault_of = {
         atom: fault
         for atom, fault in atom_faults(inspection.sample, of_atom.values()).items()
         if 0 <= atom < inspection.molecule.atoms
     }
     faulty: list[Faulty] = []
-    for atom, fault in found.items():
+    for atom, fault in fault_of.items():
         note = NOTES[fault]
-        if fault == "junk" and len(found) <= MOST_NOTES:  # more long ones would cover one another
+        if fault == "junk" and len(fault_of) <= MOST_NOTES:  # more long ones would cover one another
             note = f"! {visible_text(of_atom[atom]['junk_text'] or '')}"[:NOTE_CHARS]
             note += " cut" if "cut" in faults(of_atom[atom]) else ""
         faulty.append((atom, fault, note))
@@ -234,10 +234,10 @@ def _faulty(inspection: Inspected, of_atom: Blocks) -> list[Faulty]:
 
 
 @st.cache_data(max_entries=200, show_spinner=False)
-def _svg(smiles: str, _one: Inspected, faulty: tuple[Faulty, ...], is_dark: bool) -> str:
+def _svg(smiles: str, _inspection: Inspected, faulty: tuple[Faulty, ...], is_dark: bool) -> str:
     colours = palette()
     return draw_svg(
-        _one.molecule,
+        _inspection.molecule,
         highlights={atom: getattr(colours, fault) for atom, fault, _ in faulty},
         notes={atom: note for atom, _, note in faulty},
         width=520,
@@ -263,7 +263,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         )
         return
     read = f"{inspection.conformer.GetNumAtoms()} of {inspection.molecule.atoms} atoms, read leniently"
-    what = read if inspection.why_no_conformer else "The generated conformer"
+    caption = read if inspection.why_no_conformer else "The generated conformer"
     view3d(
         inspection.conformer,
         key=SHAPE,
@@ -272,7 +272,7 @@ def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
         atoms=inspection.conformer_atoms,
         names=_names(inspection, of_atom),
         marks=atom_faults(inspection.sample, of_atom.values()),
-        caption=what if on_top is None else f"{what}; grey: the same text by the group's reader",
+        caption=caption if on_top is None else f"{caption}; grey: the same text by the group's reader",
         height=VIEW_HEIGHT,
     )
 
@@ -289,7 +289,7 @@ def _readers(inspection: Inspected) -> None:
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
     """How the group's reader differs from ours in this text."""
     if group.mol is None:
-        return f"The group's reader takes the last number of each part and stops at {place_of(group.why_not)}."
+        return f"The group's reader takes the last number of each part and stops at {location_of(group.why_not)}."
     if not group.misread:
         return "The group's reader takes this text, and every atom is where its numbers put it."
     count = f"The group's reader takes this text, and misreads {len(group.misread)} of {len(inspection.blocks)} blocks"
@@ -335,11 +335,11 @@ def _atoms(
         rows = worst_first(rows)
     shown = view_rows(alignment, rows, steps)
     if other is not None:
-        beside = _rows(other, other.steps, other.estimates)
+        other_rows = _rows(other, other.steps, other.estimates)
         name = other.run.lp_words or other.run.run_id
-        theirs = view_rows(other.alignment, beside, other.steps, other=name)
-        under = {row.atom: [row] for row in theirs if row.atom is not None}
-        shown = [row for one in shown for row in (one, *(under.get(one.atom, ()) if one.atom is not None else ()))]
+        other_view = view_rows(other.alignment, other_rows, other.steps, other=name)
+        under = {row.atom: [row] for row in other_view if row.atom is not None}
+        shown = [row for base in shown for row in (base, *(under.get(base.atom, ()) if base.atom is not None else ()))]
     token = state.number(state.TOKEN)
     token = token if token is not None and alignment is not None and token < len(alignment.rows) else None
     put_shown(token=token)
@@ -368,16 +368,16 @@ def _atoms(
 def _other_sample(store: Store, inspection: Inspected) -> Inspected | None:
     """Of another run, the sample of the same molecule and generation that the reader asks for."""
     run, sample = inspection.run, inspection.sample
-    runs = {one.run_id: one for one in runs_with_samples(store) if one.run_id != run.run_id}
+    runs = {other.run_id: other for other in runs_with_samples(store) if other.run_id != run.run_id}
     sql = "SELECT run_id, min(sample_id) AS sample_id FROM samples WHERE smiles = $smiles GROUP BY ALL ORDER BY ALL"
     rows = store.rows(sql, {"smiles": sample["smiles"]})
-    found = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
-    if not found:
+    sample_ids = {row["run_id"]: row["sample_id"] for row in rows if row["run_id"] in runs}
+    if not sample_ids:
         return None
     more: dict[str, Any] = {"width": 320, "index": None, "placeholder": "no other run"}
-    more["format_func"] = lambda one: f"{runs[one].model} · {runs[one].lp_words}"
-    name = by_name("Another run's tokens under each row", found, "under", "drift_under", **more)
-    return None if name is None else inspected(store, runs[name], found[name])
+    more["format_func"] = lambda run_id: f"{runs[run_id].model} · {runs[run_id].lp_words}"
+    name = by_name("Another run's tokens under each row", sample_ids, "under", "drift_under", **more)
+    return None if name is None else inspected(store, runs[name], sample_ids[name])
 
 
 # --- figures ------------------------------------------------------------------------------------------------------
@@ -402,12 +402,12 @@ def drift_words(inspection: Inspected) -> str:
     drift = inspection.sample["drift"]
     if drift is None:
         return ""
-    known, blocks = (
+    measured, blocks = (
         sum(block["drift"] is not None for block in inspection.blocks),
         len(inspection.blocks),
     )
     name = "hypothetical drift" if inspection.run.is_hypothetical else "drift"
-    of = f"(known in {known} of {blocks} blocks)" if known < blocks else f"over {counted(blocks, 'block')}"
+    of = f"(known in {measured} of {blocks} blocks)" if measured < blocks else f"over {counted(blocks, 'block')}"
     return f"{name} {signed(drift)} {of}"
 
 

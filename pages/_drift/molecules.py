@@ -211,17 +211,17 @@ def _filtered(store: Store, runs: Sequence[RunFacts]) -> pa.Table:
 
 def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> None:
     """Draw one page of rows, that of the chosen sample, which is selected in it."""
-    place = _place_of(table, chosen)
+    chosen_row = _row_of(table, chosen)
     above = st.container()
     pages, page = -(-table.num_rows // ROWS_PER_PAGE), 1
     if pages > 1:
         # Another sample or other rows begin at the page that has the sample.
         ends = [table[name][row].as_py() for name in ("run_id", "sample_id", "tokens") for row in (0, -1)]
-        begin = 1 if place is None else place // ROWS_PER_PAGE + 1
+        begin = 1 if chosen_row is None else chosen_row // ROWS_PER_PAGE + 1
         page = st.pagination(
             pages,
             default=begin,
-            key=f"rows of {hash((table.num_rows, *ends))} from {place}",
+            key=f"rows of {hash((table.num_rows, *ends))} from {chosen_row}",
         )
     start = (page - 1) * ROWS_PER_PAGE
     part = table.slice(start, ROWS_PER_PAGE)
@@ -254,7 +254,7 @@ def _rows(table: pa.Table, chosen: Spot | None, runs: Sequence[RunFacts]) -> Non
     )
 
 
-def _place_of(table: pa.Table, chosen: Spot | None) -> int | None:
+def _row_of(table: pa.Table, chosen: Spot | None) -> int | None:
     """The row of a sample, where it passes the filters."""
     if chosen is None:
         return None
@@ -262,12 +262,12 @@ def _place_of(table: pa.Table, chosen: Spot | None) -> int | None:
         pc.equal(table["run_id"], chosen.run_id),
         pc.equal(table["sample_id"], chosen.sample_id),
     )
-    place = pc.index(is_chosen, True).as_py()
-    return None if place < 0 else int(place)
+    row = pc.index(is_chosen, True).as_py()
+    return None if row < 0 else int(row)
 
 
-def _spot_at(table: pa.Table, place: int) -> Spot:
-    return Spot(table["run_id"][place].as_py(), table["sample_id"][place].as_py())
+def _spot_at(table: pa.Table, row: int) -> Spot:
+    return Spot(table["run_id"][row].as_py(), table["sample_id"][row].as_py())
 
 
 def _row(sample: Mapping[str, Any], differing: Sequence[str]) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
         any(run.lp_record.is_guarded for run in runs),
     )
     is_hypothetical = all(run.is_hypothetical for run in runs)
-    of_what = "hypothetical drift" if is_hypothetical else "drift"
+    label = "hypothetical drift" if is_hypothetical else "drift"
     against = "; ".join(dict.fromkeys(run.rmsd_to for run in runs if run.rmsd_to)) or "references that are not named"
     atoms = max(1, int(pc.max(table["blocks"]).as_py() or 0))
     reach = max(
@@ -316,7 +316,7 @@ def _columns(table: pa.Table, runs: Sequence[RunFacts], *, has_several: bool) ->
     rule_help = f"passed: {RULE_HELP['passed']}. clean: {RULE_HELP['clean']}."
     wide = {"drift": 136, "checks": 200} if is_hypothetical else {"drift": 50, "checks": 136}
     drift = {
-        "drift": number(of_what, width=wide["drift"], help=drift_help, format="%d"),
+        "drift": number(label, width=wide["drift"], help=drift_help, format="%d"),
         "drifts": config.BarChartColumn(
             "by block" if is_hypothetical else "drift by block",
             width=96,
@@ -396,7 +396,7 @@ def _counts(table: pa.Table, samples: int) -> str:
 
 def _worst_words(table: pa.Table, chosen: Spot) -> str:
     """Of the worst of several molecules: what is wrong with it."""
-    if _order() != "Worst first" or table.num_rows < 2 or _place_of(table, chosen) != 0:
+    if _order() != "Worst first" or table.num_rows < 2 or _row_of(table, chosen) != 0:
         return ""
     (first,) = table.slice(0, 1).to_pylist()
     damaged = f"{first['bad_blocks']} of {first['blocks']} blocks damaged" if first["bad_blocks"] else ""
@@ -409,12 +409,12 @@ def _worst_words(table: pa.Table, chosen: Spot) -> str:
 
 def _steps(table: pa.Table, chosen: Spot) -> None:
     """The molecule's place in the table, and the way to its neighbours."""
-    place, order = _place_of(table, chosen), _order()
-    words = f"row {(place or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
+    row, order = _row_of(table, chosen), _order()
+    words = f"row {(row or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if len(table["run_id"].unique()) > 1:  # and the run of each
-        words += "".join(f" · {escape_markdown(str(table[name][place or 0]))}" for name in ("model", "lp"))
+        words += "".join(f" · {escape_markdown(str(table[name][row or 0]))}" for name in ("model", "lp"))
     show_steps(
-        place,
+        row,
         table.num_rows,
         words,
         lambda target: state.put_spot(_spot_at(table, target)),

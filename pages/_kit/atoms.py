@@ -64,7 +64,7 @@ def atom_rows(
         tokens: Sequence[AlignedToken],
     ) -> AtomRow:
         name = _name(atom, elements)
-        said = (
+        notes = (
             wrong.get(-1 if atom is None else atom, ""),
             redrawn.get(-1 if atom is None else atom, ""),
         )
@@ -76,7 +76,7 @@ def atom_rows(
             block,
             steps,
             estimates.get(block["block"]),
-            *said,
+            *notes,
             is_position=alignment is not None and alignment.mode == "position",
         )
 
@@ -85,19 +85,19 @@ def atom_rows(
     keys = list(_keys(alignment))
     of_block = {block["block"]: block for block in blocks}
     of_atom = {block["atom"]: block for block in reversed(blocks) if block["atom"] is not None and block["atom"] >= 0}
-    rows, places = list[AtomRow](), dict[Any, int]()
-    for key, columns in ((key, tuple(some)) for key, some in groupby(range(len(keys)), key=keys.__getitem__)):
+    rows, indexes = list[AtomRow](), dict[Any, int]()
+    for key, columns in ((key, tuple(group)) for key, group in groupby(range(len(keys)), key=keys.__getitem__)):
         tokens = [alignment.rows[column] for column in columns]
         if is_open and all(token.pos is None for token in tokens):
             continue
         if key is None:
             rows += _between(columns, tokens, steps)
             continue
-        if key in places:  # an atom's block is interrupted: one row all the same
-            known = rows[places[key]]
-            rows[places[key]] = replace(known, columns=known.columns + columns)
+        if key in indexes:  # an atom's block is interrupted: one row all the same
+            earlier = rows[indexes[key]]
+            rows[indexes[key]] = replace(earlier, columns=earlier.columns + columns)
             continue
-        places[key] = len(rows)
+        indexes[key] = len(rows)
         atom, number = (key, -1) if isinstance(key, int) else (None, key[1])
         block = of_block.get(number) if atom is None else of_atom.get(atom)
         if block is None:

@@ -56,7 +56,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             st.info(f"Choose {'at least' if few else 'at most'} {question.OF.least if few else question.OF.most}.")
             return
         with shown_errors(question.TITLE, stops=False):
-            place = st.container(key=f"answer-{key}")
+            area = st.container(key=f"answer-{key}")
             entries = entries_of(store, question.OF.kind, ids)
             with st.container(horizontal=True, vertical_alignment="bottom", key=f"options-{key}"):
                 options = {option.name: widget(option, store, entries) for option in question.OPTIONS}
@@ -69,7 +69,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                         {n: v for n, v in options.items() if v is not None},
                     )
             except NeedsWork as missing:
-                place.info(
+                area.info(
                     escape_markdown(str(missing).partition(" Run: ")[0]),
                     icon=":material/calculate:",
                 )
@@ -84,7 +84,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                     st.rerun()
                 return
             lead, _, notes = answered.answer.partition("\n\n")
-            place.markdown(unbroken(escape_markdown(lead)))
+            area.markdown(unbroken(escape_markdown(lead)))
             for number, chart in enumerate(question.CHARTS):
                 draw(key, number, chart, question, answered, ids)
             for name in question.TABLES:
@@ -315,7 +315,7 @@ def data(key: str, question: Question, answered: Answered, head: Any) -> None:
                         table,
                         f"{key}-{name}".replace(" ", "-"),
                         key=f"file-{key}-{name}",
-                        what=f"“{name}”",
+                        subject=f"“{name}”",
                     )
 
 

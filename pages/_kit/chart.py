@@ -106,11 +106,11 @@ def figure_of(
         horizontal_spacing=0.12 if across < 3 else 0.02,
     )
     traces, shown = [], set()
-    for place, panel in enumerate(panels):
+    for index, panel in enumerate(panels):
         of_panel = [row for row in rows if panel is None or row[chart.split] == panel]
         axes = {
-            "xaxis": f"x{place + 1 if place else ''}",
-            "yaxis": f"y{place + 1 if place else ''}",
+            "xaxis": f"x{index + 1 if index else ''}",
+            "yaxis": f"y{index + 1 if index else ''}",
         }
         if chart.kind == "heat":
             traces.append(heat(chart, of_panel, columns) | axes)
@@ -121,9 +121,9 @@ def figure_of(
                 part = [row for row in series if not chart.dash or row[chart.dash] == dashed]
                 if not part:
                     continue
-                number_ = order.index(kind) if kind in order else place_of(kind, names, kinds)
+                colour_index = order.index(kind) if kind in order else index_of(kind, names, kinds)
                 name = names.get(str(kind), str(kind)) + (" (baseline)" if dashed else "")
-                trace = (bars if chart.kind == "bars" else marks)(chart, part, number_)
+                trace = (bars if chart.kind == "bars" else marks)(chart, part, colour_index)
                 trace |= {
                     "name": safe(name),
                     "legendgroup": safe(name),
@@ -168,14 +168,14 @@ def figure_of(
         update(**axis_of(chart, axis, column, rows, columns.get(column, Column(column)), categories))
     if down > 1 and chart.kind == "bars":  # one scale for all panels, named once
         above = range(1, (down - 1) * across + 1)
-        figure.update_layout({f"xaxis{place if place > 1 else ''}": {"title": None} for place in above})
+        figure.update_layout({f"xaxis{index if index > 1 else ''}": {"title": None} for index in above})
     if chart.across > 1:
-        figure.update_layout({f"yaxis{place + 1}": {"title": None} for place in range(len(panels)) if place % across})
+        figure.update_layout({f"yaxis{index + 1}": {"title": None} for index in range(len(panels)) if index % across})
     lines_across(chart, figure, rows)
     return figure
 
 
-def place_of(kind: object, names: Mapping[str, str], kinds: Sequence[object]) -> int:
+def index_of(kind: object, names: Mapping[str, str], kinds: Sequence[object]) -> int:
     return list(names.values()).index(str(kind)) if kind in names.values() else kinds.index(kind)
 
 
@@ -208,33 +208,33 @@ def axis_of(
 ) -> dict[str, Any]:
     values = [row[name] for row in rows]
     unit = f" ({column.unit})" if column.unit not in ("", "%", "×") else ""
-    found: dict[str, Any] = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
+    layout: dict[str, Any] = {"title": {"text": safe(f"{column.words or name}{unit}"), "font": {"size": 13}}}
     if any(isinstance(value, str) for value in values):
         kinds = categories if axis == "y" else list(dict.fromkeys(values))
-        found = {
+        layout = {
             "tickvals": kinds,
             "ticktext": [on_axis(kind) for kind in kinds],
             "showgrid": False,
         }
-        found |= {"categoryorder": "array", "categoryarray": kinds}
-        place = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
-        return found | {"type": "category"} | place
+        layout |= {"categoryorder": "array", "categoryarray": kinds}
+        position = {"autorange": "reversed"} if axis == "y" else {"side": "top"} if chart.kind == "heat" else {}
+        return layout | {"type": "category"} | position
     if column.unit == "%":
         ends = [
             value for row in rows for value in (row[name], row.get(chart.low), row.get(chart.high)) if value is not None
         ]
-        found |= {"tickformat": ".0%"} | (
+        layout |= {"tickformat": ".0%"} | (
             {"range": [-0.03, 1.05]} if ends and min(ends) >= 0 and max(ends) > 0.5 else {}
         )
     if chart.kind == "bars" and chart.text and axis not in chart.log:  # room for the words at both ends
         ends = [0.0, *values, *(row[chart.low] for row in rows if chart.low)]
         room = 0.18 * (max(ends) - min(ends))
-        found["range"] = [
+        layout["range"] = [
             min(ends) - room * (min(ends) < 0),
             max(ends) + room * (max(ends) > 0),
         ]
     if axis in chart.log:
-        found |= {
+        layout |= {
             "type": "log",
             "tickvals": LOG_TICKS,
             "ticktext": [large(tick) if tick >= 1e4 else significant(tick) for tick in LOG_TICKS],
@@ -248,13 +248,13 @@ def axis_of(
         if positive:
             low, high = math.log10(min(positive)), math.log10(max(positive))
             room = max(0.08 * (high - low), 0.12)
-            found["range"] = [low - room, high + room]
+            layout["range"] = [low - room, high + room]
             if high - low > 3:  # a tick for each power of ten
-                found |= {
+                layout |= {
                     "tickvals": LOG_TICKS[::3],
                     "ticktext": [large(tick) if tick >= 1e4 else significant(tick) for tick in LOG_TICKS[::3]],
                 }
-    return found
+    return layout
 
 
 def level_of(chart: Chart, rows: Sequence[Row]) -> float | None:
@@ -278,21 +278,21 @@ def lines_across(chart: Chart, figure: go.Figure, rows: Sequence[Row]) -> None:
         )
 
 
-def entry_colour(place: int) -> str:
+def entry_colour(index: int) -> str:
     """Of chosen entries the control is neutral, and tests share seven colours in turn."""
     colours = palette()
     hues = [hue for hue in colours.series if hue != colours.neutral]
-    return hues[(place - 1) % len(hues)] if place else colours.neutral
+    return hues[(index - 1) % len(hues)] if index else colours.neutral
 
 
-def colour_of(place: int, chart: Chart) -> str:
-    return entry_colour(place if chart.colour in ("run", "name") else place + 1)
+def colour_of(index: int, chart: Chart) -> str:
+    return entry_colour(index if chart.colour in ("run", "name") else index + 1)
 
 
-def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+def marks(chart: Chart, rows: Sequence[Row], index: int) -> Row:
     """Points or lines, with whiskers from ``low`` to ``high`` where both are known."""
     colours = palette()
-    colour = colour_of(place, chart)
+    colour = colour_of(index, chart)
     faint = [bool(row.get(chart.faint)) for row in rows]
     is_line = chart.kind == "lines"
     labels = (
@@ -307,7 +307,7 @@ def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:
         "mode": "lines" if is_line else "markers+text" if any(labels) else "markers",
         "marker": {
             "color": [colours.muted if f else colour for f in faint],
-            "symbol": SYMBOLS[place % len(SYMBOLS)],
+            "symbol": SYMBOLS[index % len(SYMBOLS)],
             "size": [row.get(chart.size) or 9 for row in rows] if chart.size else [7 if f else 11 for f in faint],
             "opacity": [0.45 if f else 0.85 for f in faint],
             "line": {"color": colours.background, "width": 1},
@@ -346,11 +346,11 @@ def marks(chart: Chart, rows: Sequence[Row], place: int) -> Row:
     return trace
 
 
-def bars(chart: Chart, rows: Sequence[Row], place: int) -> Row:
+def bars(chart: Chart, rows: Sequence[Row], index: int) -> Row:
     """From ``low`` to x where bars have a begin of their own; else stacked, upright where y is no category."""
     colours = palette()
-    colour, across = colour_of(place, chart), isinstance(rows[0][chart.y], str)
-    shape = PATTERNS[place % len(PATTERNS)]
+    colour, across = colour_of(index, chart), isinstance(rows[0][chart.y], str)
+    shape = PATTERNS[index % len(PATTERNS)]
     if chart.colour == "sign":
         purpose, shape = SIGNS[rows[0]["sign"]]
         colour = getattr(colours, purpose)
@@ -396,16 +396,16 @@ def heat(chart: Chart, rows: Sequence[Row], columns: Mapping[str, Column]) -> Ro
     high = max((row[chart.size] for row in rows), default=1) or 1
     ends, texts, hovers, values = (colours.surface, colours.accent), [], [], []
     for line in y:
-        found = [cells.get((line, name)) for name in x]
-        values.append([None if cell is None else cell[chart.size] for cell in found])
-        hovers.append(["" if c is None else "<br>".join(hover(chart, c, columns, {})) for c in found])
+        line_cells = [cells.get((line, name)) for name in x]
+        values.append([None if cell is None else cell[chart.size] for cell in line_cells])
+        hovers.append(["" if c is None else "<br>".join(hover(chart, c, columns, {})) for c in line_cells])
         texts.append(
             [
                 ""
                 if c is None
                 else f'<span style="color:{ink_on(mixed(*ends, c[chart.size] / high))}">'
                 f"{value_words(c[chart.text], Column())}</span>"
-                for c in found
+                for c in line_cells
             ]
         )
     cells_of = {

@@ -66,7 +66,7 @@ class Picker:
         """Where the session has the ids that are shown because the address names none: others may come meanwhile."""
         return f"{self.key}_default"
 
-    def read(self, found: StoreListing) -> tuple[tuple[Entry, ...], list[str]]:
+    def read(self, listing: StoreListing) -> tuple[tuple[Entry, ...], list[str]]:
         """The entries that the address names, else the default; and a sentence on each name without an entry."""
         control = st.query_params.get(self.control, "")
         names = [
@@ -77,20 +77,20 @@ class Picker:
         if not names and self.control in st.query_params:
             return (), []
         if not names:
-            by_id = {entry.id: entry for entry in found.entries}
+            by_id = {entry.id: entry for entry in listing.entries}
             before = [by_id[id_] for id_ in st.session_state.get(self.opened_with, ()) if id_ in by_id]
-            chosen = tuple(before or self.default(found.entries))
+            chosen = tuple(before or self.default(listing.entries))
             st.session_state[self.opened_with] = tuple(entry.id for entry in chosen)
             return chosen, []
         entries: dict[str, Entry] = {}
         complaints = []
         for name in names[: self.most]:
             try:
-                entry = found.get(name, self.kind)
+                entry = listing.get(name, self.kind)
                 entries.setdefault(entry.id, entry)
             except StoreError as error:
-                what = capitalised(error.what.replace(self.kind.key, self.noun, 1))
-                complaints.append(f"{what}{self.among}.")
+                complaint = capitalised(error.what.replace(self.kind.key, self.noun, 1))
+                complaints.append(f"{complaint}{self.among}.")
         if entries and self.has_control and control and control not in next(iter(entries)):
             complaints[0] += f" The first {self.noun} below is the control instead."
         if len(names) > self.most:
@@ -104,39 +104,39 @@ class Picker:
         # At once: each change of the address is a step for the browser's Back.
         st.query_params.update(named | {name: [] for name in self.inside if name in st.query_params})
 
-    def show(self, found: StoreListing) -> tuple[Entry, ...]:
+    def show(self, listing: StoreListing) -> tuple[Entry, ...]:
         """Draw the picker, one line where something is chosen until the reader opens it, and give what is chosen."""
-        if not found.entries:
+        if not listing.entries:
             title = f"There is no {self.noun}{self.among} in this store yet"
             st.info(self.empty, icon=":material/inbox:", title=title)
-            show_damages(found)
+            show_damages(listing)
             return ()
-        chosen, complaints = self.read(found)
+        chosen, complaints = self.read(listing)
         for complaint in complaints:
             st.error(escape_markdown(complaint), icon=":material/error:")
         names = {id_: shortened(one_line(name), MOST_NAME) for id_, name in self.names(chosen).items()}
         label = f"{self.noun.capitalize()}s"
         if chosen and self.has_control:
-            label += f": {len(chosen)} of {len(found.entries):,} selected"
+            label += f": {len(chosen)} of {len(listing.entries):,} selected"
         elif chosen:
             more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
             label += f": {escape_markdown(names[chosen[0].id])}{more}"
         with st.expander(label, not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
-            self._table(found, names)
+            self._table(listing, names)
             if not chosen:
                 first = " The first one is the control." if self.has_control else ""
                 st.info(f"Tick {self.noun}s in the table.{first}", icon=":material/checklist:")
             elif self.has_control:
                 self._control(names)
-            show_damages(found)
+            show_damages(listing)
         if chosen and self.has_control:
             st.html(legend(names))
         return chosen
 
-    def _table(self, found: StoreListing, names: Mapping[str, str]) -> None:
+    def _table(self, listing: StoreListing, names: Mapping[str, str]) -> None:
         rows: dict[str, Row] = {}
         texts = {}
-        for entry in reversed(found.entries):
+        for entry in reversed(listing.entries):
             cells = {name: cell_of(value) for name, value in self.cells(entry).items()}
             rows[entry.id] = {
                 **cells,
@@ -144,8 +144,8 @@ class Picker:
                 TAGS: [cell_of(tag) for tag in entry.row.get(TAGS) or ()],
             }
             hidden = (entry.row.get(name) for name in ("label", "notes", "source", "file", "run_id"))
-            known = (*rows[entry.id].values(), *rows[entry.id][TAGS], *hidden)
-            texts[entry.id] = " ".join(value for value in known if isinstance(value, str)).casefold()
+            values = (*rows[entry.id].values(), *rows[entry.id][TAGS], *hidden)
+            texts[entry.id] = " ".join(value for value in values if isinstance(value, str)).casefold()
         filters = [self.prefix + name for name in ("origin", *BY_VALUE, "contains", "only")]
         if len(rows) >= FILTERS_FROM or any(st.query_params.get(name) for name in filters):
             wanted, words, is_ticked_alone = self._filters(rows, bool(names))
@@ -285,22 +285,22 @@ class Picker:
 def legend(names: Mapping[str, str]) -> str:
     """HTML: the control and the tests in the colours that every chart gives them."""
     items = [
-        f'<li><i style="background:{entry_colour(place)}" aria-hidden="true"></i>'
-        f"{html.escape(name)}{'' if place else ' (control)'}</li>"
-        for place, name in enumerate(names.values())
+        f'<li><i style="background:{entry_colour(index)}" aria-hidden="true"></i>'
+        f"{html.escape(name)}{'' if index else ' (control)'}</li>"
+        for index, name in enumerate(names.values())
     ]
     none = "" if len(names) > 1 else "<li>No test yet: open the list above and tick another row to compare.</li>"
     return f"<ul class='chosen-entries' aria-label='Shown'>{''.join(items)}{none}</ul>"
 
 
-def show_damages(found: StoreListing) -> None:
+def show_damages(listing: StoreListing) -> None:
     """What is damaged in the store; nothing, where nothing is."""
-    if not found.damages:
+    if not listing.damages:
         return
-    count = len(found.damages)
-    said = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
-    with st.expander(f"{said} damaged", icon=":material/warning:"):
-        lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in found.damages[:MOST_DAMAGES]]
+    count = len(listing.damages)
+    subject = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
+    with st.expander(f"{subject} damaged", icon=":material/warning:"):
+        lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in listing.damages[:MOST_DAMAGES]]
         more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
         st.markdown(
             "\n".join(

@@ -33,7 +33,7 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
     )
     colours = palette()
     hues = [hue for hue in colours.series if hue != colours.neutral]
-    hue_of = {kind: hues[place] if place < len(hues) else colours.neutral for place, kind in enumerate(kinds)}
+    hue_of = {kind: hues[index] if index < len(hues) else colours.neutral for index, kind in enumerate(kinds)}
     lanes = {panel: list(dict.fromkeys(s["lane"] for s in spans if s[chart.split] == panel)) for panel in panels}
     heights: list[int] = []
     for panel in panels:
@@ -47,57 +47,57 @@ def time_figure(chart: Chart, tables: Mapping[str, pa.Table], columns: Mapping[s
         subplot_titles=titles,
         vertical_spacing=0.12 / len(heights),
     )
-    for place, panel in enumerate(panels):
-        is_here = panel_of == panel
+    for index, panel in enumerate(panels):
+        is_panel = panel_of == panel
         # Steps: a value from each edge on, none where no stretch begins.
-        edges = np.unique(np.concatenate([start[is_here], end[is_here]]))
+        edges = np.unique(np.concatenate([start[is_panel], end[is_panel]]))
         for kind in kinds:
-            mine = is_here & (kind_of == kind)
+            is_kind = is_panel & (kind_of == kind)
             values = np.zeros(len(edges), np.float32)
-            values[np.searchsorted(edges, start[mine])] = share[mine]
+            values[np.searchsorted(edges, start[is_kind])] = share[is_kind]
             figure.add_trace(
                 go.Scatter(
                     x=edges,
                     y=values,
                     name=safe(kind),
                     legendgroup=safe(kind),
-                    showlegend=place == 0,
-                    stackgroup=str(place),
+                    showlegend=index == 0,
+                    stackgroup=str(index),
                     mode="lines",
                     line={"width": 0, "shape": "hv"},
                     fillcolor=hue_of[kind],
                     hovertemplate="%{y:.1%}",
                 ),
-                row=2 * place + 1,
+                row=2 * index + 1,
                 col=1,
             )
-        here: list[dict[str, Any]] = [s for s in spans if s[chart.split] == panel]
+        panel_spans: list[dict[str, Any]] = [s for s in spans if s[chart.split] == panel]
         figure.add_trace(
             go.Bar(
                 orientation="h",
-                base=[s["start"] for s in here],
-                x=[s["end"] - s["start"] for s in here],
-                y=[s["lane"] for s in here],
+                base=[s["start"] for s in panel_spans],
+                x=[s["end"] - s["start"] for s in panel_spans],
+                y=[s["lane"] for s in panel_spans],
                 showlegend=False,
                 hovertemplate="%{hovertext}<extra></extra>",
-                hovertext=[f"{safe(s['what'], 200)}<br>{s['end'] - s['start']:,.3f} ms" for s in here],
+                hovertext=[f"{safe(s['what'], 200)}<br>{s['end'] - s['start']:,.3f} ms" for s in panel_spans],
                 marker={
-                    "color": [hue_of.get(s[chart.colour], colours.muted) for s in here],
+                    "color": [hue_of.get(s[chart.colour], colours.muted) for s in panel_spans],
                     "line": {"width": 0.5, "color": colours.background},
                 },
             ),
-            row=2 * place + 2,
+            row=2 * index + 2,
             col=1,
         )
         figure.update_yaxes(
-            row=2 * place + 1,
+            row=2 * index + 1,
             col=1,
             fixedrange=True,
             tickformat=".0%",
             rangemode="tozero",
         )
         figure.update_yaxes(
-            row=2 * place + 2,
+            row=2 * index + 2,
             col=1,
             fixedrange=True,
             type="category",

@@ -57,7 +57,7 @@ def shown_sample() -> int:
         return 0
     generations = lanes[0].watch.plan.plan.generations
     answer = st.session_state.get(_ANSWER) or 1
-    return _place(len(lanes[0].watch.molecules)) * generations + min(int(answer), generations) - 1
+    return _molecule_index(len(lanes[0].watch.molecules)) * generations + min(int(answer), generations) - 1
 
 
 def put_sample(sample: int) -> None:
@@ -70,7 +70,7 @@ def preview(molecules: Sequence[Molecule]) -> None:
     """The chosen one of the molecules that are typed in, next to the inputs."""
     if not molecules:
         return
-    molecule = molecules[_place(len(molecules))]
+    molecule = molecules[_molecule_index(len(molecules))]
     try:
         svg = _svg(molecule.smiles, molecule, (), palette() is DARK, PREVIEW_PX)
     except DriftscopeError as error:
@@ -116,12 +116,12 @@ def size_words(molecules: Sequence[Molecule]) -> str:
     """``Molecule 2 of 5: 9 heavy atoms``."""
     if not molecules:
         return ""
-    place = _place(len(molecules))
-    which = f"Molecule {place + 1} of {len(molecules)}: " if len(molecules) > 1 else ""
-    return which + counted(molecules[place].heavy_atoms, "heavy atom")
+    index = _molecule_index(len(molecules))
+    which = f"Molecule {index + 1} of {len(molecules)}: " if len(molecules) > 1 else ""
+    return which + counted(molecules[index].heavy_atoms, "heavy atom")
 
 
-def _place(count: int) -> int:
+def _molecule_index(count: int) -> int:
     chosen = st.session_state.get(_MOLECULE) or 1
     return int(chosen) - 1 if chosen <= count else 0
 

@@ -18,7 +18,7 @@ from pages._shared.errors import escape_markdown
 from pages._shared.words import atom_faults, unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
-PLACES = ("on top", "beside", "hidden")
+PLACEMENTS = ("on top", "beside", "hidden")
 GAP_ANG = 2.5  # between two conformers
 
 
@@ -27,7 +27,7 @@ def choose_reference() -> None:
         f"Grey: the nearest of {REFERENCES} conformers of ETKDGv3 (seed 0), superposed on the generated one. "
         "The RMSD is between these two. Beside, it turns along."
     )
-    one_of("Reference conformer", PLACES, "reference", help=about)
+    one_of("Reference conformer", PLACEMENTS, "reference", help=about)
 
 
 def conformer(lane: str, seen: Inspected) -> None:
@@ -36,17 +36,17 @@ def conformer(lane: str, seen: Inspected) -> None:
         st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
         return
     reference, _ = _nearest(seen)
-    place = st.session_state.get("reference") or PLACES[0]
-    if place == "hidden":
+    placement = st.session_state.get("reference") or PLACEMENTS[0]
+    if placement == "hidden":
         reference = None
-    is_beside = reference is not None and place == "beside"
+    is_beside = reference is not None and placement == "beside"
     view3d(
         seen.conformer,
-        key=f"shape_{lane}_{place}",  # each with a camera of its own
+        key=f"shape_{lane}_{placement}",  # each with a camera of its own
         label=f"Conformer of lane {lane} in three dimensions",
-        ghost=_beside(reference, seen.conformer) if is_beside else reference,
+        ghost=_next_to(reference, seen.conformer) if is_beside else reference,
         atoms=seen.conformer_atoms,
-        names=[f"atom {known}, {descriptor}" for known, descriptor in enumerate(seen.molecule.descriptors)],
+        names=[f"atom {atom}, {descriptor}" for atom, descriptor in enumerate(seen.molecule.descriptors)],
         marks=atom_faults(seen.sample, seen.blocks),
         caption="Generated" if reference is None else "Generated; grey: reference",
         zoom=APART if is_beside else SNUG,
@@ -65,9 +65,9 @@ def conformer_words(seen: Inspected) -> None:
         st.caption(unbroken(words))
 
 
-def _beside(mol: Chem.Mol, other: Chem.Mol) -> Chem.Mol:
+def _next_to(mol: Chem.Mol, other: Chem.Mol) -> Chem.Mol:
     """The molecule, moved from the other along its second axis, which a viewer draws upright: lanes are narrow."""
-    fixed, moved = (one.GetConformer().GetPositions() for one in (other, mol))
+    fixed, moved = (molecule.GetConformer().GetPositions() for molecule in (other, mol))
     up = np.linalg.svd(fixed - fixed.mean(axis=0))[2][1]
     placed = Chem.Mol(mol)
     placed.GetConformer().SetPositions(moved + up * (np.max(fixed @ up) - np.min(moved @ up) + GAP_ANG))
@@ -82,8 +82,8 @@ def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
     if isinstance(references, str):
         return None, escape_markdown(references)
     try:
-        found, distance_ang = nearest(seen.conformer, references)
-        moved, _ = superpose(references, seen.conformer, probe_conf=found)
+        nearest_id, distance_ang = nearest(seen.conformer, references)
+        moved, _ = superpose(references, seen.conformer, probe_conf=nearest_id)
     except DriftscopeError:
         return None, "No reference: only part of the molecule can be read."
     if seen.sample["rmsd_ang"] is not None:

@@ -126,7 +126,7 @@ def names_by_smiles() -> dict[str, str]:
 
 def _sdf(entry: Entry) -> str:
     mols, properties = conformers_of(with_temporary(Store.open()), entry.id)
-    names = [names_by_smiles().get(one["smiles"]) for one in properties]
+    names = [names_by_smiles().get(record["smiles"]) for record in properties]
     named = [(name or title, mol) for name, (title, mol) in zip(names, mols, strict=True)]
     return to_sdf(named, properties)
 

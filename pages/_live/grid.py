@@ -42,8 +42,8 @@ def worst_first(samples: Sequence[Sequence[Row | None]]) -> list[int]:
     """Those first with most harm over all lanes; of equals, as they were written."""
 
     def harm(sample: int) -> list[float]:
-        known = [harm_of(row) for row in samples[sample] if row]
-        return [-sum(harm[part] for harm in known) for part in range(3)]
+        harms = [harm_of(row) for row in samples[sample] if row]
+        return [-sum(harm[part] for harm in harms) for part in range(3)]
 
     return sorted(range(len(samples)), key=harm)
 
@@ -53,8 +53,8 @@ def show_grid() -> None:
     lanes = session.lanes()
     watch = lanes[0].watch
     store = open_store()
-    there = {entry.id for entry in store.found().entries}
-    run_ids = [lane.run_id if lane.run_id in there else None for lane in lanes]
+    stored_ids = {entry.id for entry in store.found().entries}
+    run_ids = [lane.run_id if lane.run_id in stored_ids else None for lane in lanes]
     if watch.samples < 2 or not any(run_ids):
         return
     table = sample_table(store, [run_id for run_id in run_ids if run_id is not None]).select(COLUMNS)
@@ -80,6 +80,6 @@ def show_grid() -> None:
         key=f"molecule_grid {hash((session.name(), *order))}",  # places of another order mean others
         label="Molecules" if len(watch.molecules) > 1 else "Samples",
         selected=order.index(shown_sample()),
-        on_pick=lambda place: None if place is None else put_sample(order[place]),
+        on_pick=lambda index: None if index is None else put_sample(order[index]),
         height=HEIGHT_PX,
     )

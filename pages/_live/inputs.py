@@ -103,8 +103,8 @@ def _take_named() -> None:
     """In place of the first molecule, below others."""
     if chosen := st.session_state.get("named"):
         lines = [line for line in str(st.session_state.get("smiles") or "").splitlines() if line.strip()]
-        known = [] if lines in ([], [FIRST_MOLECULE]) else lines
-        st.session_state["smiles"] = "\n".join(dict.fromkeys([*known, load_named()[chosen]]))
+        kept = [] if lines in ([], [FIRST_MOLECULE]) else lines
+        st.session_state["smiles"] = "\n".join(dict.fromkeys([*kept, load_named()[chosen]]))
 
 
 def read_lines(text: str) -> tuple[tuple[Molecule, ...], list[str]]:
@@ -192,13 +192,13 @@ def _lane_input(number: int, column: DeltaGenerator) -> LaneChoice:
             bind="query-params",
             help="The coordinates whose tokens a position LP counts. Default: the LP's own.",
         )
-        own = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
+        own_label = f"as {'the LP' if info is not None and info.descriptors else 'the model'}"
         how = st.selectbox(
             "Descriptors",
             [OWN, *DESCRIPTORS],
             key=f"descriptors{number}",
             bind="query-params",
-            format_func=lambda name: own if name == OWN else name,
+            format_func=lambda name: own_label if name == OWN else name,
             help="How a heteroatom with hydrogens is written: [O] and [N] (plain), or [OH] and [NH2]. The group's LPs "
             "force the second, whatever the model was trained on.",
         )

@@ -160,7 +160,7 @@ def atoms(lane: Running, shown: int, seen: Inspected | None = None) -> None:
         stored_atoms(seen, key=_key(lane), label=f"Lane {lane.number}")
     elif aligned is not None and text is not None:
         elements, is_open = lane.watch.molecule_of(shown).elements, text.answer is None
-        tried = checks_by_block((one.blocks, one.check) for one in thrown_texts(lane.watch, shown))
+        tried = checks_by_block((thrown.blocks, thrown.check) for thrown in thrown_texts(lane.watch, shown))
         redrawn = {block: redrawn_words(checks) for block, checks in tried.items()}
         rows = atom_rows(
             aligned,

@@ -31,12 +31,12 @@ def show_opening() -> None:
         level(
             lanes,
             _verdict,
-            lambda one: conformer(one.run.lp, one),
-            lambda one: stored_atoms(one, key=f"opening_{one.run.lp}", label=f"Lane {one.run.lp}"),
+            lambda seen: conformer(seen.run.lp, seen),
+            lambda seen: stored_atoms(seen, key=f"opening_{seen.run.lp}", label=f"Lane {seen.run.lp}"),
             show_failures,
         )
 
 
-def _verdict(one: Inspected) -> None:
-    st.markdown(f"**{escape_markdown(one.run.lp_words)}** :gray[:small[{one.sample['tokens']} tokens]]")
-    show_verdict(one)
+def _verdict(seen: Inspected) -> None:
+    st.markdown(f"**{escape_markdown(seen.run.lp_words)}** :gray[:small[{seen.sample['tokens']} tokens]]")
+    show_verdict(seen)

@@ -150,7 +150,7 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
         show_failures(seen)
     text = lane.watch.texts.get(shown)
     if text is not None and text.answer is not None and text.answer.guarding is not None:
-        still_wrong([(place.check, place.atoms) for place in text.answer.guarding.unmended])
+        still_wrong([(wrong.check, wrong.atoms) for wrong in text.answer.guarding.unmended])
     if seen is not None:
         conformer_words(seen)
     counters(lane, shown)
@@ -189,8 +189,8 @@ def show_failures(seen: Inspected) -> None:
 
 def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     st.header("Lanes side by side", anchor=False)
-    found = [entries.get(lane.run_id or "") for lane in lanes]
-    of_runs = [None if entry is None else entry.row for entry in found]
+    stored = [entries.get(lane.run_id or "") for lane in lanes]
+    of_runs = [None if entry is None else entry.row for entry in stored]
     figures = lane_figures([(lane.watch, row) for lane, row in zip(lanes, of_runs, strict=True)])
     has_guard = any(is_guarded(lane.watch) for lane in lanes)
     rows = [
@@ -235,12 +235,12 @@ def speed_words(lanes: Sequence[Running]) -> str:
 def _divergences(lanes: list[Running], shown: int) -> None:
     """The first position where each lane's text differs from the first lane's."""
     first = lanes[0]
-    of_one = " in the shown sample" if first.watch.samples > 1 else ""  # figures below are of all
+    scope = " in the shown sample" if first.watch.samples > 1 else ""  # figures below are of all
     for lane in lanes[1:]:
         if lane.run_id is None or first.run_id is None:
             continue
         difference = first_divergence(first.watch, lane.watch, shown)
-        title = f"- **{escape_markdown(lane.title)}**{of_one}"
+        title = f"- **{escape_markdown(lane.title)}**{scope}"
         if difference is None:
             st.markdown(f"{title}: same tokens as lane {first.number}.")
             continue

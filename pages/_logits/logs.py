@@ -114,8 +114,8 @@ def _values() -> tuple[list[str], str]:
         "entry, of which the reports logged the first ten.",
     )  # fmt: skip
     values = (text or "").replace(" ", "")
-    is_one = re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", values, re.ASCII)
-    return ["--log-logits", values, ADD_LOG], "" if is_one else "Give a number, or token ids such as 17, 24, 25."
+    is_valid = re.fullmatch(r"[1-9]\d{0,5}|\d{1,9},(\d{1,9},?)*", values, re.ASCII)
+    return ["--log-logits", values, ADD_LOG], "" if is_valid else "Give a number, or token ids such as 17, 24, 25."
 
 
 RECORD = StartForm(
@@ -135,7 +135,7 @@ RECORD = StartForm(
 )
 
 
-def _of_one(store: Store, entry: Entry) -> None:
+def _buttons(store: Store, entry: Entry) -> None:
     """A link to its health, and what of its file is missing: its notes say why, unless they were overwritten."""
     st.link_button("Open its health", logits_address(entry.id, view="Health"), icon=":material/monitor_heart:")
     if entry.row.get("left_out") or entry.row.get("is_cut"):
@@ -152,5 +152,5 @@ MANAGED = managing.Managed(
     parameter="one",
     columns=("label", "origin", "engine", "model", "precision", "entries", "flagged_entries", "file", "created_at"),
     loss="The imported file stays where it is.",
-    one=_of_one,
+    buttons=_buttons,
 )

@@ -183,7 +183,7 @@ RECORD = StartForm(
 )
 
 
-def _of_one(store: Store, entry: Entry) -> None:
+def _buttons(store: Store, entry: Entry) -> None:
     """Its file, and links to the run that it belongs to, as far as the store has it."""
     name = str(entry.row.get("file") or "")
     size = entry.files.sizes(FILES).get(name.removeprefix(f"{FILES}/"))
@@ -209,6 +209,6 @@ MANAGED = managing.Managed(
     parameter="trace",
     columns=("label", "origin", "form", "run_id", "device", "events", "tokens", "created_at"),
     loss="A kept file goes with its trace; the run that it belongs to stays.",
-    one=_of_one,
+    buttons=_buttons,
     remove=remove_trace,
 )

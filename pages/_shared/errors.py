@@ -60,18 +60,18 @@ def shown_errors(name: str = "This page", *, stops: bool = True) -> Iterator[Non
 
 def error_markdown(error: DriftscopeError) -> str:
     # What happened may quote anybody. What to do about it is ours: "Run `verify`".
-    what = escape_markdown(capitalised(error.what))
-    return f"{what}\\. {escape_markdown(error.fix, has_code=True)}" if error.fix else what
+    message = escape_markdown(capitalised(error.what))
+    return f"{message}\\. {escape_markdown(error.fix, has_code=True)}" if error.fix else message
 
 
 def escape_markdown(text: str, *, has_code: bool = False) -> str:
     """``text`` as Markdown that shows just that text; in words of ours, which ``has_code``, `this` becomes code."""
     seen = "".join(char if char == "\n" else visible(char) for char in text)
-    apart = _REPLACED_LATER.sub(lambda found: found[0] + _WORD_JOINER, seen)
+    apart = _REPLACED_LATER.sub(lambda match: match[0] + _WORD_JOINER, seen)
     escaped = _PUNCTUATION.sub(r"\\\1", apart)
     if has_code:  # without backslashes; what is quoted may be anybody's
         code = r"((?<!\w)\\'.*\\')|\\`[^`]+\\`"
-        escaped = re.sub(code, lambda found: found[1] or re.sub(r"\\(.)", r"\1", found[0]), escaped)
+        escaped = re.sub(code, lambda match: match[1] or re.sub(r"\\(.)", r"\1", match[0]), escaped)
     return "\\\n".join(_margin(line) for line in escaped.split("\n"))
 
 

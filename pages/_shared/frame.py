@@ -38,8 +38,8 @@ def page(title: str, icon: str, lead: str, words: tuple[str, ...] = ()) -> None:
     st.logo(_LOGO, icon_image=FAVICON, size="large")
     st.title(f"{icon} {title}", anchor=False)
     glossary = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _GLOSSARY.read_text(encoding="utf-8"))
-    said = dict(re.findall(r"^\*\*([^*]+)\*\*: ((?:.+\n)+)", glossary, re.MULTILINE))
-    st.markdown(lead, help="\n\n".join(f"**{word}**: {said[word]}" for word in words) or None)
+    terms = dict(re.findall(r"^\*\*([^*]+)\*\*: ((?:.+\n)+)", glossary, re.MULTILINE))
+    st.markdown(lead, help="\n\n".join(f"**{word}**: {terms[word]}" for word in words) or None)
     _footer(glossary)
 
 

@@ -74,11 +74,11 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         help="The reports' presets. A preset sets the four numbers below; you can change them.",
     )
     chosen = PRESETS[preset or FIRST_SAMPLING]
-    one, two = st.columns(2)
-    with one:
+    left, right = st.columns(2)
+    with left:
         temperature = _real("Temperature", "temperature", 0.0, 5.0, chosen.temperature, "0 is greedy.")
         top_p = _real("Top-p", "top_p", 0.01, 1.0, chosen.top_p, "1 keeps all.")
-    with two:
+    with right:
         top_k = st.number_input(
             "Top-k",
             0,
@@ -92,8 +92,8 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
     sampling = Sampling(temperature, int(top_k), top_p, min_p)
     if sampling != chosen:
         st.caption(f"Changed from the preset {preset}.")
-    one, two = st.columns(2)
-    limit = one.number_input(
+    left, right = st.columns(2)
+    limit = left.number_input(
         "Max new tokens",
         16,
         20_000,
@@ -102,7 +102,7 @@ def sampling_input() -> tuple[Sampling, int | None, str]:
         placeholder="by the molecule's size",
         bind="query-params",
     )
-    device = two.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="device", bind="query-params")
+    device = right.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="device", bind="query-params")
     return sampling, None if limit is None else int(limit), device or "auto"
 
 

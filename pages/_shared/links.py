@@ -28,5 +28,5 @@ def profiles_address(control: str, test: str | None = None) -> str:
     return "profiles?" + urlencode({"control": control, **({"test": test} if test else {})})
 
 
-def logits_address(log: str, beside: str | None = None, **more: str) -> str:
-    return "logits?" + urlencode({"log": log, **({"beside": beside} if beside else {}), **more})
+def logits_address(log: str, other: str | None = None, **more: str) -> str:
+    return "logits?" + urlencode({"log": log, **({"beside": other} if other else {}), **more})

@@ -53,5 +53,5 @@ def page_files(folder: Path = FOLDER) -> list[PageFile]:
 def _constants(path: Path) -> dict[str, str]:
     """``TITLE = "text"``. By its lines: importing a page would run it, and ``ast.parse`` fails at times where two
     threads are in it (a SystemError of CPython 3.11), as with two readers at once."""
-    found = _CONSTANT.findall(path.read_text(encoding="utf-8", errors="replace"))
-    return {name: "".join(re.findall('"(.*?)"', texts)) for name, texts in found}
+    pairs = _CONSTANT.findall(path.read_text(encoding="utf-8", errors="replace"))
+    return {name: "".join(re.findall('"(.*?)"', texts)) for name, texts in pairs}

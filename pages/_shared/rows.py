@@ -27,7 +27,7 @@ def show_rows(table: str, ids: Sequence[Hashable], selected: Container[Hashable]
     earlier ones is never read as a choice of these.
     """
     key = f"{table} {hash(tuple(ids))}"
-    rows = [place for place, id_ in enumerate(ids) if id_ in selected]
+    rows = [row for row, id_ in enumerate(ids) if id_ in selected]
     st.session_state[key] = {"selection": {"rows": rows}}
     st.session_state[_shown(key)] = key, rows
     return key
@@ -51,14 +51,14 @@ def picked_rows(key: str) -> list[int] | None:
     return None if rows == shown else rows
 
 
-def show_steps(place: int | None, count: int, words: str, go: Callable[[int], None]) -> None:
+def show_steps(row: int | None, count: int, words: str, go: Callable[[int], None]) -> None:
     """``words`` on the open row's place, and buttons that ``go`` to the rows around it; None where filters hide it."""
-    st.caption("hidden by the filters" if place is None else words, width="content")
+    st.caption("hidden by the filters" if row is None else words, width="content")
     for word, step, icon, keys in (
         ("Previous", -1, ":material/arrow_upward:", "Alt+Up"),
         ("Next", 1, ":material/arrow_downward:", "Alt+Down"),
     ):
-        target = -1 if place is None else place + step
+        target = -1 if row is None else row + step
         is_off = not 0 <= target < count
         st.button(
             word,

@@ -22,8 +22,8 @@ def forget() -> None:
 
 def put_shown(**selected: Any) -> None:
     """Add this, and the values of all widgets drawn so far that the address holds. A page calls it last."""
-    known = json.loads(st.session_state.get(KEY, "{}"))
-    st.session_state[KEY] = json.dumps({**known, **_options(), **selected}, ensure_ascii=False, default=str)
+    earlier = json.loads(st.session_state.get(KEY, "{}"))
+    st.session_state[KEY] = json.dumps({**earlier, **_options(), **selected}, ensure_ascii=False, default=str)
 
 
 def _options() -> dict[str, Any]:

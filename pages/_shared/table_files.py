@@ -31,7 +31,7 @@ _FORMULA = re.compile(r"[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f]")
 _NUMBER = re.compile(r"(?:[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?: ?%)?(?: (?!$)|$))+", re.IGNORECASE)
 
 
-def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, what: str) -> None:
+def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: str, subject: str) -> None:
     """CSV and Parquet of a table, or of what makes one when a file is asked for."""
     for word, make, form in (
         ("CSV", csv_of, "text"),
@@ -43,7 +43,7 @@ def table_buttons(table: Callable[[], pa.Table] | pa.Table, name: str, *, key: s
             partial(_made, make, table),
             f"{name}.{ending}",
             key=f"{key}_{ending}",
-            help=f"{what} as {form}",
+            help=f"{subject} as {form}",
         )
 
 
@@ -93,11 +93,11 @@ def _texts(column: pa.ChunkedArray, kind: pa.DataType) -> Iterable[str | None] |
     """What CSV has instead of this type; None where it takes the type as it is."""
     values = (value for part in column.iterchunks() for value in part.to_pylist())
     if pa.types.is_list(kind) and not pa.types.is_nested(kind.value_type):
-        return (None if row is None else " ".join("?" if one is None else str(one) for one in row) for row in values)
+        return (None if row is None else " ".join("?" if item is None else str(item) for item in row) for row in values)
     if pa.types.is_nested(kind):
         return json_texts(column)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return (None if one is None else one.hex() for one in values)
+        return (None if value is None else value.hex() for value in values)
     if any(
         is_text(kind)
         for is_text in (

@@ -54,9 +54,9 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
         _badge(check_words(unjudged[0]), False)
     elif sample.get("usable") is not None:
         sites, right = sample["stereo_sites"], sample["stereo_sites_right"]
-        found = f"stereo {right} of {sites} right" if sites else "no stereo specified"
+        stereo = f"stereo {right} of {sites} right" if sites else "no stereo specified"
         _badge(
-            found if is_stereo_judged(sample) else "stereo not judged",
+            stereo if is_stereo_judged(sample) else "stereo not judged",
             sample["stereo_right"],
         )
         _badge(_GEOMETRY[sample["geometry_right"]], sample["geometry_right"])
@@ -90,15 +90,15 @@ def thrown_tries(
     if not tries:
         return
     of_block = [thrown for thrown in tries if block is not None and block in thrown.blocks]
-    some = of_block or tries
+    shown = of_block or tries
     label = f"Tries thrown away ({len(tries):,})"
     if of_block:
         label = f"Tries of block {block} thrown away ({len(of_block):,} of {len(tries):,})"
     with st.expander(label, icon=":material/replay:", key=key):
-        items = [f"<li>{_try(thrown, descriptors)}</li>" for thrown in some[:MOST_TRIES]]
-        if len(some) > MOST_TRIES:
+        items = [f"<li>{_try(thrown, descriptors)}</li>" for thrown in shown[:MOST_TRIES]]
+        if len(shown) > MOST_TRIES:
             items.append(
-                f"<li style='list-style:none'>and {counted(len(some) - MOST_TRIES, 'more try', 'more tries')}</li>"
+                f"<li style='list-style:none'>and {counted(len(shown) - MOST_TRIES, 'more try', 'more tries')}</li>"
             )
         if of_block:
             items.append(f"<li style='list-style:none'>kept: <code>{escape(visible_text(kept))}</code></li>")

@@ -50,12 +50,12 @@ def faults(block: Row) -> tuple[Fault, ...]:
 
 def atom_faults(sample: Row, blocks: Iterable[Row]) -> dict[int, Fault]:
     """By atom, the worst of its faults: junk before cut before wrong, as the tokens show them."""
-    found: dict[int, Fault] = dict.fromkeys(wrong_words(sample), "wrong")
+    worst: dict[int, Fault] = dict.fromkeys(wrong_words(sample), "wrong")
     for block in blocks:
         of_block = faults(block)
         if of_block and block["atom"] is not None:
-            found[block["atom"]] = of_block[0]
-    return found
+            worst[block["atom"]] = of_block[0]
+    return worst
 
 
 def wrong_words(sample: Row) -> dict[int, str]:
@@ -94,12 +94,12 @@ def kind_words(block: Row) -> str:
 
 def block_words(block: Row) -> str:
     """One line on a block, for a name that is spoken or a line under a drawing."""
-    said = [kind_words(block)]
+    parts = [kind_words(block)]
     if block["drift"]:
-        said.append(f"drift {signed(block['drift'])}")
+        parts.append(f"drift {signed(block['drift'])}")
     if block["junk_text"]:
-        said.append(f"junk “{visible_text(block['junk_text'])[:MOST_JUNK_SHOWN]}”")
-    return ", ".join(said)
+        parts.append(f"junk “{visible_text(block['junk_text'])[:MOST_JUNK_SHOWN]}”")
+    return ", ".join(parts)
 
 
 def verdict(sample: Row, blocks: Sequence[Row]) -> str:
@@ -137,5 +137,5 @@ def _bad_words(blocks: Sequence[Row]) -> str:
     ]
     named = [(count, singular if count == 1 else plural) for count, singular, plural in parts if count]
     return ", ".join(
-        f"{count}{'' if place else f' of {len(blocks)} blocks'} {what}" for place, (count, what) in enumerate(named)
+        f"{count}{'' if index else f' of {len(blocks)} blocks'} {phrase}" for index, (count, phrase) in enumerate(named)
     )

@@ -96,7 +96,7 @@ def show() -> None:
                 st.info("No molecules: choose some below.", icon=":material/info:")
             return
         weights = (st.session_state["junk_weight"], st.session_state["cut_weight"])
-        names = tuple(one.name for one in tokenizers())
+        names = tuple(tokenizer.name for tokenizer in tokenizers())
         rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights)
         words = _sentence(rows)
         st.markdown(unbroken(escape_markdown(words)))
@@ -119,7 +119,7 @@ def show() -> None:
         help=BINS_WORDS if isinstance(form, BinFormat) else None,
     )
     with st.container(horizontal=True):
-        table_buttons(rows_table(bars), "drift", key="bars", what="Every bar")
+        table_buttons(rows_table(bars), "drift", key="bars", subject="Every bar")
 
 
 # --- input --------------------------------------------------------------------------------------------------------
@@ -274,22 +274,22 @@ def _measured(
     rows, bars = [], []
     for tokenizer in map(load_tokenizer, names):
         fitted = fit_placeholder(texts, tokenizer, junk_weight=junk_weight, cut_weight=cut_weight).placeholder
-        for place, placeholder in enumerate((*placeholders, fitted)):
-            found, is_fitted = (
+        for index, placeholder in enumerate((*placeholders, fitted)):
+            summary, is_fitted = (
                 drift_summary(texts, tokenizer, placeholder),
-                place == len(placeholders),
+                index == len(placeholders),
             )
             shown = f"fitted: {placeholder}" if is_fitted else placeholder
             rows.append(
                 {
                     "name": label_of(tokenizer),
                     "placeholder": shown,
-                    "blocks": found.blocks,
-                    "exact": found.share(found.exact),
-                    "junk_prone": found.share(found.junk_prone),
-                    "cut": found.share(found.cut),
-                    "mean_drift": found.mean_drift,
-                    "tokens_per_atom": found.tokens_per_atom,
+                    "blocks": summary.blocks,
+                    "exact": summary.share(summary.exact),
+                    "junk_prone": summary.share(summary.junk_prone),
+                    "cut": summary.share(summary.cut),
+                    "mean_drift": summary.mean_drift,
+                    "tokens_per_atom": summary.tokens_per_atom,
                 }
             )
             bars += [
@@ -299,11 +299,11 @@ def _measured(
                     "fitted": is_fitted,
                     "drift": drift,
                     "blocks": blocks,
-                    "share": found.share(blocks),
+                    "share": summary.share(blocks),
                     "title": f"{label_of(tokenizer)} · {shown}",
                     "sign": "exact" if drift == 0 else "junk-prone" if drift > 0 else "cut",
                 }
-                for drift, blocks in found.histogram.items()
+                for drift, blocks in summary.histogram.items()
             ]
     return rows, bars
 

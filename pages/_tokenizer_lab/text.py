@@ -222,12 +222,12 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         strips.append((tokenizer, _tokens(tokens, beyond_template(tokens, needs)), caption))
     is_other = kind_of_input(text) in OTHER_WORDS
     is_judged = bool(annotated.blocks) and not is_other
-    verdict_place = st.container()
+    verdict_area = st.container()
     if is_judged:
         st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
     _show_tokens(strips, text)
     if not annotated.blocks and not is_other:
-        verdict_place.info(
+        verdict_area.info(
             "No coordinate block found: nothing of this text could be judged.",
             icon=":material/help:",
         )
@@ -235,7 +235,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
         _junk_metrics(annotated)
         _blocks_table(annotated, needs_by_tokenizer)
         if kind_of_input(text) == "enriched":
-            with verdict_place:
+            with verdict_area:
                 _verdict(text, annotated)
 
 

@@ -300,7 +300,7 @@ def test_the_worst_over_all_runs_comes_first_and_equals_keep_their_order() -> No
 def test_a_reference_beside_lies_clear_of_the_conformer_and_is_not_turned() -> None:
     ensembles = [reference_conformers(parse_smiles("CC(=O)OCCC"), 1, seed=seed) for seed in (0, 1)]
     moved, _ = superpose(ensembles[1], ensembles[0])
-    beside = conformer._beside(moved, ensembles[0])
+    beside = conformer._next_to(moved, ensembles[0])
     fixed, before, after = (mol.GetConformer().GetPositions() for mol in (ensembles[0], moved, beside))
     shifts = after - before
     assert np.allclose(shifts, shifts[0])

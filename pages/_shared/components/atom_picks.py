@@ -37,9 +37,9 @@ def show_pickable(
     component.show(key, message, sent_under(key), large, on_picked_change=partial(hand_on, key, count, on_pick))
 
 
-def known(place: int | None, count: int) -> int | None:
-    """A place in the address or the session, if there is such an item."""
-    return place if place is not None and 0 <= place < count else None
+def valid_index(index: int | None, count: int) -> int | None:
+    """An index in the address or the session, if there is such an item."""
+    return index if index is not None and 0 <= index < count else None
 
 
 def hand_on(key: str, atoms: int, on_pick: OnPick | None) -> None:

@@ -19,7 +19,7 @@ from engine.errors import visible as visible_char
 from engine.figures.words import shortened
 from engine.text.align import Alignment
 from pages._kit.atoms import AtomRow, angstrom
-from pages._shared.components.atom_picks import known, show_pickable
+from pages._shared.components.atom_picks import show_pickable, valid_index
 from pages._shared.components.once import Component, sent_under, source
 from pages._shared.theme import palette
 
@@ -76,7 +76,7 @@ def view_rows(
     tokens = [] if alignment is None else [_token(column, alignment, steps) for column in range(len(alignment.rows))]
     return [
         ViewRow(
-            tokens=tuple(tokens[column] for column in row.columns) or (Token(place, visible(f"<{row.text}>")),),
+            tokens=tuple(tokens[column] for column in row.columns) or (Token(index, visible(f"<{row.text}>")),),
             atom=row.atom,
             name=visible(other or row.name, 80, blanks=False),
             kind=row.damage,
@@ -86,14 +86,14 @@ def view_rows(
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
         )
-        for place, row in enumerate(rows)
+        for index, row in enumerate(rows)
     ]
 
 
 def _token(column: int, alignment: Alignment, steps: Mapping[int, Mapping[str, Any]]) -> Token:
     row = alignment.rows[column]
     step = steps.get(-1 if row.pos is None else row.pos) or {}
-    top = [(visible(one.get("piece", "")), one["p_raw"], bool(one["allowed"])) for one in step.get("top_k") or ()]
+    top = [(visible(item.get("piece", "")), item["p_raw"], bool(item["allowed"])) for item in step.get("top_k") or ()]
     p_raw = step.get("p_raw")
     marks = {
         "f": row.forced,
@@ -130,10 +130,10 @@ def atom_view(
     follow: bool = False,
 ) -> None:
     """Draw the rows in their order. ``follow`` keeps the end in sight unless the reader scrolled up."""
-    columns = 1 + max((one.column for row in rows for one in row.tokens), default=-1)
+    columns = 1 + max((cell.column for row in rows for cell in row.tokens), default=-1)
     atoms = 1 + max((row.atom for row in rows if row.atom is not None), default=-1)
-    atom_of = {one.column: row.atom for row in rows if not row.is_other for one in row.tokens}
-    content = {digest(one): one for one in (asdict(row) for row in rows)}
+    atom_of = {cell.column: row.atom for row in rows if not row.is_other for cell in row.tokens}
+    content = {digest(fields): fields for fields in (asdict(row) for row in rows)}
     sent = sent_under(key)
     last = sent.get("rows", frozenset())
     data = {
@@ -141,20 +141,20 @@ def atom_view(
         "caption": sendable(caption),
         "order": list(content),
         "columns": columns,
-        "rows": {name: one for name, one in content.items() if name not in last},
+        "rows": {name: fields for name, fields in content.items() if name not in last},
         "follow": follow,
-        "atom": known(atom, atoms),
-        "token": known(token, columns),
+        "atom": valid_index(atom, atoms),
+        "token": valid_index(token, columns),
         "max_height": max_height,
         "ground": palette().background,
     }
 
-    def pick(place: int | None) -> None:
+    def pick(index: int | None) -> None:
         """A column, or, behind these, an atom."""
-        if on_pick is not None and place is not None and place < columns:
-            on_pick(atom_of.get(place), place)
+        if on_pick is not None and index is not None and index < columns:
+            on_pick(atom_of.get(index), index)
         elif on_pick is not None:
-            on_pick(None if place is None else place - columns, None)
+            on_pick(None if index is None else index - columns, None)
 
     show_pickable(_component, key, columns + atoms, None if on_pick is None else pick, data, None)
     sent["rows"] = frozenset(content)
@@ -166,7 +166,7 @@ def digest(value: object) -> str:
 
 def sendable(text: str) -> str:
     """``text`` with lone surrogates as visible escapes: they have no UTF-8 and would end the page's message."""
-    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text if text.isascii() else _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def visible(piece: str, limit: int = SHOWN_CHARS, *, blanks: bool = True) -> str:

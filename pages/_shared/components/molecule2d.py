@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pages._shared.components.atom_picks import OnPick, known, picked_atom, show_pickable
+from pages._shared.components.atom_picks import OnPick, picked_atom, show_pickable, valid_index
 from pages._shared.components.atom_view import sendable
 from pages._shared.components.once import Component, source
 
@@ -33,7 +33,7 @@ def molecule2d(
     the rerun, with the atom or with None when the selection was cleared; without it nothing can be picked. ``height``
     is the most that the drawing takes, in pixels. The drawing travels only when it changed.
     """
-    small = {"selected": known(selected, len(atoms)), "lit": known(lit, len(atoms)), "height": height}
+    small = {"selected": valid_index(selected, len(atoms)), "lit": valid_index(lit, len(atoms)), "height": height}
     large = {"svg": svg, "label": sendable(label), "atoms": [sendable(name) for name in atoms]}
     show_pickable(_component, key, len(atoms), on_pick, small, large)
 

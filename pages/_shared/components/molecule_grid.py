@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pages._shared.components.atom_picks import OnPick, known, show_pickable
+from pages._shared.components.atom_picks import OnPick, show_pickable, valid_index
 from pages._shared.components.atom_view import sendable
 from pages._shared.components.once import Component, source
 
@@ -26,7 +26,7 @@ def molecule_grid(
 ) -> None:
     """Show the cells in their order: a name, an index into the drawings, and of each lane four letters (text, stereo,
     geometry, usable: r, d, w, -), none where it has no result. ``on_pick`` gets the index of the picked cell."""
-    small = {"selected": known(selected, len(cells)), "height": height}
+    small = {"selected": valid_index(selected, len(cells)), "height": height}
     large = {
         "label": sendable(label),
         "lanes": [sendable(lane) for lane in lanes],

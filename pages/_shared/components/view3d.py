@@ -76,10 +76,10 @@ def view3d(
         "atoms": atoms,
         "names": [
             _name(
-                names[atom] if 0 <= atom < len(names) else f"atom {place}, {symbol}",
+                names[atom] if 0 <= atom < len(names) else f"atom {index}, {symbol}",
                 marks.get(atom),
             )
-            for place, (atom, symbol) in enumerate(zip(atoms, symbols, strict=True))
+            for index, (atom, symbol) in enumerate(zip(atoms, symbols, strict=True))
         ],
         "caption": caption,
         "zoom": zoom,
@@ -91,7 +91,7 @@ def view3d(
     view.draw(
         mol,
         ghost,
-        {place: marks[atom] for place, atom in enumerate(atoms) if atom in marks},
+        {index: marks[atom] for index, atom in enumerate(atoms) if atom in marks},
     )
     stmol.showmol(view, height=height + NAME_PX, width=label)
 
@@ -108,28 +108,28 @@ class _Frame(py3Dmol.view):  # type: ignore[misc]
 
     def draw(self, mol: Chem.Mol, ghost: Chem.Mol | None, marks: Mapping[int, Fault]) -> None:
         """Seen from where the atoms spread most: the widest axis across, the next one up."""
-        colours, spots = palette(), mol.GetConformer().GetPositions()
-        axes = principal_axes(spots)
+        colours, positions = palette(), mol.GetConformer().GetPositions()
+        axes = principal_axes(positions)
 
         def turned(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-            return np.ascontiguousarray((points - spots.mean(axis=0)) @ axes.T)
+            return np.ascontiguousarray((points - positions.mean(axis=0)) @ axes.T)
 
         hues = {"colorscheme": {"prop": "elem", "map": {"C": colours.muted, "N": NITROGEN}}}
         styles = [{"stick": {"radius": 0.14, **hues}, "sphere": {"scale": 0.25, **hues}}]
         styles += [{"stick": {"radius": 0.11, "opacity": 0.6, "color": colours.neutral}}]
-        for place, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
+        for index, conformer in enumerate([mol] if ghost is None else [mol, ghost]):
             self.addModel(
                 _block(conformer, turned(conformer.GetConformer().GetPositions())),
                 "mol",
             )
-            self.setStyle({"model": place}, styles[place])
-        for place, mark in marks.items():
+            self.setStyle({"model": index}, styles[index])
+        for index, mark in marks.items():
             hue = getattr(colours, mark)
-            spot = dict(zip("xyz", turned(spots)[place].tolist(), strict=True))
-            self.addSphere({"center": spot, "radius": 0.6, "color": hue, "opacity": 0.6})
+            position = dict(zip("xyz", turned(positions)[index].tolist(), strict=True))
+            self.addSphere({"center": position, "radius": 0.6, "color": hue, "opacity": 0.6})
             look = {"backgroundColor": hue, "fontColor": ink_on(hue), "fontSize": 13, "bold": True}
             where = {
-                "position": spot,
+                "position": position,
                 "screenOffset": {"x": 18, "y": 18},
                 "alignment": "center",
                 "inFront": True,

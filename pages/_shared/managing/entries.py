@@ -42,7 +42,7 @@ class Managed:
     parameter: str  # of the address: ids of those that are ticked
     columns: tuple[str, ...]  # of the table, by their names in the store
     loss: str  # what else goes with an entry that is deleted, and what stays
-    one: Callable[[Store, Entry], None] = lambda store, entry: None  # buttons for a single one: export, links
+    buttons: Callable[[Store, Entry], None] = lambda store, entry: None  # of a single entry: export, links
     remove: Callable[[Store, str], object] | None = None
 
 
@@ -85,9 +85,9 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     ids = [id_ for id_ in named or [control or ""] if id_ in rows]
 
     def pick() -> None:
-        places = picked_rows(key)
-        if places is not None:
-            ticked = [shown[place] for place in places if place < len(shown)]
+        picked = picked_rows(key)
+        if picked is not None:
+            ticked = [shown[row] for row in picked if row < len(shown)]
             # The first tick replaces the control, which its reader has not ticked. A filter unticks nothing.
             kept = [id_ for id_ in ids if id_ not in shown] if named else []
             ticked = [id_ for id_ in ticked if named or id_ != control]
@@ -113,13 +113,13 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
         st.info(f"What ships with the project is in {where}: it can be exported, not changed.", icon=":material/lock:")
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
         if len(ids) == 1 and chosen:
-            managed.one(store, chosen[0])
+            managed.buttons(store, chosen[0])
         _resume([begun[id_] for id_ in ids if id_ in begun])
         _deletion(managed, store, own, [begun[id_] for id_ in ids if id_ in begun])
     if own:
         _tags(store, kind, own, sorted({tag for entry in entries.values() for tag in entry.row.get("tags") or ()}))
     if len(ids) == 1 and chosen:
-        _one(managed, store, chosen[0], is_fixed=not own)
+        _details(managed, store, chosen[0], is_fixed=not own)
 
 
 def _row(managed: Managed, row: Mapping[str, Any], id_: str, state: str) -> dict[str, Any]:
@@ -166,12 +166,12 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
         named = listed([*ids[:MOST_NAMED], *([f"{len(ids) - MOST_NAMED} more"] if len(ids) > MOST_NAMED else [])])
         samples = sum(entry.row.get("samples") or 0 for entry in own) if managed.kind is RUN else 0
         of = f" ({counted(samples, 'sample')})" if samples else ""
-        what = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
-        st.markdown(f"This deletes {what} {managed.loss}")
+        subject = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
+        st.markdown(f"This deletes {subject} {managed.loss}")
         st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
 
 
-def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:
+def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> None:
     """Its label and notes, and every column that has a value, with what it means."""
     row = entry.row
     left, right = st.columns([2, 3], gap="large")
@@ -191,8 +191,8 @@ def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> Non
             else:
                 st.toast("Saved", icon=":material/save:")
                 st.rerun()
-    known = [column for column in managed.kind.main if column.name not in ("findings", "rules")]  # JSON for programs
-    values = {column: row[column.name] for column in known if row.get(column.name) is not None}
+    columns = [column for column in managed.kind.main if column.name not in ("findings", "rules")]  # JSON for programs
+    values = {column: row[column.name] for column in columns if row.get(column.name) is not None}
     facts = {
         "column": [column.name for column in values],
         "value": [visible_text(f"{v:,.4g}" if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
@@ -201,7 +201,7 @@ def _one(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) -> Non
     right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")
 
 
-def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) -> None:
+def _tags(store: Store, kind: Kind, own: Sequence[Entry], in_use: Sequence[str]) -> None:
     """Of all that are ticked."""
 
     def change(add: Sequence[str] = (), take: Sequence[str] = ()) -> None:
@@ -215,7 +215,7 @@ def _tags(store: Store, kind: Kind, own: Sequence[Entry], known: Sequence[str]) 
 
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-tags"):
         tags = st.multiselect(
-            "Tags", known, key="tags-of-ticked", accept_new_options=True, format_func=visible_text, width=320,
+            "Tags", in_use, key="tags-of-ticked", accept_new_options=True, format_func=visible_text, width=320,
             placeholder="choose or type", help=f"At most {MOST_TAGS} of at most {MOST_TAG} characters, to filter by.",
         )  # fmt: skip
         for label, word in (("Add tags", "add"), ("Remove tags", "take")):

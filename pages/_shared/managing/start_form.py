@@ -129,8 +129,8 @@ class StartForm:
         st.code(shlex.join([".venv/bin/python", "-m", "engine", *words, *files]), language=None, wrap_lines=True)
         if is_pressed:
             command = [words[0], f"--threads={spare_cores()}", *words[1:], *files[:1]]
-            what = f"{counted(runs, self.title)} of {', '.join(models)}"
-            if tasks.submit(f"{counted(runs, self.title)} “{label}”" if label else what, command, molecules.inputs):
+            title = f"{counted(runs, self.title)} of {', '.join(models)}"
+            if tasks.submit(f"{counted(runs, self.title)} “{label}”" if label else title, command, molecules.inputs):
                 st.rerun()
 
 
@@ -186,7 +186,7 @@ def _typed() -> Molecules:
         return Molecules(problem="Correct or remove the lines above." if problems else "Type at least one SMILES.")
     if len(smiles) <= MOST_WORDS:
         return Molecules(positional=("--", *smiles), count=len(smiles))
-    return Molecules(inputs=(("typed.smi", "".join(f"{one}\n" for one in smiles).encode()),), count=len(smiles))
+    return Molecules(inputs=(("typed.smi", "".join(f"{line}\n" for line in smiles).encode()),), count=len(smiles))
 
 
 @st.cache_data(max_entries=50, show_spinner="Reading molecules …")
@@ -196,7 +196,7 @@ def _problems(lines: list[tuple[int, str]]) -> list[str]:
 
 
 def _file() -> Molecules:
-    given = st.file_uploader(
+    upload = st.file_uploader(
         "SMILES lines, CSV, TSV, SDF, JSON lines or Parquet, also as .gz", TYPES, key="run_file",
         help="It stays on this machine, and is deleted when the command has ended.",
     )  # fmt: skip
@@ -207,12 +207,12 @@ def _file() -> Molecules:
     limit = right.number_input(
         "Number of molecules", 1, 10_000_000, None, key="run_limit", bind="query-params", placeholder="all of them"
     )
-    if given is None:
+    if upload is None:
         return Molecules(problem="Choose a file of molecules.")
     words: tuple[str, ...] = () if limit is None else ("--sample-size", str(int(limit)))
     words += (f"--smiles-column={column}",) if column else ()
     count = None if limit is None else int(limit)
-    return Molecules(words=words, inputs=((given.name, given.getvalue()),), count=count)
+    return Molecules(words=words, inputs=((upload.name, upload.getvalue()),), count=count)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -240,16 +240,16 @@ def show_import(
         paths = [line.strip() for line in (text or "").splitlines() if line.strip()]
     else:
         number = st.session_state.setdefault(f"{key} so far", 0)
-        given = st.file_uploader(
+        files = st.file_uploader(
             "Files", list(types), accept_multiple_files=True, key=f"{key}_{number}",
             help=f"At most {st.get_option('server.maxUploadSize'):,} MB each, as `server.maxUploadSize` in "
             "`.streamlit/config.toml` says. Larger files can be read where they lie. An upload is deleted afterwards.",
         )  # fmt: skip
-        uploads = [(one.name, one.getvalue()) for one in given or ()]
+        uploads = [(file.name, file.getvalue()) for file in files or ()]
     names = [*paths, *(name for name, _ in uploads)]
     words = [*command]
-    for place, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
-        text = place.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
+    for column, (label, name, option, placeholder) in zip(st.columns(2) * len(fields), fields, strict=False):
+        text = column.text_input(label, key=name, bind="query-params", max_chars=MOST_TEXT, placeholder=placeholder)
         words += [f"{option}={value}"] if (value := " ".join((text or "").split())) else []
     words += [*options(), "--"]
     of = names[0] if len(names) == 1 else f"{len(names)} {'patterns' if paths else 'files'}"

@@ -63,16 +63,16 @@ def _draw(store: Store, ended: set[int]) -> None:
 
 
 def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
-    found = brought(store, seen) if seen.has_ended else {}
+    results = brought(store, seen) if seen.has_ended else {}
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             title = f"{SYMBOLS[seen.state]} **{escape_markdown(task.title)}**"
-            st.markdown(f"{title} · {_standing(seen, found)}", width="stretch")
+            st.markdown(f"{title} · {_state_words(seen, results)}", width="stretch")
             with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
                 st.code(task.command, language=None, wrap_lines=True)
                 st.code("\n".join(seen.log), language=None, wrap_lines=True)
             if seen.has_ended:
-                _links(store, task, found)
+                _links(store, task, results)
                 st.button(
                     "Clear", key=f"clear-{task.number}", type="tertiary", icon=":material/close:",
                     help="Its results stay", on_click=task_queue().forget, args=(task,),
@@ -87,14 +87,14 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
         if seen.error:
             st.error(escape_markdown(seen.error), icon=":material/error:")
         for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
-            there = f"already in the store, as {part.run_id or part.made}"
-            words = f"left out: {part.error}" if part.state == "failed" else there
+            stored = f"already in the store, as {part.run_id or part.made}"
+            words = f"left out: {part.error}" if part.state == "failed" else stored
             st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
-        for log in [log for log in found.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
+        for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
             st.caption(f":material/warning: {escape_markdown(log.id + ': ' + str(log.row.get('notes')))}")
 
 
-def _standing(seen: TaskSnapshot, found: Brought) -> str:
+def _state_words(seen: TaskSnapshot, results: Brought) -> str:
     took = duration(round(seen.elapsed_s))
     match seen.state:
         case "waiting":
@@ -107,7 +107,7 @@ def _standing(seen: TaskSnapshot, found: Brought) -> str:
             return f"failed after {took}"
         case "done":
             states = [part.state for part in seen.parts]
-            words = [counted(len(entries), noun) for noun, entries in found.items() if entries]
+            words = [counted(len(entries), noun) for noun, entries in results.items() if entries]
             words += [f"{count} already in the store"] if (count := states.count("there")) else []
             words += [f"{count} left out"] if (count := states.count("failed")) else []
             return f"{', '.join(words) or 'done'} in {took}"
@@ -149,10 +149,10 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
     }
 
 
-def _links(store: Store, task: Task, found: Brought) -> None:
+def _links(store: Store, task: Task, results: Brought) -> None:
     """To each kind of what it brought; what has no LP is the control."""
     lps = {run.id: run.row.get("lp") for run in store.found().entries}
-    for noun, entries in found.items():
+    for noun, entries in results.items():
         if not entries:
             continue
         control, *tests = sorted(entries, key=lambda entry: lps.get(str(entry.row.get("run_id"))) != "none")
