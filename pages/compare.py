@@ -43,7 +43,7 @@ def coverage(store: Store, ids: Sequence[str]) -> None:
 def advice(store: Store, ids: Sequence[str]) -> None:
     """About a model, not about the compared runs, which are hidden meanwhile."""
     st.html("<style>.st-key-compared-runs { display: none; }</style>")
-    models = models_of(store.found().entries)
+    models = models_of(store.listing().entries)
     if models:
         first = model_name(store.entry(ids[0]).row) if ids else ""
         names = sorted(models, key=lambda name: name != first)  # the control's first
@@ -71,7 +71,7 @@ page(TITLE, ICON, LEAD, words=("Passed", "Clean", "Usable", "Junk", "Cut", "COV-
 with shown_errors():
     store = Store.open().snapshot()
     with st.container(key="compared-runs"):
-        ids = [entry.id for entry in manage.PICKER.show(store.found())]
+        ids = [entry.id for entry in manage.PICKER.show(store.listing())]
 show_open(SECTIONS, store, ids)
 charts_ready()
 put_shown(page="compare", runs=ids)

@@ -24,7 +24,7 @@ LEAD = "Logits as an engine logged them: **garbage, dead buffers and masks disti
 
 def models(store: Store, ids: Sequence[str]) -> None:
     """The newest logs of the store, whatever is chosen."""
-    logs = [entry.id for entry in store.found(LOGIT_LOG).entries]
+    logs = [entry.id for entry in store.listing(LOGIT_LOG).entries]
     cards(["logits_models"], store, logs[-MOST:])
     if len(logs) > MOST:
         st.caption(f"The newest {MOST} of {len(logs):,} logs.")
@@ -50,7 +50,7 @@ page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
     st.session_state.pop(LOGS.opened_with, None)  # the default is the view's
-    names = LOGS.names(LOGS.show(store.found(LOGIT_LOG)))
+    names = LOGS.names(LOGS.show(store.listing(LOGIT_LOG)))
 show_open(SECTIONS, store, list(names))
 charts_ready()
 put_shown(page="logits", logs=list(names))

@@ -42,8 +42,8 @@ SECTIONS |= {"SQL": sql, "Traces": traces.show}
 page(TITLE, ICON, LEAD)
 with shown_errors():
     store = Store.open().snapshot()
-    picker = traces.trace_picker({entry.id: entry.row for entry in store.found().entries})
-    chosen = picker.show(store.found(TRACE))
+    picker = traces.trace_picker({entry.id: entry.row for entry in store.listing().entries})
+    chosen = picker.show(store.listing(TRACE))
     ids = [entry.id for entry in chosen]
 with shown_errors(stops=False):
     if chosen and (notes := list(cautions(*traces_of(store, chosen)))):

@@ -21,7 +21,7 @@ from engine.store.store import DEMO, Store
 def copied(place: Path, kind: Kind, part: str) -> tuple[Store, Entry]:
     """A store with the demo's first entry whose id has this in it."""
     demo = Store(Files(DEMO))
-    entry = next(entry for entry in demo.found(kind).entries if part in entry.id)
+    entry = next(entry for entry in demo.listing(kind).entries if part in entry.id)
     shutil.copytree(DEMO / entry.folder, place / entry.folder)
     store = Store(Files(place))
     return store, store.entry(entry.id, kind)

@@ -35,7 +35,7 @@ def packed_matrices(jobs: Iterable[FileJob]) -> bytes:
 def publish_coverage(store: Store) -> list[Entry]:
     """The evaluated runs, by what a page asks for first."""
     request = EvaluationRequest()
-    runs = [entry for entry in store.found().entries if has_samples(entry)]
+    runs = [entry for entry in store.listing().entries if has_samples(entry)]
     for entry in runs:
         evaluate_run(store, entry.id, request)
     jobs = [job for entry in runs for job in jobs_of(store, entry, request, [])]

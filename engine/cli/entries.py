@@ -244,7 +244,7 @@ def sql(
 
     if columns:
         tables = [stored for kind in KINDS for stored in (kind.main, *kind.tables)]
-        return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.what}
+        return io.show([{"table": stored.name, "column": column.name, "type": str(column.type), "what": column.meaning}
                         for stored in tables for column in stored])  # fmt: skip
     if sql is None:
         raise DriftscopeError("there is no statement", "Give a SELECT, - for standard input, or --columns")

@@ -354,7 +354,7 @@ def advise(
     cli.only_with("--model", model, probe=probe)
     if model is None:  # the models with measured runs, and the LPs of the setting that has most
         rows = []
-        for name, entries in models_of(io.opened().found().entries).items():
+        for name, entries in models_of(io.opened().listing().entries).items():
             first, *others = settings_of(entries)
             lps = {str(entry.row.get("lp") or "") for entry in entries if setting_of(entry) == first}
             row = {"model": name, "runs": len(entries), "settings": 1 + len(others), "setting": setting_words(first)}

@@ -75,7 +75,7 @@ class RunFacts:
 
 def runs_with_samples(store: Store) -> list[RunFacts]:
     """Newest first."""
-    return [facts_of(entry) for entry in reversed(store.found().entries) if SAMPLES.name in entry.parts]
+    return [facts_of(entry) for entry in reversed(store.listing().entries) if SAMPLES.name in entry.parts]
 
 
 def run_facts(store: Store, run_id: str) -> RunFacts:

@@ -111,7 +111,7 @@ def models_of(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
 
 def runs_of_model(store: Store, model: str) -> list[Entry]:
     """An alias alone means the step with runs, else its last one. A run's id means that run of its model."""
-    entries = store.found().entries
+    entries = store.listing().entries
     if runs := [entry for entry in entries if entry.id == model]:
         return runs
     models, registered = models_of(entries), load_registry().entries

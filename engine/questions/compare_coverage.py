@@ -35,7 +35,7 @@ BASELINE = "RDKit, clustered"
 
 
 def sets(store: Store, entries: Sequence[Entry]) -> list[str]:
-    return [ETKDG, *(entry.id for entry in store.found(REFERENCES).entries)]
+    return [ETKDG, *(entry.id for entry in store.listing(REFERENCES).entries)]
 
 
 OPTIONS = (

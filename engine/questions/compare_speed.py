@@ -40,12 +40,12 @@ TABLES = ()
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> object:
-    return [entry.key for entry in store.found().entries].__repr__() if options["all_runs"] else None
+    return [entry.key for entry in store.listing().entries].__repr__() if options["all_runs"] else None
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ids, names = {entry.id for entry in entries}, run_names(entries)
-    others = [entry for entry in store.found().entries if entry.id not in ids and not is_profiled(entry)]
+    others = [entry for entry in store.listing().entries if entry.id not in ids and not is_profiled(entry)]
     rows: list[dict[str, Any]] = []
     for entry in [*entries, *(others if options["all_runs"] else ())]:
         for measure in ("usable_rate", "pass_rate")[: 1 + options["passed_too"]]:

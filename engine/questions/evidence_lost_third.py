@@ -47,7 +47,7 @@ CHARTS = (
 TABLES = ("main", "lanes")
 OPTIONS = (
     Option("lost_third_model", None, "Model of the lanes",
-           lambda store, _: [document["model"] for document in load_usable(store.places)[0]]),
+           lambda store, _: [document["model"] for document in load_usable(store.locations)[0]]),
 )  # fmt: skip
 CAUSES = {
     "failed parses": "because answers no longer parse",
@@ -57,11 +57,11 @@ CAUSES = {
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
-    return str(load_usable(store.places))
+    return str(load_usable(store.locations))
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    documents, damaged = load_usable(store.places)
+    documents, damaged = load_usable(store.locations)
     if not documents:
         what = "no result of the lost third is here yet"
         raise RunError(what, "make lost-third MODEL=demo-qwen writes one in about two hours")

@@ -30,11 +30,11 @@ TABLES = ("main",)
 
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> int:
-    return hash(tuple(entry.key for entry in store.found().entries))
+    return hash(tuple(entry.key for entry in store.listing().entries))
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
-    damaged = (entry for entry in store.found().entries if entry.row.get("bad_blocks") and BLOCKS.name in entry.parts)
+    damaged = (entry for entry in store.listing().entries if entry.row.get("bad_blocks") and BLOCKS.name in entry.parts)
     every = (misread_of(store, entry) for entry in damaged if entry.row.get("misread_blocks") != 0)
     rows = sorted((row for row in every if row["misread"]), key=lambda row: -row["misread"] / row["blocks"])
     return {"main": rows_table(rows, ["model", "lp", "origin", "misread", "blocks", "most_ang", "text", "run_id"])}

@@ -105,7 +105,7 @@ FROM scaled, bins GROUP BY ALL ORDER BY kind DESC, x
 
 def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[str, ...]:
     """A late read shows next to other logs."""
-    return tuple(entry.id for entry in store.found(LOGIT_LOG).entries)
+    return tuple(entry.id for entry in store.listing(LOGIT_LOG).entries)
 
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:

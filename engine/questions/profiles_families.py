@@ -163,7 +163,7 @@ def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
 
 def facts(store: Store, trace: Trace, count: str) -> dict[str, Any]:
     """What the sentences say of a trace besides its families."""
-    runs = {entry.id: entry.row for entry in store.found().entries}
+    runs = {entry.id: entry.row for entry in store.listing().entries}
     run, base = runs.get(str(trace.entry.row.get("run_id")), {}), trace.known(count) if count else 1.0
     span, tokens = trace.known("span_us"), trace.known("tokens")
     here = quotient(tokens, trace.known("samples"))

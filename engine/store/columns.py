@@ -45,7 +45,7 @@ _IN_JSON: Mapping[pa.DataType, Any] = {TEXT: str, WHOLE: _COUNT, REAL: float, FL
 class Column:
     name: str
     type: pa.DataType
-    what: str
+    meaning: str
     required: bool = False
     _: KW_ONLY
     unbounded: bool = False  # any number that there is, NaN among them
@@ -76,15 +76,15 @@ class Table:
 
     @cached_property
     def _sheet_row(self) -> Any:
-        known = {**_IN_JSON, TEXT: _SAID}
-        fields = [(c.name, known[c.type]) if c.required else (c.name, _IN_JSON[c.type] | None, None) for c in self]
+        types = {**_IN_JSON, TEXT: _SAID}
+        fields = [(c.name, types[c.type]) if c.required else (c.name, _IN_JSON[c.type] | None, None) for c in self]
         return msgspec.defstruct(self.name, fields, kw_only=True)
 
-    def row_of(self, said: Mapping[str, Any]) -> dict[str, Any]:
+    def row_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """A sheet's row in the columns' own types, without what is null and what is no column; ValueError or
         OverflowError where a value does not fit."""
-        found = msgspec.structs.asdict(msgspec.convert(said, self._sheet_row))
-        row = {name: value for name, value in found.items() if value is not None}
+        fields = msgspec.structs.asdict(msgspec.convert(values, self._sheet_row))
+        row = {name: value for name, value in fields.items() if value is not None}
         if "created_at" in row:
             moment = datetime.fromisoformat(row["created_at"])
             row["created_at"] = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

@@ -78,8 +78,8 @@ class Console:
         ``names`` are the values of its ``$name``: a text, or a list of texts. Those that it does not use are ignored.
         """
         if len(sql) > MOST_CHARACTERS:
-            what = f"the statement has {len(sql):,} characters (at most {MOST_CHARACTERS:,})"
-            raise SqlError(what, "Write a shorter one")
+            problem = f"the statement has {len(sql):,} characters (at most {MOST_CHARACTERS:,})"
+            raise SqlError(problem, "Write a shorter one")
         try:
             with self._turn:
                 if self._is_closed:
@@ -165,12 +165,12 @@ def rows_of(
     """The rows of a statement as far as the limits go, and whether there were more."""
     used = checked(database, sql).named_parameters
     for name in sorted(used - names.keys()):
-        raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${known}" for known in names]))
+        raise SqlError(f"${name} has no value", nearest(f"${name}", [f"${candidate}" for candidate in names]))
     texts = duckdb.list_type(duckdb.sqltypes.VARCHAR)  # an empty list has a type, too
     values = {name: duckdb.Value(v, texts) if isinstance(v := names[name], tuple) else v for name in used} or None
     text = sql.encode()  # the tokenizer counts bytes
-    ends = (place for place, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
-    end = next((place for place in ends if text.startswith(b";", place)), len(text))
+    ends = (offset for offset, kind in duckdb.tokenize(sql) if kind == duckdb.token_type.operator)
+    end = next((offset for offset in ends if text.startswith(b";", offset)), len(text))
     relation = database.sql(text[:end].decode(), params=values)
     kinds = list(map(str, relation.types))
     is_text = [bool(TEXT_ONLY.search(kind)) or kind.count("[") + kind.count("(") > MOST_NESTED for kind in kinds]
@@ -202,8 +202,8 @@ def checked(database: duckdb.DuckDBPyConnection, sql: str) -> Any:
         raise SqlError(f"there are {count} statements" if count else "there is no statement", "Write one SELECT")
     kind = statements[0].type
     if kind == duckdb.StatementType.MULTI:
-        what = "a PIVOT that finds its own columns is several statements"
-        raise SqlError(what, "Name them: ON column IN (...)")
+        problem = "a PIVOT that finds its own columns is several statements"
+        raise SqlError(problem, "Name them: ON column IN (...)")
     if kind != duckdb.StatementType.SELECT:
         name = str(getattr(kind, "name", "of an unknown kind")).replace("_", " ")
         raise SqlError(f"the statement is {name}, and only a SELECT may run here", "Write one SELECT over the tables")
@@ -227,10 +227,10 @@ def in_words(text: str) -> SqlError:
 
     ``Parser Error: syntax error at "X"\\n\\nLINE 3: X\\n ^^^`` -> ``syntax error at "X", line 3``"""
     if match := _UNREADABLE.search(text):
-        what = f"{shown(match[2], 200)} cannot be read" if match[2] else f"the table {shown(match[1])} cannot be read"
-        return SqlError(what, "It was removed or is damaged: `verify` names such files")
-    message, _, place = text.partition("Stack Trace")[0].partition("\n\nLINE ")
-    what, _, fix = _PREFIX.sub("", message, count=1).strip().partition("\n")
-    what = _SETTING_ADVICE.sub("", what).rstrip("!. ")[:MOST_TEXT]
-    line = f", line {place.partition(':')[0]}" if place else ""
-    return SqlError(one_line(what) + line, one_line(fix.rstrip(".").replace("`", "'")[:MOST_TEXT]))
+        reason = f"{shown(match[2], 200)} cannot be read" if match[2] else f"the table {shown(match[1])} cannot be read"
+        return SqlError(reason, "It was removed or is damaged: `verify` names such files")
+    message, _, location = text.partition("Stack Trace")[0].partition("\n\nLINE ")
+    problem, _, fix = _PREFIX.sub("", message, count=1).strip().partition("\n")
+    problem = _SETTING_ADVICE.sub("", problem).rstrip("!. ")[:MOST_TEXT]
+    line = f", line {location.partition(':')[0]}" if location else ""
+    return SqlError(one_line(problem) + line, one_line(fix.rstrip(".").replace("`", "'")[:MOST_TEXT]))

@@ -96,7 +96,7 @@ class Damage:
     """Something of a store that is left out, and why."""
 
     where: str
-    what: str
+    reason: str
     id: str | None = None  # of the entry that goes without it
 
 
@@ -112,7 +112,7 @@ class StoreListing:
         near = [entry for entry in self.entries if entry.id == id_]
         for damage in () if near else self.damages:
             if damage.where.endswith(f"/{kind.key}={id_}"):
-                raise StoreError(f"{damage.where}: {damage.what}", "Run `verify`")
+                raise StoreError(f"{damage.where}: {damage.reason}", "Run `verify`")
         near = near or [entry for entry in self.entries if id_ and entry.row.get("label") == id_]
         near = near or [entry for entry in self.entries if id_ and id_ in entry.id]
         if len(near) > 1:
@@ -208,8 +208,8 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[
     except (DriftscopeError, OSError) as error:
         if isinstance(error, FileNotFoundError) and name not in files.folders(kind.folder):
             return None, []
-        what = error.what if isinstance(error, DriftscopeError) else f"{kind.sheet}: {error.strerror or error}"
-        return None, [Damage(files.path(folder), what)]
+        problem = error.what if isinstance(error, DriftscopeError) else f"{kind.sheet}: {error.strerror or error}"
+        return None, [Damage(files.path(folder), problem)]
     wrong = {}
     parts, row = dict(entry.parts), dict(entry.row)
     for table, part in entry.parts.items():
@@ -221,12 +221,12 @@ def read_entry(files: Files, kind: Kind, name: str) -> tuple[Entry | None, list[
     if USER_SHEET in sizes:
         try:
             user = files.read_object(f"{folder}/{USER_SHEET}")
-            said = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
-            changed = kind.main.row_of({**entry.sheet["row"], **said})
-            row |= {key: changed.get(key) or None for key in said}  # an empty one removes the former
+            edits = {key: user[key] for key in USER_KEYS if key in user and key in kind.main.by_name}
+            changed = kind.main.row_of({**entry.sheet["row"], **edits})
+            row |= {key: changed.get(key) or None for key in edits}  # an empty one removes the former
         except (StoreError, OSError, ValueError) as error:
             wrong[USER_SHEET] = error.what if isinstance(error, StoreError) else one_line(str(error))
-    damages = [Damage(files.path(f"{folder}/{file}"), what, id_) for file, what in sorted(wrong.items())]
+    damages = [Damage(files.path(f"{folder}/{file}"), problem, id_) for file, problem in sorted(wrong.items())]
     return replace(entry, row=row, parts=parts), damages
 
 
@@ -238,15 +238,15 @@ class _Sheet(msgspec.Struct, frozen=True):
 
 def parse_entry(sheet: Mapping[str, Any], kind: Kind, id_: str, folder: str, files: Files) -> Entry:
     try:
-        said = msgspec.convert(sheet, _Sheet)
-        if said.schema > VERSION:
-            what = f"{kind.sheet} is of version {said.schema}, this program reads up to {VERSION}"
-            raise StoreError(what, "Update it")
-        if said.row.get(kind.key) != id_:
+        parsed = msgspec.convert(sheet, _Sheet)
+        if parsed.schema > VERSION:
+            problem = f"{kind.sheet} is of version {parsed.schema}, this program reads up to {VERSION}"
+            raise StoreError(problem, "Update it")
+        if parsed.row.get(kind.key) != id_:
             raise ValueError(f"it does not describe {id_}")
-        row = kind.main.row_of(said.row)
+        row = kind.main.row_of(parsed.row)
     except (ValueError, OverflowError) as error:
-        what = f"{kind.sheet} does not fit: {one_line(str(error))}"
-        raise StoreError(what, "It is not of this program") from error
-    parts = {table.name: said.tables[table.name] for table in kind.tables if table.name in said.tables}
-    return Entry(id_, folder, files, said.schema, row, parts, sheet)
+        problem = f"{kind.sheet} does not fit: {one_line(str(error))}"
+        raise StoreError(problem, "It is not of this program") from error
+    parts = {table.name: parsed.tables[table.name] for table in kind.tables if table.name in parsed.tables}
+    return Entry(id_, folder, files, parsed.schema, row, parts, sheet)

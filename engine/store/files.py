@@ -45,12 +45,12 @@ class Files:
 
     def sizes(self, name: str) -> dict[str, int]:
         """Bytes of a folder's files, by name."""
-        found = {}
+        sizes = {}
         for entry in self._entries(name):
             with suppress(FileNotFoundError):  # removed meanwhile
                 if entry.is_file(follow_symlinks=False):
-                    found[entry.name] = entry.stat().st_size
-        return found
+                    sizes[entry.name] = entry.stat().st_size
+        return sizes
 
     def read(self, name: str) -> bytes:
         with open_regular(self.path(name)) as file:
@@ -58,16 +58,16 @@ class Files:
 
     def read_object(self, name: str) -> dict[str, Any]:
         """The object that a JSON file holds, of no more bytes than any that is written here."""
-        what = name.rpartition("/")[2]
+        file_name = name.rpartition("/")[2]
         with open_regular(self.path(name)) as file:
             if (size := os.fstat(file.fileno()).st_size) > MOST_SHEET_BYTES:
-                what = f"{what} has {size:,} bytes, more than {MOST_SHEET_BYTES:,}"
-                raise StoreError(what, "It is not of this program")
+                problem = f"{file_name} has {size:,} bytes, more than {MOST_SHEET_BYTES:,}"
+                raise StoreError(problem, "It is not of this program")
             content = file.read()
         try:
             return msgspec.json.decode(content, type=dict[str, Any])
         except (ValueError, RecursionError) as error:
-            raise StoreError(f"{what} holds no JSON object ({error})", "Import or run it again") from error
+            raise StoreError(f"{file_name} holds no JSON object ({error})", "Import or run it again") from error
 
     def write(self, name: str, content: bytes) -> None:
         with self.writing(name) as file:
@@ -120,8 +120,8 @@ class Files:
     def _entries(self, name: str) -> list[os.DirEntry[str]]:
         path = self.path(name).rstrip("/")
         try:
-            with os.scandir(path) as found:
-                return [entry for entry in found if not entry.name.startswith(".")]
+            with os.scandir(path) as entries:
+                return [entry for entry in entries if not entry.name.startswith(".")]
         except FileNotFoundError:
             return []
         except OSError as error:

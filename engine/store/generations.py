@@ -78,8 +78,8 @@ def import_generations(
         if not each:
             raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
         if unread and not with_conformer:
-            what = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
-            raise FileFormatError(f"{what}. The first: {unread[0]}", "Write the file again")
+            problem = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
+            raise FileFormatError(f"{problem}. The first: {unread[0]}", "Write the file again")
         counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
         if unread:
             left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"
@@ -94,13 +94,13 @@ def _rows(item: HeavyConformer) -> tuple[Row, Row | None]:
     if not (is_asked := not placed.problem):
         placed = under_its_key(replace(item, key=""))
     if placed.problem:
-        return {**_asked(item.key), "parsed": False, "parse_error": placed.problem}, None
+        return {**_prompt_columns(item.key), "parsed": False, "parse_error": placed.problem}, None
     read = {"parsed": True, "same_graph": is_asked, "generated_smiles": placed.smiles, "has_real_coordinates": True}
-    return {**_asked(item.key), **read}, {"smiles": placed.smiles, "xyz": placed.xyz.ravel()}
+    return {**_prompt_columns(item.key), **read}, {"smiles": placed.smiles, "xyz": placed.xyz.ravel()}
 
 
 @lru_cache(4_096)
-def _asked(key: str) -> Mapping[str, Any]:
+def _prompt_columns(key: str) -> Mapping[str, Any]:
     try:
         smiles = settled_smiles(key)
         mol = read_text_order(smiles)

@@ -16,11 +16,11 @@ from engine.paths import ROOT
 @functools.cache
 def versions() -> str:
     """JSON, by package."""
-    found = {"driftscope": __version__, "python": platform.python_version()}
+    by_package = {"driftscope": __version__, "python": platform.python_version()}
     for name in ("torch", "transformers", "tokenizers", "rdkit", "numpy", "duckdb", "pyarrow"):
         with suppress(PackageNotFoundError):  # such as in a container that only computes
-            found[name] = version(name)
-    return json.dumps(found)
+            by_package[name] = version(name)
+    return json.dumps(by_package)
 
 
 @functools.cache

@@ -46,30 +46,30 @@ class ReferenceSet:
 
     def molecules(self) -> list[str]:
         """Canonical SMILES, in the order in which they came."""
-        return list(self._places)
+        return list(self._indexes_by_smiles)
 
     def conformers(self, smiles: str) -> Chem.Mol | None:
         """The molecule without hydrogens, atoms in the order of its canonical SMILES, with all its conformers; None
         where the set has none of it. Any SMILES of the molecule will do."""
-        if smiles not in self._places:
+        if smiles not in self._indexes_by_smiles:
             with suppress(DriftscopeError):
                 smiles = settled_smiles(smiles)
-        if (places := self._places.get(smiles)) is None:
+        if (indexes := self._indexes_by_smiles.get(smiles)) is None:
             return None
-        numbers = [self._rows["xyz"][place].values.to_numpy(zero_copy_only=False) for place in places]
+        numbers = [self._rows["xyz"][index].values.to_numpy(zero_copy_only=False) for index in indexes]
         return molecule_with(smiles, [xyz.reshape(-1, 3) for xyz in numbers])
 
-    def asked(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
+    def repeated(self, molecules: Sequence[Molecule], per_conformer: int | None) -> tuple[list[Molecule], list[str]]:
         """Each once, or so many times its conformers here; and the SMILES of those that the set has not."""
-        asked, unknown = list[Molecule](), list[str]()
+        repeated, unknown = list[Molecule](), list[str]()
         for molecule in molecules:
             if (conformers := self.conformers(molecule.smiles)) is None:
                 unknown.append(molecule.smiles)
             else:
-                asked += [molecule] * ((per_conformer or 0) * conformers.GetNumConformers() or 1)
-        if not asked:
+                repeated += [molecule] * ((per_conformer or 0) * conformers.GetNumConformers() or 1)
+        if not repeated:
             raise StoreError(f"{self.name} has none of these molecules", "Without SMILES all are taken")
-        return asked, unknown
+        return repeated, unknown
 
     @cached_property
     def _rows(self) -> pa.Table:
@@ -79,11 +79,11 @@ class ReferenceSet:
             raise StoreError(f"the conformers of {self.name} are damaged: {error}", "Run `verify`") from error
 
     @cached_property
-    def _places(self) -> dict[str, list[int]]:
-        places: dict[str, list[int]] = {}
-        for place, smiles in enumerate(self._rows["smiles"].to_pylist()):
-            places.setdefault(smiles, []).append(place)
-        return places
+    def _indexes_by_smiles(self) -> dict[str, list[int]]:
+        indexes: dict[str, list[int]] = {}
+        for index, smiles in enumerate(self._rows["smiles"].to_pylist()):
+            indexes.setdefault(smiles, []).append(index)
+        return indexes
 
 
 def reference_set(store: Store, name: str) -> ReferenceSet:
@@ -117,9 +117,9 @@ def write_references(
             staging.add({table.name: table.rows(rows[table.name]) for table in REFERENCES.tables if table.name in rows})
             rows.clear()
 
-        for done, given in enumerate(conformers, start=1):
+        for done, conformer in enumerate(conformers, start=1):
             progress(done)
-            placed = under_its_key(given)
+            placed = under_its_key(conformer)
             if placed.problem:
                 first = first or f": {placed.source}: {placed.problem}"
                 counts["left_out"] += 1
@@ -132,15 +132,15 @@ def write_references(
                 digest = hashlib.blake2b(xyz.tobytes(), digest_size=16).digest()
                 counts["repeated" if digest in digests else "conformers"] += 1
                 if digest not in digests:
-                    place = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
-                    place |= {"xyz": xyz.ravel(), "weight": given.weight, "source": given.source}
-                    rows[REFERENCE_CONFORMERS.name].append(place)
+                    record = {"reference_set": name, "molecule": number, "conformer": len(digests), "smiles": smiles}
+                    record |= {"xyz": xyz.ravel(), "weight": conformer.weight, "source": conformer.source}
+                    rows[REFERENCE_CONFORMERS.name].append(record)
                     digests.add(digest)
             if sum(map(len, rows.values())) >= GROUP:
                 write()
         if not seen:
-            what = f"{shown(about['source'], 200)} has no conformer that can be used{first}"
-            raise FileFormatError(what, "Give another file")
+            problem = f"{shown(about['source'], 200)} has no conformer that can be used{first}"
+            raise FileFormatError(problem, "Give another file")
         write()
         content = hashlib.sha256()
         for smiles in sorted(seen):

@@ -92,8 +92,8 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
     """What rows add up to, by column of ``runs``, and the largest figure of those of which a run has that."""
     # A sound block is read as it is; one of bins is not for the group's reader.
     damaged = (block for block in blocks if not SOUND.issuperset(block["kinds"]))
-    found = (misread_ang(block["text"], (block["x"], block["y"], block["z"])) for block in damaged)
-    misread = [ang for ang in found if ang is not None]
+    distances = (misread_ang(block["text"], (block["x"], block["y"], block["z"])) for block in damaged)
+    misread = [ang for ang in distances if ang is not None]
     chars = sum(len(row["text"]) for row in samples)
     sums: dict[str, float] = {
         "samples": len(samples),
@@ -106,8 +106,8 @@ def sums_of(samples: Sequence[Row], blocks: Sequence[Row]) -> dict[str, float]:
         "chars_raw": chars,
         "chars_clean": chars,
     }
-    if known := _measured(misread):
-        sums["misread_most_ang"] = max(known)
+    if measured := _measured(misread):
+        sums["misread_most_ang"] = max(measured)
     if rmsds := _measured(row.get("rmsd_ang") for row in samples):
         sums |= {"rmsd_samples": len(rmsds), "rmsd_sum_ang": math.fsum(rmsds)}
     if guarded := [row for row in samples if row.get("unmended") is not None]:

@@ -69,8 +69,8 @@ def totals(groups: Iterable[Group]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for group in groups:
         for name, value in group.sums.items():
-            known = sums.get(name, 0)
-            sums[name] = max(known, value) if name in PEAKS else known + value
+            total = sums.get(name, 0)
+            sums[name] = max(total, value) if name in PEAKS else total + value
     return sums
 
 
@@ -97,12 +97,12 @@ class Staging:
     @classmethod
     def open(cls, files: Files, kind: Kind, id_: str) -> Staging:
         """An entry that was begun and not finished."""
-        known = unfinished_ids(files, kind)
-        chosen = id_ if id_ in known else next((one for one in known if id_ and one.endswith(id_)), None)
+        unfinished = unfinished_ids(files, kind)
+        chosen = id_ if id_ in unfinished else next((name for name in unfinished if id_ and name.endswith(id_)), None)
         if chosen is None:
             if f"{kind.key}={id_}" in files.folders(kind.folder):
                 raise RunError(f"{id_} is finished", "There is nothing to resume")
-            raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, known))
+            raise RunError(f"no unfinished {kind.key} is named {shown(id_)}", nearest(id_, unfinished))
         sheet = files.read_object(f"{ASIDE}/{chosen}/{kind.sheet}")
         parse_entry({"tables": {}, **sheet}, kind, chosen, "", files)  # an unfinished one has no tables yet
         return cls(files, kind, chosen, sheet)
@@ -147,8 +147,8 @@ class Staging:
         notes: dict[str, list[Any]] = {}
         for file in filter(NOTE_FILE.fullmatch, sorted(self.files.sizes(self.folder))):
             for key, values in self.files.read_object(f"{self.folder}/{file}").items():
-                known = notes.setdefault(key, [])
-                known += [value for value in values if value not in known]
+                seen = notes.setdefault(key, [])
+                seen += [value for value in values if value not in seen]
         return notes
 
     def groups(self) -> list[Group]:
@@ -157,7 +157,7 @@ class Staging:
         A group is there twice when a writer was given up but lived, or died before it reported its end.
         """
         sizes = self.files.sizes(self.folder)
-        found: list[Group] = []
+        groups: list[Group] = []
         members: set[int] = set()
         for file in sorted(sizes):
             if (name := GROUP_FILE.fullmatch(file)) is None:
@@ -169,8 +169,8 @@ class Staging:
                 is_whole = all(sizes.get(part.file) == part.bytes for part in group.tables.values())
                 if is_whole and members.isdisjoint(group.members):
                     members.update(group.members)
-                    found.append(group)
-        return found
+                    groups.append(group)
+        return groups
 
     def add(
         self,
@@ -247,8 +247,8 @@ class Staging:
                             rows = held.to_arrow_reader(BATCH_ROWS).cast(table.schema)
                         merged[table.name] = write_part(self.files, into, f"{table.name}.parquet", rows)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            what = f"the parts of {self.id} cannot be merged: {one_line(str(error))}"
-            raise StoreError(what, f"Make room in {tempfile.gettempdir()}, or shorten texts") from error
+            problem = f"the parts of {self.id} cannot be merged: {one_line(str(error))}"
+            raise StoreError(problem, f"Make room in {tempfile.gettempdir()}, or shorten texts") from error
         return merged
 
 

@@ -58,7 +58,7 @@ MOST_TRIES = 1_000
 """To read while others remove runs. Eight processes that only remove cost ten tries on average."""
 
 Answer = TypeVar("Answer")
-Found = Sequence[tuple[Kind, Sequence[Entry]]]
+ByKind = Sequence[tuple[Kind, Sequence[Entry]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Store:
     """``home`` is written to; the places next to it are only read."""
 
     home: Files
-    beside: tuple[Files, ...] = ()
+    read_only: tuple[Files, ...] = ()
     _seen: dict[str, StoreListing] | None = field(default=None, repr=False, compare=False)  # by kind, of a snapshot
 
     @classmethod
-    def open(cls, place: str | Path | None = None) -> Store:
+    def open(cls, folder: str | Path | None = None) -> Store:
         """The place given, else ``DRIFTSCOPE_STORE``, else the user's own with the demo store next to it."""
-        chosen = str(place or "") or os.environ.get(VARIABLE, "")
+        chosen = str(folder or "") or os.environ.get(VARIABLE, "")
         return cls(files_at(chosen)) if chosen else cls(Files(HOME), (Files(DEMO),))
 
     def snapshot(self) -> Store:
@@ -83,37 +83,37 @@ class Store:
         return replace(self, _seen={})
 
     @property
-    def places(self) -> tuple[Files, ...]:
-        return (self.home, *self.beside)
+    def locations(self) -> tuple[Files, ...]:
+        return (self.home, *self.read_only)
 
-    def found(self, kind: Kind = RUN) -> StoreListing:
+    def listing(self, kind: Kind = RUN) -> StoreListing:
         """All entries, oldest first, and what is left out."""
         if self._seen is not None and kind.folder in self._seen:
             return self._seen[kind.folder]
         entries: dict[str, Entry] = {}
         damages: list[Damage] = []
-        for files in self.places:
+        for files in self.locations:
             listing = read_entries(files, kind)
             damages += listing.damages
             for entry in listing.entries:
                 entries.setdefault(entry.id, entry)
         in_order = sorted(entries.values(), key=lambda entry: (str(entry.row.get("created_at") or ""), entry.id))
-        found = StoreListing(tuple(in_order), tuple(damages))
+        merged = StoreListing(tuple(in_order), tuple(damages))
         if self._seen is not None:
-            self._seen[kind.folder] = found
-        return found
+            self._seen[kind.folder] = merged
+        return merged
 
     def entry(self, id_: str, kind: Kind = RUN) -> Entry:
-        return self.found(kind).get(id_, kind)
+        return self.listing(kind).get(id_, kind)
 
     def has(self, id_: str, kind: Kind = RUN) -> bool:
         """Whether there is a folder of that name, whole or not; no sheet is read."""
-        return any(f"{kind.key}={id_}" in files.folders(kind.folder) for files in self.places)
+        return any(f"{kind.key}={id_}" in files.folders(kind.folder) for files in self.locations)
 
     def rows(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[dict[str, Any]]:
         """Answers to our own SQL, as row objects."""
-        found: list[dict[str, Any]] = self.table(sql, parameters).to_pylist()
-        return found
+        rows: list[dict[str, Any]] = self.table(sql, parameters).to_pylist()
+        return rows
 
     def table(
         self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), of: Collection[str] | None = None
@@ -123,10 +123,10 @@ class Store:
         With a thousand runs, a view over all reads the foot of each file before it can filter."""
         ids = None if of is None else frozenset(of)
 
-        def ask(found: Found) -> pa.Table:
+        def ask(by_kind: ByKind) -> pa.Table:
             if ids is not None:
-                found = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in found]
-            with connect(found, only_of=sql) as connection:
+                by_kind = [(kind, [entry for entry in entries if entry.id in ids]) for kind, entries in by_kind]
+            with connect(by_kind, only_of=sql) as connection:
                 return connection.sql(sql, params=parameters or None).to_arrow_table()
 
         return self.reading(ask)
@@ -137,26 +137,26 @@ class Store:
 
         return Console(datasets(self._of_all_kinds()), limits)
 
-    def reading(self, ask: Callable[[Found], Answer]) -> Answer:
+    def reading(self, ask: Callable[[ByKind], Answer]) -> Answer:
         """Query the entries; again where one was removed meanwhile, or without the files that do not read."""
-        found = self._of_all_kinds()
+        by_kind = self._of_all_kinds()
         for _ in range(MOST_TRIES):
             try:
-                return ask(found)
+                return ask(by_kind)
             except duckdb.OutOfMemoryException as error:
-                what = f"a query of {self.home.where} takes over {MOST_MEMORY} of memory"
-                raise StoreError(what, "Choose fewer entries; `verify` finds damaged ones") from error
+                problem = f"a query of {self.home.where} takes over {MOST_MEMORY} of memory"
+                raise StoreError(problem, "Choose fewer entries; `verify` finds damaged ones") from error
             except UNREADABLE as error:
                 self._forget()
-                asked, found = found, self._of_all_kinds()
-                if _files(asked) <= _files(found):  # nothing was removed, so something is damaged
-                    found = [(kind, [without_damage(entry) for entry in entries]) for kind, entries in found]
-                    if _files(asked) <= _files(found):
+                queried, by_kind = by_kind, self._of_all_kinds()
+                if _files(queried) <= _files(by_kind):  # nothing was removed, so something is damaged
+                    by_kind = [(kind, [without_damage(entry) for entry in entries]) for kind, entries in by_kind]
+                    if _files(queried) <= _files(by_kind):
                         raise StoreError(f"the store cannot be read: {error}", "Run `verify` for details") from error
         raise StoreError(f"{self.home.where} changes faster than it can be read", "Try again")
 
-    def _of_all_kinds(self) -> Found:
-        return [(kind, self.found(kind).entries) for kind in KINDS]
+    def _of_all_kinds(self) -> ByKind:
+        return [(kind, self.listing(kind).entries) for kind in KINDS]
 
     def remove(self, id_: str, kind: Kind = RUN) -> None:
         """A damaged one is named by its whole id."""
@@ -178,9 +178,9 @@ class Store:
             now, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
             if now is None:
                 raise StoreError(f"{entry.id} was removed or damaged meanwhile", "Run `verify`")
-            known = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
-            known["tags"] = _tags({*known["tags"], *_tags(add)} - {*_tags(take)})
-            entry.files.write_object(f"{entry.folder}/{USER_SHEET}", known)
+            sheet = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
+            sheet["tags"] = _tags({*sheet["tags"], *_tags(add)} - {*_tags(take)})
+            entry.files.write_object(f"{entry.folder}/{USER_SHEET}", sheet)
         self._forget()
         return self.entry(entry.id, kind)
 
@@ -200,20 +200,20 @@ def _tags(tags: Iterable[str]) -> list[str]:
     """Each once, in the order of the alphabet: ``[" slow  one", "slow one", ""]`` becomes ``["slow one"]``."""
     kept = sorted({" ".join(tag.split()) for tag in tags} - {""})
     if len(kept) > MOST_TAGS or any(len(tag) > MOST_TAG for tag in kept):
-        what = f"tags of {max(map(len, kept))} characters, {len(kept)} in all"
-        raise StoreError(what, f"At most {MOST_TAGS} of {MOST_TAG} characters")
+        problem = f"tags of {max(map(len, kept))} characters, {len(kept)} in all"
+        raise StoreError(problem, f"At most {MOST_TAGS} of {MOST_TAG} characters")
     return kept
 
 
-def files_at(place: str) -> Files:
+def files_at(folder: str) -> Files:
     try:
-        place.encode()  # DuckDB takes no other paths
-        path = Path(place).expanduser().absolute()
-        if place.startswith("s3://") or "\0" in place or (path.exists() and not path.is_dir()):
+        folder.encode()  # DuckDB takes no other paths
+        path = Path(folder).expanduser().absolute()
+        if folder.startswith("s3://") or "\0" in folder or (path.exists() and not path.is_dir()):
             raise ValueError("it is no folder")
     except (OSError, ValueError, RuntimeError) as error:
-        what = f"{shown(place, 200)} cannot be a store: {getattr(error, 'strerror', None) or error}"
-        raise StoreError(what, "Give a folder; `aws s3 sync` copies one to S3") from error
+        problem = f"{shown(folder, 200)} cannot be a store: {getattr(error, 'strerror', None) or error}"
+        raise StoreError(problem, "Give a folder; `aws s3 sync` copies one to S3") from error
     return Files(path)
 
 
@@ -237,8 +237,8 @@ def without_damage(entry: Entry) -> Entry:
     return replace(entry, parts={name: part for name, part in entry.parts.items() if part.file not in damaged})
 
 
-def _files(found: Found) -> set[tuple[str, str]]:
-    return {(entry.id, part.sha256) for _, entries in found for entry in entries for part in entry.parts.values()}
+def _files(by_kind: ByKind) -> set[tuple[str, str]]:
+    return {(entry.id, part.sha256) for _, entries in by_kind for entry in entries for part in entry.parts.values()}
 
 
 def state_rows(store: Store) -> list[dict[str, Any]]:
@@ -246,17 +246,17 @@ def state_rows(store: Store) -> list[dict[str, Any]]:
     wrong."""
     rows: list[dict[str, Any]] = []
 
-    def add(state: str, kind: Kind, id_: str | None, where: str, what: str | None = None) -> None:
-        row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": what}
+    def add(state: str, kind: Kind, id_: str | None, where: str, problem: str | None = None) -> None:
+        row = {"state": state, "kind": kind.folder, "id": id_, "where": where, "what": problem}
         rows.append(row | {"run_id": id_ if kind is RUN else None})
 
     for kind in KINDS:
         try:
-            found = store.found(kind)
-            damages = [*found.damages, *(damage for entry in found.entries for damage in damaged_parts(entry))]
+            listing = store.listing(kind)
+            damages = [*listing.damages, *(damage for entry in listing.entries for damage in damaged_parts(entry))]
             for damage in damages:
-                add("damaged", kind, damage.id, damage.where, damage.what)
-            for entry in found.entries:
+                add("damaged", kind, damage.id, damage.where, damage.reason)
+            for entry in listing.entries:
                 if all(damage.id != entry.id for damage in damages):
                     add("whole", kind, entry.id, entry.files.where)
             for run in unfinished_runs(store.home) if kind is RUN else ():
@@ -288,7 +288,7 @@ def _temporary_files() -> Files:
 
 def with_temporary(store: Store) -> Store:
     """The store, with the temporary runs next to it."""
-    return Store(store.home, (*store.beside, temporary_files()))
+    return Store(store.home, (*store.read_only, temporary_files()))
 
 
 def is_temporary(entry: Entry) -> bool:

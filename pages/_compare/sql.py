@@ -85,7 +85,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
         with shown_errors("SQL"):
             running = _running(store, text, tuple(ids))
             if wait((running.answer,), QUICK_S).done:
-                _answer(running, {entry.id: entry for entry in store.found().entries})
+                _answer(running, {entry.id: entry for entry in store.listing().entries})
             else:
                 _progress(running)
 
@@ -162,7 +162,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
 def _columns() -> pa.Table:
     of_tables = [(table.name, column) for kind in KINDS for table in (kind.main, *kind.tables) for column in table]
     return pa.Table.from_pylist([
-        {"table": name, "column": of.name, "type": str(of.type), "meaning": of.what} for name, of in of_tables
+        {"table": name, "column": of.name, "type": str(of.type), "meaning": of.meaning} for name, of in of_tables
     ])  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def _running(store: Store, sql: str, runs: tuple[str, ...]) -> Statement:
     running: Statement | None = st.session_state.get(RUNNING)
     if running is None or (running.sql, running.runs) != (sql, runs):
         _drop()
-        entries = [entry for kind in KINDS for entry in store.found(kind).entries]
+        entries = [entry for kind in KINDS for entry in store.listing(kind).entries]
         console = console_of(hash((store.home.where, *((entry.key, str(entry.row)) for entry in entries))), store)
         names: dict[str, str | tuple[str, ...]] = {"tests": runs[1:], "runs": runs}
         names |= {"control": runs[0]} if runs else {}

@@ -34,7 +34,7 @@ Three ways to get one:
 
 def chosen_runs(store: Store) -> list[RunFacts]:
     """Draw the choice, and give the runs that were chosen, each once."""
-    listing = store.found()
+    listing = store.listing()
     # Saved runs are for all visitors; an unsaved one only for those who have its whole name from the Live page.
     named: set[str] = st.session_state.setdefault(NAMED, set())
     named |= set(state.run_names() or ())

@@ -91,7 +91,7 @@ def show_results(shown: int) -> None:
     lanes = session.lanes()
     store = open_store()
     run_ids = {lane.run_id for lane in lanes}
-    entries = {entry.id: entry for entry in store.found().entries if entry.id in run_ids}
+    entries = {entry.id: entry for entry in store.listing().entries if entry.id in run_ids}
     seen = {
         lane.number: inspected(store, run_facts(store, lane.run_id), shown)
         for lane in lanes

@@ -127,7 +127,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
 
 
 def _import_options(store: Store) -> list[str]:
-    runs = {entry.id: entry for entry in reversed(store.found().entries)}
+    runs = {entry.id: entry for entry in reversed(store.listing().entries)}
     run = by_name(
         "Belongs to run", runs, "trace_run", "run_of_traces", index=None, placeholder="none",
         format_func=lambda id_: f"{id_} · {visible_text(run_title(runs[id_]))[:90]}",
@@ -196,7 +196,7 @@ def _buttons(store: Store, entry: Entry) -> None:
         "browser, then *Open trace file*. It is read in the browser; this app sends nothing.",
     )  # fmt: skip
     run_id = str(entry.row.get("run_id") or "")
-    if run_id and run_id not in {run.id for run in store.found().entries}:
+    if run_id and run_id not in {run.id for run in store.listing().entries}:
         st.caption(f"It belongs to the run {escape_markdown(run_id)}, which this store does not have.")
     elif run_id:
         st.link_button("Open its run", compare_address(run_id), icon=":material/compare_arrows:", type="tertiary")

@@ -34,7 +34,7 @@ def open_store() -> Store:
 
 def inspected_in(store: Store, run_id: str | None, sample_id: int) -> Inspected | None:
     """None where the run is not there, or not any more."""
-    if run_id is None or run_id not in {entry.id for entry in store.found().entries}:
+    if run_id is None or run_id not in {entry.id for entry in store.listing().entries}:
         return None
     return inspected(store, run_facts(store, run_id), sample_id)
 

@@ -49,7 +49,7 @@ def warm() -> Iterator[None]:
 def _look_at_logs() -> None:
     """At the two that Logit health opens with: each next to all others of its model."""
     store = Store.open().snapshot()
-    for log in first_logs(store.found(LOGIT_LOG).entries):
+    for log in first_logs(store.listing(LOGIT_LOG).entries):
         late_read(store, log)
 
 

@@ -38,7 +38,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 def chosen(monkeypatch: pytest.MonkeyPatch, **query: str | list[str]) -> tuple[list[str], list[str]]:
     monkeypatch.setattr(st, "query_params", Params(**query))
     monkeypatch.setattr(st, "session_state", {})
-    found, complaints = PICKER.read(DEMO_STORE.found())
+    found, complaints = PICKER.read(DEMO_STORE.listing())
     return [entry.id for entry in found], complaints
 
 
@@ -47,7 +47,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, **query: str | list[str]) -> tuple[l
 
 def test_a_first_visit_compares_the_newest_runs_of_one_model_under_each_lp() -> None:
     app = opened("compare")
-    assert not app.error and len(table(app, "lp")) == len(DEMO_STORE.found().entries)
+    assert not app.error and len(table(app, "lp")) == len(DEMO_STORE.listing().entries)
     lps = [DEMO_STORE.entry(run).row["lp"] for run in shown(app)["runs"]]
     assert lps == ["none", "group-v2.1", "group-v4.3", "exact", "guarded"]
     assert app.selectbox(key="control_run").value == NONE
@@ -96,13 +96,13 @@ def test_links_say_which_runs_and_read_back(monkeypatch: pytest.MonkeyPatch) -> 
     assert profiles_address("a b", "c&d") == "profiles?control=a+b&test=c%26d"
     assert chosen(monkeypatch, control=NONE, test=[EXACT, EXACT, NONE]) == ([NONE, EXACT], [])
     PICKER.put([EXACT, NONE, EXACT])
-    assert [entry.id for entry in PICKER.read(DEMO_STORE.found())[0]] == [EXACT, NONE]
+    assert [entry.id for entry in PICKER.read(DEMO_STORE.listing())[0]] == [EXACT, NONE]
 
 
 def test_an_empty_control_means_nothing_and_no_control_means_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chosen(monkeypatch, control="") == ([], [])
     assert chosen(monkeypatch, control="nobody") == ([], ["There is no run 'nobody'."])
-    assert chosen(monkeypatch)[0] == [entry.id for entry in default_choice(DEMO_STORE.found().entries)]
+    assert chosen(monkeypatch)[0] == [entry.id for entry in default_choice(DEMO_STORE.listing().entries)]
     assert chosen(monkeypatch, test=[BLOCKLIST])[0] == [BLOCKLIST]
 
 
@@ -116,9 +116,9 @@ def test_every_run_has_a_name_of_its_own_and_tests_share_seven_colours() -> None
 def test_the_default_is_a_pair_that_no_profiler_slowed_or_else_the_newest_run(own: Store) -> None:
     def written(run_id: str, day: int, **about: Any) -> list[str]:
         write_run(own, run_id, [sample_row(0)], **about, created_at=f"2026-01-{day:02}T00:00:00+00:00")
-        return [entry.id for entry in default_choice(own.found().entries)]
+        return [entry.id for entry in default_choice(own.listing().entries)]
 
-    assert default_choice(own.found().entries) == []
+    assert default_choice(own.listing().entries) == []
     assert written("one", 1, model_alias="a", lp="none") == ["one"]
     assert written("two", 2, model_alias="b", lp="exact") == ["two"]
     assert written("three", 3, model_alias="a", lp="exact") == ["one", "three"]

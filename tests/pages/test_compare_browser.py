@@ -130,7 +130,7 @@ def test_two_molecules_under_two_lps_from_start_to_end(browser: Browser, tmp_pat
         seen.press("Start")
         expect(seen.page.get_by_role("progressbar").first).to_be_visible()
         expect(seen.page.get_by_text(re.compile(r"2 runs in \d+"))).to_be_visible(timeout=RUN_LIMIT_MS)
-        none, exact = [entry.id for entry in Store(Files(tmp_path)).found().entries]
+        none, exact = [entry.id for entry in Store(Files(tmp_path)).listing().entries]
         link = seen.page.get_by_test_id("stMain").get_by_role("link", name="Compare runs")
         expect(link).to_have_attribute("href", f"compare?control={none}&test={exact}")
         seen.page.goto(f"{server.url}/{link.get_attribute('href')}")

@@ -149,9 +149,9 @@ def test_three_lanes_from_click_to_result(live: Live, tmp_path: Path) -> None:
     assert "strict reader refuses the text" in said
     app.segmented_control(key="reference").set_value("beside").run()
     store = Store.open(tmp_path / "store")
-    assert not app.exception and store.found().entries == ()
+    assert not app.exception and store.listing().entries == ()
     app.button(key="keep_3").click().run()
-    (entry,) = store.found().entries
+    (entry,) = store.listing().entries
     assert (entry.row["lp"], entry.row["samples"], entry.row["source"]) == ("exact", 1, "live page")
     assert app.button(key="keep_3").disabled and not app.button(key="keep_2").disabled
     app.text_area(key="smiles").set_value("CCCl").run()
@@ -255,7 +255,7 @@ def test_a_tab_that_is_loaded_again_finds_its_lanes_and_a_second_tab_does_not(li
 
 def test_downloads_hold_what_they_say(live: Live) -> None:
     app = generated(live, smiles="CC=O\nCCO", lp1="exact", lp2="—")
-    entries = {entry.id: entry for entry in open_store().found().entries}
+    entries = {entry.id: entry for entry in open_store().listing().entries}
     lanes = [(f"{lane.number}-{lane.lp}", entries[lane.run_id]) for lane in app.session_state["live_lanes"]]
     assert files._steps(lanes[-1][1])[:4] == b"PAR1"
     with zipfile.ZipFile(io.BytesIO(files.zip_of(lanes))) as archive:

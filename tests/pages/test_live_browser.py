@@ -74,7 +74,7 @@ def test_from_a_click_to_a_kept_run_and_back(browser: Browser, server: Server, p
             expect(view).to_be_in_viewport(ratio=0.9)
         save, saved = (seen.page.get_by_role("button", name=name) for name in ("Save to store", "Saved"))
         again(save.last.click, lambda limit_ms: expect(saved).to_be_visible(timeout=limit_ms))  # the page may scroll on
-        (entry,) = Store.open(place / "store").found().entries
+        (entry,) = Store.open(place / "store").listing().entries
         seen.page.get_by_role("button", name="Inspect").last.click()
         expect(seen.page).to_have_url(re.compile(rf"/drift\?.*run={re.escape(entry.id)}"))
         expect(seen.page.get_by_role("heading", name="Drift inspector")).to_be_visible()

@@ -18,7 +18,7 @@ from tests.engine.store.stored_runs import store_at
 from tests.pages import apps
 from tests.pages.apps import shown, table
 
-ENTRIES = DEMO_STORE.found(LOGIT_LOG).entries
+ENTRIES = DEMO_STORE.listing(LOGIT_LOG).entries
 BY_NAME = {entry.id.rpartition("-")[0]: entry for entry in ENTRIES}
 OURS, THEIRS, COARSE, OTHER = (
     BY_NAME[name]

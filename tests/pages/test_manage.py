@@ -47,7 +47,7 @@ TRACES = """
 from engine.store.store import Store
 from pages._profiles import traces as manage
 from engine.store.schema import TRACE as KIND
-PICKER = manage.trace_picker({entry.id: entry.row for entry in Store.open().found().entries})
+PICKER = manage.trace_picker({entry.id: entry.row for entry in Store.open().listing().entries})
 """
 LOGS = """
 from engine.store.store import Store
@@ -57,7 +57,7 @@ from engine.store.schema import LOGIT_LOG as KIND
 """
 DRAWN = """
 store = Store.open()
-chosen, _ = PICKER.read(store.found(KIND))
+chosen, _ = PICKER.read(store.listing(KIND))
 manage.show(store, [entry.id for entry in chosen])
 """
 
@@ -124,7 +124,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def ids(store: Store) -> list[str]:
-    return [entry.id for entry in store.found().entries]
+    return [entry.id for entry in store.listing().entries]
 
 
 # --- starting runs ----------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_tags_of_all_that_are_ticked(store: Store) -> None:
     app.multiselect("tags-of-ticked").set_value(["slow  disk", "的"]).run()
     app.button("add-tags").click().run()
     tags = ["slow disk", "的"]
-    assert [entry.row.get("tags") for entry in store.found().entries] == [tags, None, tags]
+    assert [entry.row.get("tags") for entry in store.listing().entries] == [tags, None, tags]
     app.multiselect("tags-of-ticked").set_value(["的"]).run()
     app.button("take-tags").click().run()
     assert store.entry("a").row["tags"] == ["slow disk"]
@@ -276,7 +276,7 @@ def test_a_trace_goes_with_its_file_and_keeps_its_run(store: Store, tmp_path: Pa
     app = opened(TRACES, manage="One trace", trace=entry.id, control=entry.id, test=control.id)
     assert not app.get("download_button")[0].proto.disabled
     app.button("remove-ticked").click().run()
-    assert entry.id not in {one.id for one in store.found(TRACE).entries}
+    assert entry.id not in {one.id for one in store.listing(TRACE).entries}
     assert not Path(store.home.path(str(entry.row["file"]))).exists()
     assert (query(app, "control"), query(app, "trace")) == (None, None)
 
@@ -292,9 +292,9 @@ def test_reference_sets_are_listed_and_deleted(store: Store) -> None:
     assert len(opened(manage="References").info) == 1
     made = made_conformers([parse_smiles("CCO")], 1, seed=0, mmff=False)
     write_references(store, made, label="mine", form="etkdg", source="x", origin="made")
-    (name,) = [entry.id for entry in store.found(REFERENCES).entries]
+    (name,) = [entry.id for entry in store.listing(REFERENCES).entries]
     opened(manage="References", references=name).button("remove-ticked").click().run()
-    assert store.found(REFERENCES).entries == ()
+    assert store.listing(REFERENCES).entries == ()
 
 
 # --- unfinished -------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ def test_the_most_that_can_be_compared(session: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("picker", [PICKER, LOGS, TRACES], ids=["runs", "logs", "traces"])
 def test_what_a_page_opened_with_stays_as_long_as_it_is_there(picker: Picker, session: dict[str, Any]) -> None:
-    found = DEMO_STORE.found(picker.kind)
+    found = DEMO_STORE.listing(picker.kind)
     usual, _ = picker.read(found)
     assert usual and session == {picker.opened_with: tuple(entry.id for entry in usual)}
     before = [entry.id for entry in found.entries][:2]

@@ -30,8 +30,8 @@ def opened(**query: str | list[str]) -> AppTest:
 
 
 def default(store: Store) -> list[str]:
-    runs = {entry.id: dict(entry.row) for entry in store.found().entries}
-    return [entry.id for entry in default_choice(store.found(TRACE).entries, runs)]
+    runs = {entry.id: dict(entry.row) for entry in store.listing().entries}
+    return [entry.id for entry in default_choice(store.listing(TRACE).entries, runs)]
 
 
 @pytest.mark.parametrize("view", ["Families", "Launches", "Kernels", "Timeline"])

@@ -41,7 +41,7 @@ for name in BUILT_IN:
 print(number_automaton.cache_info().misses - tables)
 pairs._table = None
 store = Store.open().snapshot()
-chosen = default_choice(store.found(LOGIT_LOG).entries)
+chosen = default_choice(store.listing(LOGIT_LOG).entries)
 print([pairs.late_read(store, log) for log in chosen].count(None))
 print("engine.chem.conformers" in sys.modules and sys.modules["engine.chem.conformers"].EMBEDDER._process is not None)
 for name in ("engine.questions.compare_time", "plotly.graph_objs._heatmap", "torch"):

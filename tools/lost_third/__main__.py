@@ -133,7 +133,7 @@ def lane_run(
     label = f"lost-third {args.model} {key} {size.molecules}x{size.samples}"
 
     def finished() -> Entry | None:
-        return next((entry for entry in reversed(store.found().entries) if entry.row.get("label") == label), None)
+        return next((entry for entry in reversed(store.listing().entries) if entry.row.get("label") == label), None)
 
     if (entry := finished()) is not None:
         return entry

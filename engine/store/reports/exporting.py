@@ -53,8 +53,8 @@ def export_report(entry: Entry, path: Path) -> None:
 
 def report_bytes(entry: Entry) -> bytes:
     if is_binned(entry):
-        what = f"{entry.id} has binned texts, and the report format does not say what a bin is"
-        raise FileFormatError(what, "Give --as generations.pickle or --as sdf")
+        problem = f"{entry.id} has binned texts, and the report format does not say what a bin is"
+        raise FileFormatError(problem, "Give --as generations.pickle or --as sdf")
     try:
         if REPORT_FILES.name in entry.parts:
             return str(entry.read(REPORT_FILES.name)["content"][0]).encode()
@@ -111,11 +111,11 @@ def _item(samples: Sequence[Row]) -> tuple[bool, dict[str, Any]]:
     main = next((sample for sample in samples if sample["passed"]), samples[0])
     extra = main["extra"]
     passed = bool(extra.get(keys.REPORTED_PASSED, main["passed"]))
-    known = keys.OF_PASS if passed else keys.OF_FAILURE
-    item = {key: main[column] for key, column in known.items() if main[column] not in (None, "")}
+    columns = keys.OF_PASS if passed else keys.OF_FAILURE
+    item = {key: main[column] for key, column in columns.items() if main[column] not in (None, "")}
     item |= _unknown(extra) | extra.get(_REPORTED, {})
     if len(samples) > 1:
         rests = [{} if sample is main else _unknown(sample["extra"]) for sample in samples]
         each = zip(samples, rests, strict=True)  # a text alone where nothing else is said of it
-        item[keys.GENERATIONS] = [{keys.TEXT: one[keys.TEXT], **rest} if rest else one[keys.TEXT] for one, rest in each]
+        item[keys.GENERATIONS] = [{keys.TEXT: row[keys.TEXT], **rest} if rest else row[keys.TEXT] for row, rest in each]
     return passed, item

@@ -132,27 +132,27 @@ class RunOfFile:
             free = build_template(skeleton, self.tokenizer, placeholder).free_per_block.tolist()
         for generation, decoded in enumerate(item.texts):
             before, text, after = split_text(decoded, item.smiles)
-            places = find_blocks(text)
-            readings = [read_block(block.content, form=form, lp=lp.name, closed=block.closed) for block in places]
+            spans = find_blocks(text)
+            readings = [read_block(block.content, form=form, lp=lp.name, closed=block.closed) for block in spans]
             check = check_sample(text, molecule, lp=lp.name, readings=readings)
             if not skeleton:
                 issues = (PROMPT_NOT_READ, *(issue for issue in check.issues if issue != MISMATCH))
                 check = replace(check, passed=False, decodes=False, clean=False, issues=issues, same_graph=False)
             if asks_for_another(before, molecule):
                 check = replace(check, decodes=False, clean=False)
-            atoms = match_units(units, units_between(text, [(block.start, block.end) for block in places]))
+            atoms = match_units(units, units_between(text, [(block.start, block.end) for block in spans]))
             extra = dict(item.extras[generation])
             if before != prompt_of(smiles):
                 extra[keys.BEFORE] = before
             if generation == item.main and item.passed != check.passed:
                 extra[keys.REPORTED_PASSED] = item.passed
-            blocks = blocks_of(places, readings, atoms, free, self.tokenizer)
-            own = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
+            blocks = blocks_of(spans, readings, atoms, free, self.tokenizer)
+            row = {"sample_id": first + generation, "generation": generation, "smiles": smiles, "text": text}
             if skeleton:
-                own |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
-            own["stop_reason"] = "end" if after.strip() else None
+                row |= {"heavy_atoms": molecule.heavy_atoms, "atoms": molecule.atoms}
+            row["stop_reason"] = "end" if after.strip() else None
             unknown = dict.fromkeys(("junk_tokens", "template_free") if free is None else ("junk_tokens",))
-            yield sample_row(check, blocks, extra, own), block_rows(first + generation, blocks, **unknown)
+            yield sample_row(check, blocks, extra, row), block_rows(first + generation, blocks, **unknown)
 
 
 def import_report(
@@ -219,11 +219,11 @@ def _content(path: Path) -> bytes:
         try:
             content = source.read(MOST_BYTES + 1)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            what = f"{shown(path.name)} is no whole gz file: {error}"
-            raise FileFormatError(what, "Compress it again") from error
+            problem = f"{shown(path.name)} is no whole gz file: {error}"
+            raise FileFormatError(problem, "Compress it again") from error
     if len(content) > MOST_BYTES:
-        what = f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON"
-        raise FileFormatError(what, "Split it by its samples")
+        problem = f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON"
+        raise FileFormatError(problem, "Split it by its samples")
     return content
 
 
@@ -256,8 +256,8 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
     forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
     if form := next((form for form in OTHER_WORDS if forms[form]), None):
         rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
-        what = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
-        raise FileFormatError(what, "Write the file with enriched text alone")
+        problem = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
+        raise FileFormatError(problem, "Write the file with enriched text alone")
     return items
 
 
@@ -268,9 +268,9 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
         if listed_in == keys.PASSES:
             raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         own = ""  # what failed may have written nothing
-    answers = [{keys.TEXT: one} if isinstance(one, str) else one for one in listed or ()]
-    texts = [one[keys.TEXT] for one in answers]
-    extras = [{key: value for key, value in one.items() if key not in keys.KNOWN} for one in answers]
+    answers = [{keys.TEXT: answer} if isinstance(answer, str) else answer for answer in listed or ()]
+    texts = [answer[keys.TEXT] for answer in answers]
+    extras = [{key: value for key, value in answer.items() if key not in keys.KNOWN} for answer in answers]
     if own is not None and own not in texts:
         texts, extras = [own, *texts], [{}, *extras]
     main = 0 if own is None else texts.index(own)
@@ -301,8 +301,8 @@ def split_text(decoded: str, smiles: str) -> tuple[str, str, str]:
 
 
 def _behind_padding(text: str, start: int) -> int:
-    found = _PADDING.match(text, start)
-    return found.end() if found else start
+    match = _PADDING.match(text, start)
+    return match.end() if match else start
 
 
 # --- its run ------------------------------------------------------------------------------------------------------
@@ -322,8 +322,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
     name, loaded = _tokenizer(tokenizer, named)
     texts = (text for item in items for text in item.texts)
     form, numbers = found_form(texts, forced_close=record.closed_by != "model")
-    ours = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
-    extra = {key: value for key, value in document.items() if key not in ours}
+    read_keys = {keys.METADATA, keys.PASSES, keys.FAILURES, *keys.TOTALS}
+    extra = {key: value for key, value in document.items() if key not in read_keys}
     if rest := {key: value for key, value in metadata.items() if key not in keys.METADATA_COLUMNS}:
         extra[keys.METADATA] = rest
     passes, rule = sum(item.passed for item in items), rule_of(version)
@@ -334,8 +334,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         notes.insert(0, f"The tokenizer is not known ({name or 'the file names none'}): without drift.")
     if lp is None:
         named = ", ".join(f"{key} {metadata[key]}" for key in ("processor_type", "version") if metadata.get(key))
-        what = f"Which LP made it is not known ({named or 'the file names none'})"
-        notes.insert(0, f"{what}: blocks are read as closed by force, without drift.")
+        problem = f"Which LP made it is not known ({named or 'the file names none'})"
+        notes.insert(0, f"{problem}: blocks are read as closed by force, without drift.")
     row = {
         "origin": "imported",
         "created_at": _moment(metadata.get("timestamp")),
@@ -347,7 +347,7 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "vocab_size": loaded.vocab_size if loaded else None,
         "lp": lp,
         "placeholder": placeholder,
-        "descriptors": next((one for one in DESCRIPTORS if one == metadata.get("descriptors")), record.descriptors),
+        "descriptors": next((kind for kind in DESCRIPTORS if kind == metadata.get("descriptors")), record.descriptors),
         **_sampling(metadata.get("sampling")),
         "generations": metadata.get("num_generations") or max(len(item.texts) for item in items),
         "batch_size": metadata.get("batch_size"),
@@ -360,8 +360,8 @@ def read_run(document: Mapping[str, Any], items: Sequence[ReportItem], tokenizer
         "notes": " ".join(notes),
         "extra": json.dumps(extra, ensure_ascii=False, sort_keys=True) if extra else None,
     }
-    known = {key: value for key, value in row.items() if value is not None}
-    return RunOfFile(known, lp and split_cleanup(lp)[0], loaded, form, rule)
+    stated = {key: value for key, value in row.items() if value is not None}
+    return RunOfFile(stated, lp and split_cleanup(lp)[0], loaded, form, rule)
 
 
 # --- the reports' names -------------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def family_of(*names: str) -> str | None:
 def tokenizer_of(name: str) -> str | None:
     """Which of the field's tokenizers goes by this name: ``qwen3_0.6b_custom``, ``LLaMA-3.2-chem``."""
     letters = re.sub(r"[^a-z0-9]", "", name.lower())
-    return next((known for known in _TOKENIZERS if known in letters), None)
+    return next((tokenizer for tokenizer in _TOKENIZERS if tokenizer in letters), None)
 
 
 # --- single values ------------------------------------------------------------------------------------------------
@@ -414,8 +414,8 @@ def _tokenizer(given: str | None, named: str) -> tuple[str | None, TextTokenizer
     """The name for the row and, where it is known, the tokenizer."""
     if given is not None:
         return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
-    known = tokenizer_of(named)
-    return known or named or None, load_tokenizer(known) if known else None
+    recognised = tokenizer_of(named)
+    return recognised or named or None, load_tokenizer(recognised) if recognised else None
 
 
 def _sampling(sampling: Any) -> dict[str, Any]:
@@ -426,10 +426,10 @@ def _sampling(sampling: Any) -> dict[str, Any]:
         fitting = {key: kinds[key](value) for key, value in numbers.items() if 0 <= value < _MOST}
         return {"sampling": _text(sampling), **fitting}
     text = _text(sampling)
-    if (known := PRESETS.get(text or "")) is None:
+    if (preset := PRESETS.get(text or "")) is None:
         return {"sampling": text}
-    numbers = {"temperature": known.temperature, "top_p": known.top_p, "min_p": known.min_p}
-    return {"sampling": text, "top_k": known.top_k or None, **numbers}
+    numbers = {"temperature": preset.temperature, "top_p": preset.top_p, "min_p": preset.min_p}
+    return {"sampling": text, "top_k": preset.top_k or None, **numbers}
 
 
 def _moment(value: Any) -> str | None:

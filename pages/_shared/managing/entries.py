@@ -64,7 +64,7 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     noun, kind = managed.noun, managed.kind
     begun = {run.run_id: run for run in unfinished_runs(store.home)[::-1]} if kind is RUN else {}
     store = store.snapshot() if begun else store  # one of them may have ended since the page was drawn
-    entries = {entry.id: entry for entry in reversed(store.found(kind).entries)}
+    entries = {entry.id: entry for entry in reversed(store.listing(kind).entries)}
     if not entries and not begun:
         st.info(f"The store holds no {noun} yet.", icon=":material/inbox:")
         return
@@ -95,7 +95,7 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
 
     # Another table once the address names some: the browser's box of the control is no tick of its reader's.
     key = show_rows(f"managed {noun}" if named else f"managed {noun}, control", shown, ids)
-    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.what) for column in kind.main}
+    config: dict[str, Any] = {column.name: st.column_config.Column(help=column.meaning) for column in kind.main}
     config["tags"] = st.column_config.ListColumn() if any(row["tags"] for row in rows.values()) else None
     config["state"] = st.column_config.TextColumn() if begun or len(rows) > len(own_ids) else None
     st.dataframe(
@@ -196,7 +196,7 @@ def _details(managed: Managed, store: Store, entry: Entry, *, is_fixed: bool) ->
     facts = {
         "column": [column.name for column in values],
         "value": [visible_text(f"{v:,.4g}" if isinstance(v, float) else str(v))[:MOST_NOTES] for v in values.values()],
-        "meaning": [column.what for column in values],
+        "meaning": [column.meaning for column in values],
     }
     right.dataframe(facts, hide_index=True, height=420, alt=f"All that is known of the {managed.noun}")
 

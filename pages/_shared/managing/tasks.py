@@ -144,7 +144,7 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
     """Runs that it wrote; traces and logs that it read or recorded, or that were there already."""
     made = {id_ for part in seen.parts for id_ in part.made_ids}
     return {
-        noun: [e for e in store.found(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
+        noun: [e for e in store.listing(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
         for noun, kind in KINDS.items()
     }
 

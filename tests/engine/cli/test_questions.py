@@ -63,7 +63,7 @@ PROBE = ("advise", "--model", "small", "--probe", "4", "--threads", "1", "--lp",
 
 def test_a_probe_is_kept_judged_and_reported_on(store: Store, tmp_path: Path) -> None:
     found = run_json(*PROBE, "--progress", str(tmp_path / "progress"))
-    entries = store.found().entries
+    entries = store.listing().entries
     assert [row["run_id"] for row in found["lps"]] == [entry.id for entry in entries]
     assert found["want"] == "usable" and [row["judged"] for row in found["lps"]] == [4, 4]
     assert found["molecules"] == 4 and {entry.row["label"] for entry in entries} == {"probe"}
@@ -71,7 +71,7 @@ def test_a_probe_is_kept_judged_and_reported_on(store: Store, tmp_path: Path) ->
 
 
 def test_a_probe_that_is_stopped_keeps_what_is_finished(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(*PROBE, "--no-keep").code == 0 and store.found().entries == ()
+    assert run(*PROBE, "--no-keep").code == 0 and store.listing().entries == ()
     whole = Run.progress
 
     def stopped(self: Run) -> object:
@@ -81,7 +81,7 @@ def test_a_probe_that_is_stopped_keeps_what_is_finished(store: Store, monkeypatc
 
     monkeypatch.setattr(Run, "progress", stopped)
     found = run(*PROBE)
-    (entry,) = store.found().entries
+    (entry,) = store.listing().entries
     assert found.code == 130 and found.out == "" and entry.row["lp"] == "group-v4.3"
 
 

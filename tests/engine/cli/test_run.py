@@ -52,7 +52,7 @@ def test_each_model_and_lp_becomes_a_run_whose_progress_a_program_reads(tmp_path
         assert list(row) == list(RUNS.names)
         assert (row["samples"], row["molecules"], row["label"], row["model_alias"]) == (4, 2, "two", "small")
         assert row["origin"] == "measured"
-    assert [entry.id for entry in Store.open().found().entries] == [row["run_id"] for row in rows]
+    assert [entry.id for entry in Store.open().listing().entries] == [row["run_id"] for row in rows]
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     done = [(line["part"], line["run_id"]) for line in lines if line.get("state") == "done"]
     assert done == [(number, row["run_id"]) for number, row in enumerate(rows)]

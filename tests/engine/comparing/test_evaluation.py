@@ -162,7 +162,7 @@ def test_what_cannot_be_evaluated_is_named(store: Store) -> None:
 
 # --- those that ship beside the demo runs -----------------------------------------------------------------------------
 REQUEST = EvaluationRequest()
-RUNS = [entry for entry in DEMO_STORE.found().entries if has_samples(entry)]
+RUNS = [entry for entry in DEMO_STORE.listing().entries if has_samples(entry)]
 
 
 def test_every_demo_run_is_evaluated_and_a_matrix_is_what_it_would_be_made_anew() -> None:

@@ -120,7 +120,7 @@ def test_a_reported_run_has_no_interval_and_says_why() -> None:
 
 # --- what is read -----------------------------------------------------------------------------------------------------
 def test_the_demo_runs_add_up_to_their_sheets() -> None:
-    for entry in DEMO_STORE.found().entries:
+    for entry in DEMO_STORE.listing().entries:
         if SAMPLES.name not in entry.parts:
             continue
         columns = samples_of(DEMO_STORE, entry).columns

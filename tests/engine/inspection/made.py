@@ -51,6 +51,6 @@ def write_run(
 
 def demo_run(*parts: str) -> str:
     """The id of the demo's run that has all of these in it; of two under one LP that with the LP's own descriptors."""
-    shipped = (entry for entry in DEMO_STORE.found().entries if entry.row.get("label") == "ships with the project")
+    shipped = (entry for entry in DEMO_STORE.listing().entries if entry.row.get("label") == "ships with the project")
     (found,) = (entry.id for entry in shipped if all(part in entry.id for part in ("demo-", *parts)))
     return found

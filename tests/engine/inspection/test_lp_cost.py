@@ -133,7 +133,7 @@ def test_a_text_that_did_not_end_is_not_in_the_language(store: Store, reason: st
 
 def test_a_run_without_chances_needs_work(store: Store) -> None:
     assert cost(store, [step_row(0, 0, p_raw=0.5)]).samples == 0
-    (run,) = store.found().entries
+    (run,) = store.listing().entries
     with pytest.raises(NeedsWork) as found:
         ask(store, "drift_lp_cost", [run.id])
     assert found.value.commands == (["cost-of-lp", run.id],)

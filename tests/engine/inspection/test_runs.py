@@ -64,7 +64,7 @@ def test_the_format_is_that_of_the_runs_plan_or_import_before_the_models(store: 
     demo = run_facts(DEMO_STORE, demo_run("qwen", "group-v4.3"))
     assert demo.form == number_format(demo) == TRIMMED4
     assert number_format(replace(demo, form=FIXED4)) == FIXED4
-    (entry,) = (entry for entry in DEMO_STORE.found().entries if entry.id == demo.run_id)
+    (entry,) = (entry for entry in DEMO_STORE.listing().entries if entry.id == demo.run_id)
     found = {"form": {"least_decimals": 0, "most_decimals": 4, "most_integer_digits": 3}}
     assert number_format_of(replace(entry, sheet=found)) == SHORTEST4
     damages: list[dict[str, Any]] = [{}, {"form": 4}, {"form": {"decimals": 4}}, {"form": {"least_decimals": 9}}]

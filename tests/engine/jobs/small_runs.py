@@ -66,7 +66,7 @@ def finished(run: Run) -> Entry:
 
 
 def entry_in(place: Path) -> Entry:
-    (entry,) = Store(Files(place)).found().entries
+    (entry,) = Store(Files(place)).listing().entries
     return entry
 
 

@@ -90,7 +90,7 @@ def test_a_run_is_stopped_and_gone_on_with_while_others_wait(board: TaskQueue, p
     two = ended(board, waiting)
     assert (two.state, two.share, two.error) == ("done", 1.0, "")
     assert [(part.lp, part.done, part.samples) for part in two.parts] == [("none", 2, 2), ("exact", 2, 2)]
-    entries = Store(place).found().entries
+    entries = Store(place).listing().entries
     assert [entry.id for entry in entries] == list(two.run_ids)
     assert entries[0].row["source"].startswith("python -m engine run --model small")
 
@@ -135,7 +135,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place:
         ("good.json", "failed"),
     ]
     assert "it is no report" in found.parts[2].error
-    (entry,) = Store(place).found().entries
+    (entry,) = Store(place).listing().entries
     assert (found.state, found.run_ids) == ("done", (entry.id,))
     assert (entry.row["label"], entry.row["source"]) == ("-x", "good.json")
     assert not any(path.parent.exists() for path in paths), "what was uploaded is removed"

@@ -62,7 +62,7 @@ def test_a_run_killed_at_random_moments_resumes_to_the_same_content(lp: str, fol
     while kills < sized(1, 15):
         place = tmp_path / f"st öre {finishes} '[*]"
         run_id = ""
-        while not (shown := Store(Files(place)).found()).entries:
+        while not (shown := Store(Files(place)).listing()).entries:
             assert shown.damages == ()
             process = processes.Process(target=work, args=(str(place), str(folder), run_id, lp))
             process.start()

@@ -95,7 +95,7 @@ def test_a_stopped_lane_leaves_nothing(
 
     assert ended(service.submit("a", work)) == "stopped" and watch.run_id is None
     store = Store(Files(tmp_path))
-    assert store.found().entries == () and store.home.folders("staging") == []
+    assert store.listing().entries == () and store.home.folders("staging") == []
 
 
 def test_more_than_a_page_can_show_is_refused(folder: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_stopped_run_goes_on_to_the_same_content(lp: str, folder: Path, tmp_pa
     run = started(tmp_path / "b", folder, 3, **settings)
     stopped(run)
     assert unfinished_ids(Files(tmp_path / "b"), RUN) == [run.staging.id]
-    assert Store(Files(tmp_path / "b")).found().entries == ()
+    assert Store(Files(tmp_path / "b")).listing().entries == ()
     again = opened(run.staging, run.loaded)
     assert again.left() == [1, 2] and again.plan.plan.guard == GUARD
     entry = finished(again)

@@ -57,7 +57,7 @@ def test_several_engines_models_and_precisions_are_as_many_logs(store: Store, tm
     ours = {("llama.cpp", None, None), ("llama.cpp", "m", None), ("llama.cpp", None, "Q4")}
     assert names == {("ours", None, None), ("e", None, None), *ours}
     assert [one.row["entries"] for one in found] == [6] * 5
-    assert {entry.id for entry in store.found(LOGIT_LOG).entries} == {one.id for one in found}
+    assert {entry.id for entry in store.listing(LOGIT_LOG).entries} == {one.id for one in found}
 
 
 def test_a_truncated_last_line_is_kept_up_to_there_and_said(store: Store, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_file_is_stored_once(store: Store, tmp_path: Path) -> None:
     (entry,) = add_file(store, write(tmp_path / "a.jsonl", lines))
     (again,) = add_file(store, write(tmp_path / "b.jsonl.gz", lines))
     assert again.id == entry.id
-    assert len(store.found(LOGIT_LOG).entries) == 1
+    assert len(store.listing(LOGIT_LOG).entries) == 1
 
 
 def test_sequences_begin_where_tokens_do_not_rise(store: Store, tmp_path: Path) -> None:
@@ -137,4 +137,4 @@ MANY = b"".join(b'{"engine": "e%d", "values": [1, 2]}\n' % number for number in 
 def test_a_file_that_is_refused_leaves_nothing(store: Store, tmp_path: Path, content: bytes, why: str) -> None:
     with pytest.raises(FileFormatError, match=why):
         add_file(store, write(tmp_path / "a.jsonl", content))
-    assert not store.home.folders("staging") and not store.found(LOGIT_LOG).entries
+    assert not store.home.folders("staging") and not store.listing(LOGIT_LOG).entries

@@ -87,7 +87,7 @@ def captured(*words: str) -> list[dict[str, Any]]:
     result = run(*words, *ASKED, "--profile")
     assert result.code == 0, result.err
     store = Store.open()
-    entry = store.found(TRACE).entries[-1]
+    entry = store.listing(TRACE).entries[-1]
     found = passes_of(store, entry)
     assert len(found.marks) == entry.row["forward_passes"] == len(found.us) - 1
     assert found.us[:-1].sum(axis=1) == pytest.approx([mark["dur_us"] for mark in found.marks])
@@ -132,5 +132,5 @@ def test_a_generation_is_linked_to_the_run_that_it_repeats(tmp_path: Path) -> No
     assert other.code == 0 and "its samples have other tokens" in other.err
     elsewhere = tmp_path / "elsewhere"
     assert run(*words, *ASKED, "--profile", "--store", str(elsewhere)).code == 0
-    assert len(Store(Files(elsewhere)).found(TRACE).entries) == 1
-    assert len(Store.open().found(TRACE).entries) == 2
+    assert len(Store(Files(elsewhere)).listing(TRACE).entries) == 1
+    assert len(Store.open().listing(TRACE).entries) == 2

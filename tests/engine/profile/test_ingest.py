@@ -46,7 +46,7 @@ def test_the_tables_hold_what_the_file_says(store: Store, made: tuple[Path, Trut
     assert row["busy_us"] == pytest.approx(truth.device_ns / 1000)  # one kernel at a time
     assert (row["overlap_us"], row["is_complete"], row["origin"], row["device"]) == (0, True, "imported", "NVIDIA H100")
     assert entry.row.get("warnings") is None and entry.row.get("file") is None
-    assert damaged_parts(entry) == [] and store.found(TRACE).damages == ()
+    assert damaged_parts(entry) == [] and store.listing(TRACE).damages == ()
 
 
 def test_families_and_their_sums(store: Store, made: tuple[Path, Truth]) -> None:

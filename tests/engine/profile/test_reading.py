@@ -236,5 +236,5 @@ def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
     path = file_of(tmp_path, whole.read_bytes()[:-3_000], "t.json.gz")
     with pytest.raises(FileFormatError):
         add_trace(store, path, keep_file=True)
-    assert store.found(TRACE).entries == ()
+    assert store.listing(TRACE).entries == ()
     assert [one for one in (tmp_path / "store").rglob("*") if one.is_file()] == []

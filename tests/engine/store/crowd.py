@@ -61,7 +61,7 @@ def read(place: Path, over: Path) -> dict[str, int]:
     store, seen, looks, rows, is_last = store_at(place), set[str](), 0, 0, False
     while not is_last:
         is_last = over.exists()  # the last look begins after the end
-        found = store.found()
+        found = store.listing()
         assert found.damages == (), found.damages
         ids = {entry.id for entry in found.entries}
         assert seen <= ids, seen - ids

@@ -102,11 +102,11 @@ def folder_of(store: Store, run_id: str = "one") -> Path:
 def named(store: Store) -> dict[str, str]:
     """What is left out, and why, by the place inside the store."""
     root = f"{store.home.where}/"
-    return {damage.where.removeprefix(root): damage.what for damage in store.found().damages}
+    return {damage.where.removeprefix(root): damage.reason for damage in store.listing().damages}
 
 
 def ids(store: Store) -> list[str]:
-    return [entry.id for entry in store.found().entries]
+    return [entry.id for entry in store.listing().entries]
 
 
 def staged(store: Store, run_id: str = "one") -> Path:
@@ -116,7 +116,7 @@ def staged(store: Store, run_id: str = "one") -> Path:
 def assert_whole(store: Store) -> None:
     """What is served is what was written, and nothing is left out."""
     assert named(store) == {}
-    for entry in store.found().entries:
+    for entry in store.listing().entries:
         assert damaged_parts(entry) == []
         rows = pq.read_table(entry.path("samples"), partitioning=None)
         assert rows.num_rows == entry.row["samples"] == entry.parts["samples"].rows

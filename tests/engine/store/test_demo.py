@@ -20,11 +20,11 @@ STORE = Store(Files(DEMO))
 
 @pytest.fixture(scope="module")
 def measured() -> list[Entry]:
-    return [entry for entry in STORE.found().entries if entry.row["origin"] == "measured"]
+    return [entry for entry in STORE.listing().entries if entry.row["origin"] == "measured"]
 
 
 def test_it_is_whole_and_small(measured: list[Entry]) -> None:
-    found = STORE.found()
+    found = STORE.listing()
     assert found.damages == ()
     assert [damage for entry in found.entries for damage in damaged_parts(entry)] == []
     assert sum(path.stat().st_size for path in DEMO.rglob("*") if path.is_file()) < MOST_BYTES
@@ -76,7 +76,7 @@ MOST_LOG_BYTES = 400_000
 
 
 def ours() -> list[Entry]:
-    return [entry for entry in STORE.found(LOGIT_LOG).entries if entry.row["engine"] == ENGINE]
+    return [entry for entry in STORE.listing(LOGIT_LOG).entries if entry.row["engine"] == ENGINE]
 
 
 def test_both_models_logged_sixteen_texts() -> None:

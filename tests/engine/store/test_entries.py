@@ -30,7 +30,7 @@ Damaging = Callable[[Path], object]
 
 
 def test_entries_and_their_files(store: Store) -> None:
-    found = store.found()
+    found = store.listing()
     assert found.damages == ()
     assert [entry.id for entry in found.entries] == ["one", "other"]
     assert [store.entry(said).id for said in ("one", "oth")] == ["one", "other"], "by what only it has"
@@ -238,7 +238,7 @@ def test_what_changes_while_it_is_read_is_not_damage(store: Store, call: str, is
         return plain(files, name) if is_before else found
 
     with mock.patch.object(Files, call, meanwhile):
-        found = store.found()
+        found = store.listing()
     assert done and found.damages == ()
     samples = {entry.id: entry.row["samples"] for entry in found.entries}
     if call == "read_object" and is_anew:
@@ -258,7 +258,7 @@ def test_whatever_the_bytes_of_a_sheet_it_is_served_or_named(shared: Store, seed
     whole = path.read_bytes()
     try:
         path.write_bytes(damaged(whole.decode(), seed, edits).encode("utf-8", "replace"))
-        found = shared.found()
+        found = shared.listing()
         served = {entry.id for entry in found.entries}
         assert "other" in served
         assert "one" in served or "runs/run_id=one" in named(shared)
@@ -286,7 +286,7 @@ def test_a_flipped_bit_of_a_table_is_found_and_raises_nothing_unforeseen(shared:
     try:
         path.write_bytes(changed)
         (damage,) = damaged_parts(shared.entry("one"))
-        assert damage.what == "its bytes are not those that were written"
+        assert damage.reason == "its bytes are not those that were written"
         assert len(shared.rows("SELECT * FROM samples WHERE run_id = 'other'")) == 4
     finally:
         path.write_bytes(whole)

@@ -119,7 +119,7 @@ def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, place: str) ->
     path = write(tmp_path / "a.pickle", {**generations(), "CC": [Garbage(), None]})
     result = run("import", str(path), "--store", place)
     assert (result.code, "'a.pickle': 1 of 7 molecules cannot be read. The first: RDKit" in result.err) == (0, True)
-    (entry,) = Store.open(place).found(RUN).entries
+    (entry,) = Store.open(place).listing(RUN).entries
     assert entry.row["samples"] == 7 and "1 of 7 molecules cannot be read" in entry.row["notes"]
 
 
@@ -135,4 +135,4 @@ def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, place: str) ->
 def test_what_is_refused_leaves_nothing(tmp_path: Path, place: str, document: Any, error: str) -> None:
     assert error in run("import", str(write(tmp_path / "a.pickle", document)), "--store", place).error
     store = Store.open(place)
-    assert store.found(RUN).entries == () and store.home.folders("staging") == []
+    assert store.listing(RUN).entries == () and store.home.folders("staging") == []

@@ -56,7 +56,7 @@ def test_a_set_is_read_by_molecule(empty: Store) -> None:
     assert found.conformers("C(O)C").GetNumConformers() == 2  # type: ignore[union-attr]
     assert found.conformers("CCCC") is None and found.conformers("C1") is None
     assert (entry.row["repeated"], entry.row["left_out"]) == (1, 2)
-    assert empty.found(REFERENCES).damages == () and damaged_parts(entry) == []
+    assert empty.listing(REFERENCES).damages == () and damaged_parts(entry) == []
     path = Path(entry.path("reference_conformers"))
     path.write_bytes(b"x" * path.stat().st_size)
     with pytest.raises(StoreError, match="the conformers of mine are damaged"):
@@ -97,7 +97,7 @@ def test_nothing_is_left_of_a_reading_that_fails(empty: Store) -> None:
         FileFormatError, match=r"'a\.sdf' has no conformer that can be used: record 5: it cannot be read"
     ):
         write(empty, CONFORMERS[-1:])
-    assert empty.found(REFERENCES).entries == () and empty.home.folders("staging") == []
+    assert empty.listing(REFERENCES).entries == () and empty.home.folders("staging") == []
 
 
 def test_of_two_that_add_one_name_at_once_the_second_is_told_so(empty: Store, tmp_path: Path) -> None:

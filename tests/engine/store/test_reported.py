@@ -99,7 +99,7 @@ def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
 def test_the_shipped_runs_are_those_of_the_data(tmp_path: Path) -> None:
     store = store_in(tmp_path)
     made = {entry.id: entry for entry in publish_reported(store)}
-    shipped = {entry.id: entry for entry in SHIPPED.found().entries if entry.row["origin"] == "reported"}
+    shipped = {entry.id: entry for entry in SHIPPED.listing().entries if entry.row["origin"] == "reported"}
     assert made.keys() == shipped.keys()
     for id_, entry in made.items():
         theirs = shipped[id_]
@@ -116,5 +116,5 @@ def test_publishing_again_puts_the_runs_in_their_places(tmp_path: Path) -> None:
     publish_reported(store, runs)
     store.annotate(next(iter(runs)), notes="old")
     publish_reported(store, runs)
-    notes = {entry.id: entry.row.get("notes") for entry in store.found().entries}
+    notes = {entry.id: entry.row.get("notes") for entry in store.listing().entries}
     assert notes == {id_: row.get("notes") for id_, row in runs.items()}

@@ -184,7 +184,7 @@ def test_what_samples_add_up_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [one for one in Store(Files(DEMO)).found().entries if "samples" in one.parts], ids=str
+    "entry", [one for one in Store(Files(DEMO)).listing().entries if "samples" in one.parts], ids=str
 )
 def test_runs_that_ship_have_what_their_rows_add_up_to(entry: Entry) -> None:
     rows = {name: entry.read(name).to_pylist() for name in ("samples", "blocks")}

@@ -19,7 +19,7 @@ def test_every_column_says_what_it_is() -> None:
             assert (table.columns[0].name, table.columns[0].required) == (kind.key, True)
             assert len(set(table.names)) == len(table.names) and set(table.order) <= set(table.names)
             for column in table:
-                assert column.what.strip() == column.what != "", column.name
+                assert column.meaning.strip() == column.meaning != "", column.name
                 assert column.name.isidentifier() and column.name.islower()
                 assert not column.name.endswith(UNITS) or column.type == pa.float64(), column.name
 

@@ -73,7 +73,7 @@ def test_groups_are_added_up_and_merged_in_the_order_of_their_samples(store: Sto
     add(staging, [4, 2])
     add(staging, [0, 5], steps=True)
     add(staging, [3, 1], steps=True)
-    assert store.found().entries == ()
+    assert store.listing().entries == ()
     entry = published(staging, lp="truncating")
     assert store.entry("one") == entry
     row = entry.row
@@ -543,7 +543,7 @@ def test_processes_write_while_others_read(tmp_path: Path) -> None:
     met = json.loads(process("crowd", tmp_path, WRITERS, READERS, RUNS))
     assert len(met) == READERS
     assert all(one["looks"] >= 2 and one["rows"] >= len(lasting(WRITERS, RUNS)) for one in met)
-    found = store_at(tmp_path / "store").found()
+    found = store_at(tmp_path / "store").listing()
     assert found.damages == ()
     assert {entry.id: entry.row["samples"] for entry in found.entries} == lasting(WRITERS, RUNS)
     assert not any(damaged_parts(entry) for entry in found.entries)

@@ -43,7 +43,7 @@ from tests.support import ROOT
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and a demo store of the test's own, with a run in each and one that is in both."""
     monkeypatch.delenv(store_module.VARIABLE, raising=False)
-    assert [Path(place.where).relative_to(DATA).as_posix() for place in Store.open().places] == ["store", "demo"]
+    assert [Path(place.where).relative_to(DATA).as_posix() for place in Store.open().locations] == ["store", "demo"]
     home, demo = tmp_path / "home", tmp_path / "demo"
     monkeypatch.setattr(store_module, "HOME", home)
     monkeypatch.setattr(store_module, "DEMO", demo)
@@ -109,7 +109,7 @@ def test_a_place_of_any_name(tmp_path: Path, whole: Path, name: str) -> None:
     assert store.rows("SELECT run_id, count(*) AS n FROM samples GROUP BY ALL ORDER BY ALL") == [
         {"run_id": one, "n": 4} for one in ("new", "one", "other")
     ]
-    assert not any(damaged_parts(entry) for entry in store.found().entries)
+    assert not any(damaged_parts(entry) for entry in store.listing().entries)
     assert store.annotate("one", label="said").row["label"] == "said"
     store.remove("one")
     assert ids(store) == ["new", "other"]
@@ -142,13 +142,13 @@ def test_the_newest_run_comes_last(tmp_path: Path) -> None:
 
 def test_a_snapshot_reads_its_sheets_once_and_sees_what_it_changes_itself(store: Store) -> None:
     snapshot = store.snapshot()
-    assert len(snapshot.found().entries) == 2
+    assert len(snapshot.listing().entries) == 2
     written(store.home, "three")
-    assert len(snapshot.found().entries) == 2 and len(store.found().entries) == 3
+    assert len(snapshot.listing().entries) == 2 and len(store.listing().entries) == 3
     assert snapshot.annotate("one", label="mine").row["label"] == "mine"
-    assert len(snapshot.found().entries) == 3
+    assert len(snapshot.listing().entries) == 3
     snapshot.remove("one")
-    assert {entry.id for entry in snapshot.found().entries} == {"other", "three"}
+    assert {entry.id for entry in snapshot.listing().entries} == {"other", "three"}
     store.remove("other")
     assert snapshot.rows("SELECT count(DISTINCT run_id) AS runs FROM samples") == [{"runs": 1}]
 
@@ -230,14 +230,14 @@ def test_damaged_files_of_the_right_size_are_left_out_and_named(store: Store, ca
     assert store.rows("SELECT count(*) AS n FROM blocks") == [{"n": 24}], "its other tables are served"
     (damage,) = damaged_parts(store.entry("one"))
     assert damage.where.endswith("run_id=one/samples.parquet")
-    assert damage.what == "its bytes are not those that were written"
+    assert damage.reason == "its bytes are not those that were written"
     assert without_damage(store.entry("one")).parts.keys() == {"blocks", "steps"}
     flipped(folder_of(store, "other") / "blocks.parquet")
-    assert [len(damaged_parts(entry)) for entry in store.found().entries] == [1, 1]
+    assert [len(damaged_parts(entry)) for entry in store.listing().entries] == [1, 1]
     assert store.rows(COUNTS) == [{"run_id": "other", "n": 4}]
     entry = store.entry("one")
     shutil.rmtree(folder_of(store))
-    assert [damage.what for damage in damaged_parts(entry)] == ["it cannot be read (No such file or directory)"] * 3
+    assert [damage.reason for damage in damaged_parts(entry)] == ["it cannot be read (No such file or directory)"] * 3
 
 
 def test_a_column_whose_name_is_no_text(store: Store) -> None:
@@ -267,7 +267,7 @@ def test_a_store_that_never_holds_still(store: Store, monkeypatch: pytest.Monkey
     numbers = iter(range(100))
 
     def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> None:
-        store.remove(store.found().entries[0].id)
+        store.remove(store.listing().entries[0].id)
         written(store.home, f"r{next(numbers)}", samples=2)
         raise OSError(errno.ENOENT, "No such file")
 

@@ -54,7 +54,7 @@ def test_the_columns_are_those_of_the_schema(tmp_path: Path, runs: int) -> None:
 
 def test_pyarrow_sees_the_same_rows(store: Store) -> None:
     """What a connection without access to files is given."""
-    given = datasets([(kind, store.found(kind).entries) for kind in KINDS])
+    given = datasets([(kind, store.listing(kind).entries) for kind in KINDS])
     for table in ALL:
         rows = given[table.name] if isinstance(given[table.name], pa.Table) else given[table.name].to_table()
         assert rows.schema.names == list(table.names)
@@ -98,7 +98,7 @@ def test_a_run_of_an_older_version_is_read(store: Store, older: str) -> None:
     assert known == {"one": 4, "other": 4} | {older: 0}
     assert asked(store, "SELECT run_id FROM runs WHERE clean IS NULL") == [(older,)]
     assert len(asked(store, "SELECT run_id FROM steps")) == 1
-    given = datasets([(RUN, store.found().entries)])["samples"].to_table()
+    given = datasets([(RUN, store.listing().entries)])["samples"].to_table()
     assert given.schema.names == list(SAMPLES.names) and given["tokens"].null_count == 4
 
 

@@ -212,7 +212,7 @@ def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> 
         import_report(store, file_of(tmp_path, content))
     assert where in str(caught.value) and "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert store.found().entries == () and not (tmp_path / "store").exists()
+    assert store.listing().entries == () and not (tmp_path / "store").exists()
 
 
 def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_whatever_is_in_a_file_the_answer_is_a_run_or_an_error(
     try:
         imported(folder, raw)
     except DriftscopeError:
-        assert store_in(folder).found().entries == ()
+        assert store_in(folder).listing().entries == ()
     else:
         assert len(rows(folder, "SELECT * FROM samples")) == rows(folder, "SELECT samples FROM runs")[0]["samples"]
 
@@ -264,9 +264,9 @@ def test_importing_twice_adds_nothing(tmp_path: Path) -> None:
     packed = file_of(tmp_path, document(), "packed.json.gz").rename(tmp_path / "packed.json")  # known by its content
     for path in (file_of(tmp_path, document(), "again.json"), packed):
         assert import_report(store, path).id == first.id
-    assert len(store.found().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
+    assert len(store.listing().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
     other = import_report(store, file_of(tmp_path, document(model_step="41k"), "other.json"))
-    assert other.id != first.id and len(store.found().entries) == 2
+    assert other.id != first.id and len(store.listing().entries) == 2
     beside = Store(store_in(tmp_path / "own").home, (store.home,))
     assert import_report(beside, packed).files is store.home and not beside.home.folders(RUN.folder)
 
@@ -303,7 +303,7 @@ def test_what_crashed_or_was_killed_leaves_nothing_and_what_is_at_it_is_left_alo
 
     with pytest.raises(error):
         import_report(store, path, progress=stop)
-    assert store.found().entries == () and store.home.folders(ASIDE) == []
+    assert store.listing().entries == () and store.home.folders(ASIDE) == []
     run_id = f"imported-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
     left = Staging.create(store.home, RUN, run_id, {"origin": "imported"})
     store.home.write(f"{left.folder}/samples-0000-00007.parquet", b"half")
