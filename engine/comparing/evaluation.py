@@ -81,7 +81,7 @@ class Evaluation:
 
     entry: Entry
     request: EvaluationRequest
-    asked: int  # samples of the run
+    requested: int  # samples of the run
     references: int  # conformers
     without_references: int  # molecules left out
     not_asked: int  # molecules of the set that the run was never asked for; a pickle lacks its own, which are missing
@@ -105,8 +105,8 @@ def evaluate_run(
     entry = store.entry(run_id)
     if not has_samples(entry):
         raise without_samples(entry, "evaluate")
-    asked = samples_of(store, entry).smiles.to_pylist()
-    molecules = molecules_of({*asked})
+    smiles = samples_of(store, entry).smiles.to_pylist()
+    molecules = molecules_of({*smiles})
     sides = [Side(), Side()] if request.baseline else [Side()]
     without: list[str] = []
     kept: list[int] = []  # of those that have references and conformers
@@ -131,7 +131,7 @@ def evaluate_run(
     clustered, baseline = sides[1] if request.baseline else None, None
     if clustered is not None:  # over the molecules that the run's figures are over
         pairs = zip(run.molecules, clustered.molecules, strict=True)
-        others = [other for own, other in pairs if own is not None or request.rule == "zero"]
+        others = [other for of_run, other in pairs if of_run is not None or request.rule == "zero"]
         baseline = over_molecules(others, request.rule)
     judged = len(run.molecules)
     rest = 0 if request.references is None else request.references.molecule_count - judged
@@ -140,7 +140,7 @@ def evaluate_run(
     return Evaluation(
         entry=entry,
         request=request,
-        asked=len(asked),
+        requested=len(smiles),
         references=references,
         without_references=len(molecules) - judged,
         not_asked=rest - missing,
@@ -176,7 +176,7 @@ def jobs_of(store: Store, entry: Entry, request: EvaluationRequest, without: lis
 
 def molecules_of(smiles: Iterable[str]) -> list[str]:
     """In an order that knows no run: of runs that share molecules, the same ones come first."""
-    return sorted(smiles, key=lambda one: hashlib.sha256(one.encode("utf-8", "replace")).digest())
+    return sorted(smiles, key=lambda text: hashlib.sha256(text.encode("utf-8", "replace")).digest())
 
 
 def texts_of(store: Store, entry: Entry, molecules: Sequence[str]) -> dict[str, list[str]]:

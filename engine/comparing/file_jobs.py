@@ -46,8 +46,8 @@ class FinishedJob:
     was_there: bool
 
 
-def key_of(what: str, payload: Any, versions: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps([what, payload, dict(versions)], sort_keys=True).encode()).hexdigest()
+def key_of(name: str, payload: Any, versions: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps([name, payload, dict(versions)], sort_keys=True).encode()).hexdigest()
 
 
 def run_jobs(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob]:
@@ -82,9 +82,9 @@ def _in_parallel(jobs: Iterable[FileJob], workers: int) -> Generator[FinishedJob
             try:
                 done = future.result()[0]
             except SandboxError as error:
-                what = "a worker process ended before its work was done (killed, or out of memory)"
+                problem = "a worker process ended before its work was done (killed, or out of memory)"
                 fix = "Run the same command again: what is finished is kept. Fewer --workers need less memory"
-                raise DriftscopeError(what, fix) from error
+                raise DriftscopeError(problem, fix) from error
             waiting.extend((job.path, pool.submit(job)) for job in islice(queue, 1))
             yield FinishedJob(path, *done)
 

@@ -26,7 +26,7 @@ from engine.store.store import Store
 from engine.store.views import WALL_PART_S
 
 NAMES = tuple(measure.name for measure in SAMPLED)
-WEIGHTS = {measure.over: f"weight_{place}" for place, measure in enumerate(SAMPLED) if measure.over}
+WEIGHTS = {measure.over: f"weight_{column}" for column, measure in enumerate(SAMPLED) if measure.over}
 """What quotients are over, in SQL, and a name for it."""
 MOST_RUNS, MOST_PAIRS = 12, 64  # kept; the columns of a run of 100,000 samples take some 20 MB
 Rows = NDArray[np.int64]
@@ -115,16 +115,16 @@ def samples_of(store: Store, entry: Entry) -> RunSamples:
     return RunSamples(
         run_id=entry.id,
         smiles=table["smiles"].combine_chunks(),
-        columns={name: _known(table[name]) for name in ("drift", "blocks", "heavy_atoms", *NAMES)},
-        weights={over: _known(table[name]) for over, name in WEIGHTS.items()},
+        columns={name: _finite(table[name]) for name in ("drift", "blocks", "heavy_atoms", *NAMES)},
+        weights={over: _finite(table[name]) for over, name in WEIGHTS.items()},
         **whole,
     )
 
 
-def _known(column: pa.ChunkedArray) -> Array:
+def _finite(column: pa.ChunkedArray) -> Array:
     """NaN where it is null, or no finite number."""
-    found: Array = column.cast(pa.float64()).to_numpy().astype(np.float64)
-    return np.where(np.isfinite(found), found, np.nan)
+    values: Array = column.cast(pa.float64()).to_numpy().astype(np.float64)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 @computed_once(MOST_PAIRS)
@@ -136,10 +136,10 @@ def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
     if without:
         nothing = tuple(Compared(name, 0, 0, None, None, None, None, without[0]) for name in NAMES)
         return PairedRuns(control.id, test.id, 0, 0, 0, 0, nothing, " ".join(without))
-    one, other = samples_of(store, control), samples_of(store, test)
-    rows, partners, of_one, of_other = pairs_of(one, other)
-    shared, molecule = np.unique(of_one[rows], return_inverse=True)
-    runs = ((one, of_one, rows), (other, of_other, partners))
+    control_run, test_run = samples_of(store, control), samples_of(store, test)
+    rows, partners, of_control, of_test = pairs_of(control_run, test_run)
+    shared, molecule = np.unique(of_control[rows], return_inverse=True)
+    runs = ((control_run, of_control, rows), (test_run, of_test, partners))
     is_paired = len(shared) > 0
     sides: list[Sums] = []  # [molecules, measures]
     if is_paired:
@@ -157,10 +157,10 @@ def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
             sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
     drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(sides[0], sides[1])
     measures = []
-    for place, name in enumerate(NAMES):
-        first, second = (side.only(place) for side in sides)
-        measures.append(_compared(name, first, second, (drawn[0][:, place], drawn[1][:, place]), is_paired))
-    alone = len(one) - len(rows), len(other) - len(rows)
+    for column, name in enumerate(NAMES):
+        first, second = (side.only(column) for side in sides)
+        measures.append(_compared(name, first, second, (drawn[0][:, column], drawn[1][:, column]), is_paired))
+    alone = len(control_run) - len(rows), len(test_run) - len(rows)
     return PairedRuns(control.id, test.id, len(rows), len(shared), *alone, tuple(measures), "")
 
 
@@ -187,16 +187,16 @@ def _parts(run: RunSamples, rows: Rows) -> tuple[Array, Array]:
 
 
 def _compared(name: str, control: Sums, test: Sums, drawn: tuple[Array, Array], is_paired: bool) -> Compared:
-    known = [int(side.answers.sum()) for side in (control, test)]
+    answers = [int(side.answers.sum()) for side in (control, test)]
     molecules = [int((side.answers > 0).sum()) for side in (control, test)]
-    counted = (known[0], molecules[0]) if is_paired else (sum(known), sum(molecules))
-    one, other = control.mean, test.mean
-    if one is None or other is None:
-        without = " or the ".join(side for side, count in zip(("control", "test"), known, strict=True) if not count)
+    counted = (answers[0], molecules[0]) if is_paired else (sum(answers), sum(molecules))
+    first, second = control.mean, test.mean
+    if first is None or second is None:
+        without = " or the ".join(side for side, count in zip(("control", "test"), answers, strict=True) if not count)
         reason = "No pair has it on both sides." if is_paired else f"No sample of the {without} has it."
-        return Compared(name, *counted, one, other, None, None, reason)
+        return Compared(name, *counted, first, second, None, None, reason)
     least = min(molecules)
     draws = None if least < LEAST_MOLECULES else drawn
     reason = "" if draws else f"Fewer than {LEAST_MOLECULES} molecules: no interval."
-    gap, over = statistics.difference(one, other, draws, least), statistics.ratio(one, other, draws, least)
-    return Compared(name, *counted, one, other, gap, over, reason)
+    gap, over = statistics.difference(first, second, draws, least), statistics.ratio(first, second, draws, least)
+    return Compared(name, *counted, first, second, gap, over, reason)

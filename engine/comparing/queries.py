@@ -61,8 +61,8 @@ def own_queries(files: Files) -> list[Query]:
     except FileNotFoundError:
         return []
     except (OSError, StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
-        what = f"{shown(f'{files.where}/{FILE}', 200)} holds no saved queries ({error})"
-        raise FileFormatError(what, "Correct it, or move it out of the store") from error
+        problem = f"{shown(f'{files.where}/{FILE}', 200)} holds no saved queries ({error})"
+        raise FileFormatError(problem, "Correct it, or move it out of the store") from error
     return sorted(own, key=lambda query: (query.title.casefold(), query.title))
 
 
@@ -70,13 +70,13 @@ def save_query(files: Files, name: str, sql: str) -> Query:
     """One of this name is replaced."""
     query = _checked(name, sql)
     with _writing:
-        _write(files, [*(known for known in own_queries(files) if known.key != query.key), query])
+        _write(files, [*(saved for saved in own_queries(files) if saved.key != query.key), query])
     return query
 
 
 def delete_query(files: Files, name: str) -> None:
     with _writing:
-        _write(files, [known for known in own_queries(files) if known.title != name])
+        _write(files, [query for query in own_queries(files) if query.title != name])
 
 
 def _write(files: Files, queries: list[Query]) -> None:

@@ -66,8 +66,8 @@ def baseline_job(smiles: str, references: References, count: int) -> FileJob:
 
 def read_matrix(job: FinishedJob) -> NDArray[np.float64]:
     """[references, samples]"""
-    found: NDArray[np.float64] = read_arrays(job.path)[1]["rmsd"]
-    return found
+    matrix: NDArray[np.float64] = read_arrays(job.path)[1]["rmsd"]
+    return matrix
 
 
 def matrix_of_texts(payload: Mapping[str, Any]) -> tuple[Meta, Arrays]:
@@ -103,9 +103,9 @@ def conformers_of(texts: Iterable[str], references: Chem.Mol, reader: ReaderName
 def _job(make: Callable[[Any], tuple[Meta, Arrays]], payload: Mapping[str, Any]) -> FileJob:
     digest = hashlib.sha256(json.dumps([make.__name__, payload], sort_keys=True).encode()).hexdigest()
     job = FileJob(cache_folder() / FOLDER / digest[:2] / f"{digest}.arrays", make, payload, _VERSIONS)
-    if not job.path.exists() and (found := _shipped(SHIPPED).get(job.key)) is not None:
+    if not job.path.exists() and (shipped := _shipped(SHIPPED).get(job.key)) is not None:
         with contextlib.suppress(AssetError):  # a folder that takes nothing is named once the matrix is needed
-            write_arrays(job.path, {"complete": found[0], "key": job.key}, {"rmsd": found[1]})
+            write_arrays(job.path, {"complete": shipped[0], "key": job.key}, {"rmsd": shipped[1]})
     return job
 
 

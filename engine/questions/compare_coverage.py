@@ -99,7 +99,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         row = head | {"missing_rule": "skip", **figures_row(found.figures), "low": mean.low, "high": mean.high}
         if entry is not measured[0]:
             row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-        row |= {"samples": found.run.samples, "asked": found.asked, "references": found.references}
+        row |= {"samples": found.run.samples, "asked": found.requested, "references": found.references}
         rows.append(row | {"without_references": found.without_references, "incomplete": found.run.incomplete})
         if found.figures.missing:
             zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)
