@@ -59,16 +59,16 @@ def axis_drifts(store: Store, run: RunFacts) -> pa.Table:
     of_molecule = list(map(_descriptors, smiles))
     width = max(map(len, of_molecule), default=0) + 1
     atom = np.clip(rows["atom"].to_numpy(), -1, width - 1)  # -1: the column in which no molecule has an atom
-    places, place = np.unique(molecule * width + atom % width, return_inverse=True)
-    atoms = ((of_molecule[at // width], at % width) for at in places.tolist())
+    sites, site = np.unique(molecule * width + atom % width, return_inverse=True)
+    atoms = ((of_molecule[at // width], at % width) for at in sites.tolist())
     named = [descriptors[n] if n < len(descriptors) else ORDINARY for descriptors, n in atoms]
     before, kind = np.unique(np.array(named, dtype=object), return_inverse=True)
-    place = kind[place]
+    site = kind[site]
     size = max(len(numbers), 1)
-    pairs, pair = np.unique(place * size + content, return_inverse=True)  # each pair is counted once
+    pairs, pair = np.unique(site * size + content, return_inverse=True)  # each pair is counted once
     needed = axis_tokens([(before[at // size], numbers[at % size]) for at in pairs.tolist()], tokenizer)
     free = axis_tokens([(descriptor, placeholder_of(run)) for descriptor in before], tokenizer)
-    drift = free[place] - needed[pair]
+    drift = free[site] - needed[pair]
     return pa.table({"sample_id": rows["sample_id"], **{name: drift[:, n] for n, name in enumerate(AXES)}})
 
 
@@ -93,7 +93,7 @@ def axis_tokens(blocks: Sequence[tuple[str, str]], tokenizer: TextTokenizer) -> 
         starts, ends = tokenizer.offsets(text, ids)
         roles, _ = token_roles(starts, ends, spans := block_spans(text)[:1], len(text))
         first = int(spans[0, 0]) if len(spans) else 0
-        commas = [place for place in range(first, len(text)) if text[place] == ","]
+        commas = [index for index in range(first, len(text)) if text[index] == ","]
         axis = np.minimum(np.searchsorted(commas, starts[roles == FREE], side="right"), len(AXES) - 1)
         row[:] = np.bincount(axis, minlength=len(AXES))
     return tokens

@@ -85,8 +85,8 @@ def group_conformer_of(sample: Row, blocks: Sequence[Row]) -> GroupShape | None:
         for index, row in enumerate(blocks)
         if (ang := misread_ang(row["text"] or "", (row["x"], row["y"], row["z"]))) is not None
     }
-    known = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
-    farthest = max(known, key=known.__getitem__, default=None)
+    finite = {index: ang for index, ang in misread.items() if math.isfinite(ang)}
+    farthest = max(finite, key=finite.__getitem__, default=None)
     try:
         return GroupShape(decode_with("group", sample["text"]).mol, misread, farthest, "")
     except DriftscopeError as error:

@@ -54,8 +54,8 @@ class JudgedRun:
         """Shares of the samples, from 0 to 1, and means of the strain where the geometry is right."""
 
         def mean(values: Iterable[float | None]) -> float | None:
-            known = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
-            return fmean(known) if known else None
+            measured = [value for value in values if value is not None and abs(value) < MOST_MEASURED]
+            return fmean(measured) if measured else None
 
         rates = {name: mean(row[name] for row in self.rows) for name in RATES}
         rates |= {name: None for name in RATES[:WHOLE] if any(row[name] is None for row in self.rows)}
@@ -83,13 +83,13 @@ def judge_run(
     stated = conformer_texts(store, entry)
     texts = (answer_of(stated.get(row["sample_id"]) or row["text"] or "") for row in rows)
     tasks = (JudgeTask(k, text, row["smiles"] or "") for k, (row, text) in enumerate(zip(rows, texts, strict=True)))
-    with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as found:
-        for task, verdict in found:
+    with closing(judged(tasks, settings, workers=workers, limit_s=limit_s)) as results:
+        for task, verdict in results:
             kept = {} if settings.strain else {name: rows[task.key][name] for name in ON_REQUEST}
             verdicts[task.key] = replace(verdict, **kept)
             progress(len(verdicts), len(rows))
-    for place, row in enumerate(rows):
-        row |= verdict_row(row["clean"], verdicts[place])
+    for index, row in enumerate(rows):
+        row |= verdict_row(row["clean"], verdicts[index])
     columns: dict[str, Any] = run_columns(verdict_sums(rows))
     if any(row["clean"] is None for row in rows):
         del columns["usable"]  # without their texts
@@ -99,8 +99,8 @@ def judge_run(
         entry = rewrite_run(entry, {SAMPLES.name: SAMPLES.rows(rows)}, columns)
     not_finished = tuple(
         f"sample {row['sample_id']} ({row['smiles']}): {failure.detail}"
-        for place, row in enumerate(rows)
-        for failure in verdicts[place].failed
+        for index, row in enumerate(rows)
+        for failure in verdicts[index].failed
         if failure.check in (TIME, CRASH)
     )
     return JudgedRun(entry, rows, columns, is_own, not_finished)

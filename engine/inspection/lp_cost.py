@@ -168,12 +168,12 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     samples, named = (
         store.table(sql, {"run": run.run_id}, of=[run.run_id]).to_pylist() for sql in (_SAMPLES, _ELEMENTS)
     )
-    known = {row["sample_id"]: row for row in samples}
+    by_id = {row["sample_id"]: row for row in samples}
     ids, sample = np.unique(steps["sample_id"].to_numpy(), return_inverse=True)
-    if strangers := [id_ for id_ in ids.tolist() if id_ not in known]:
-        what = f"steps are of sample {strangers[0]}, and its run has none of that number"
-        raise StoreError(what, "Run or import it again")
-    rows = [known[id_] for id_ in ids.tolist()]
+    if strangers := [id_ for id_ in ids.tolist() if id_ not in by_id]:
+        problem = f"steps are of sample {strangers[0]}, and its run has none of that number"
+        raise StoreError(problem, "Run or import it again")
+    rows = [by_id[id_] for id_ in ids.tolist()]
     ln_p, ln_tempered, at_mask, ln_q = (
         steps[name].to_numpy().astype(np.float64) for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q")
     )  # ln_q is NaN where the token was not allowed
@@ -209,14 +209,14 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
                 "raw": _estimate(raw[own], *alone), "tempered": _estimate(tempered[own], *alone)}  # fmt: skip
 
     # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
-    block, part, segment = _places_of(steps["piece"], sample)
+    block, part, segment = _locate_tokens(steps["piece"], sample)
     width = int(block.max(initial=0)) + 2
     keys, key = np.unique(sample * width + block + 1, return_inverse=True)
     of_key = [(at // width, at % width - 1) for at in keys.tolist()]
 
-    def places(names: Sequence[str], code: Whole, *, per_block: bool = False) -> list[Row]:
+    def breakdown(names: Sequence[str], code: Whole, *, per_block: bool = False) -> list[Row]:
         """Of the tokens of each code, over samples that count; per sample, or per block."""
-        found = []
+        costs = []
         for number, name in enumerate(names):
             tokens = counts[sample] & (code == number)
             if not name or not tokens.any():
@@ -228,8 +228,8 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
             taken = {"forced": log_w[forced], "free": masked[~forced], "filters": (log_w - masked)[~forced]}
             means = {kind: float(part.sum() / len(over)) for kind, part in taken.items()}
             whole = Interval(whole.value) if np.count_nonzero(per) < 2 else whole  # no draw differs
-            found.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
-        return found
+            costs.append({"name": name, "tokens": int(tokens.sum()), **means, "whole": whole})
+        return costs
 
     elements = {(row["sample_id"], row["block"]): row["element"] for row in named}
     names, code = np.unique(
@@ -252,9 +252,9 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         raw=_estimate(raw, unit, draws),
         tempered=_estimate(tempered, unit, draws),
         molecules=[of_molecule(name) for name in molecules],
-        tenths=places(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
-        parts=places(PARTS, part),
-        elements=sorted(places(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
+        tenths=breakdown(TENTHS, np.minimum(10 * steps["pos"].to_numpy() // np.bincount(sample)[sample], 9)),
+        parts=breakdown(PARTS, part),
+        elements=sorted(breakdown(names.tolist(), code[key], per_block=True), key=lambda row: row["whole"].value),
         disagreement=Disagreement(slope, blocks_counted, *correlation_within(-tempered, rmsd_ang, smiles.tolist())),
         each=[
             {"sample_id": row["sample_id"], "smiles": str(row["smiles"]), "counts": bool(counts[n]),
@@ -266,14 +266,14 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
     )  # fmt: skip
 
 
-def _places_of(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:
+def _locate_tokens(pieces: pa.ChunkedArray, sample: Whole) -> tuple[Whole, Whole, Whole]:
     """Of each token its block, -1 outside, its place in ``PARTS``, and the blocks that were closed before it. A comma
     belongs to the number that it ends."""
     encoded = pieces.combine_chunks().fill_null("").dictionary_encode()
-    known, of_token = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
-    is_special = np.array([len(text) > 2 and text[0] == "<" and text[-1] == ">" for text in known], bool)[of_token]
+    distinct, of_token = encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+    is_special = np.array([len(text) > 2 and text[0] == "<" and text[-1] == ">" for text in distinct], bool)[of_token]
     opens, closes, ends_number = (
-        np.array([text.count(mark) for text in known], np.int64)[of_token] * ~is_special for mark in "<>,"
+        np.array([text.count(mark) for text in distinct], np.int64)[of_token] * ~is_special for mark in "<>,"
     )
     first = np.searchsorted(sample, sample)
     before = (count.cumsum() - count for count in (opens, closes, ends_number))
@@ -299,9 +299,9 @@ def _estimate(log_w: Array, unit: Whole, draws: Bootstrap) -> Estimate:
     sums = np.stack(columns, axis=1)
 
     def figures(sums: Array) -> tuple[Array, Array, Array]:
-        samples, known, mass, squares, logs = sums.T
+        samples, counted, mass, squares, logs = sums.T
         with np.errstate(divide="ignore", invalid="ignore"):  # a draw may have no weight at all
-            kl = np.log(mass / known) - logs / known
+            kl = np.log(mass / counted) - logs / counted
             return top + np.log(mass / samples), mass * mass / squares, np.maximum(kl, 0.0)
 
     drawn = figures(draws.weights @ sums) if draws.units > 1 else (None, None, None)
@@ -323,8 +323,8 @@ def _slope(sample: Whole, segment: Whole, nat: Array, unit: Whole, draws: Bootst
     width = int(segment.max(initial=0)) + 1
     keys, at = np.unique(sample * width + segment, return_inverse=True)
     nat = by_code(at, nat, len(keys))
-    sample, place = keys // width, (keys % width).astype(np.float64)
+    sample, order = keys // width, (keys % width).astype(np.float64)
     own = np.maximum(np.bincount(sample, minlength=len(unit)), 1)
-    away = place - (np.bincount(sample, place, len(unit)) / own)[sample]
+    away = order - (np.bincount(sample, order, len(unit)) / own)[sample]
     parts, wholes = (by_code(unit[sample], away * values, draws.units) for values in (nat, away))
     return draws.ratio(parts, wholes), len(keys)

@@ -136,21 +136,21 @@ def sample_table(
     """
     runs = {run.run_id: run for run in runs_with_samples(store)}
     chosen = [runs[run_id] for run_id in dict.fromkeys(run_ids) if run_id in runs]
-    found = _whole_table(store, *chosen).filter((SHOWS | JUDGED).get(show, pc.scalar(True)))
+    table = _whole_table(store, *chosen).filter((SHOWS | JUDGED).get(show, pc.scalar(True)))
     if smiles:
-        found = found.filter(pc.match_substring(found["smiles"], smiles))
+        table = table.filter(pc.match_substring(table["smiles"], smiles))
     if bin is not None:
         inside = members(store, chosen, bin)
-        found = found.filter(pa.array([key in inside for key in _keys(found)], pa.bool_()))
-    return _worst_first(found) if is_worst_first else found
+        table = table.filter(pa.array([key in inside for key in _keys(table)], pa.bool_()))
+    return _worst_first(table) if is_worst_first else table
 
 
 def members(store: Store, runs: Sequence[RunFacts], bin: DriftBin) -> set[tuple[str, int]]:
     """The samples, by run, that have a block, or a coordinate, of this bar."""
     if bin.by == "axis":
-        known = [(run.run_id, axis_drifts(store, run)) for run in runs if bin.group in AXES]
-        found = ((run_id, of_run.filter(pc.field(bin.group) == bin.drift)["sample_id"]) for run_id, of_run in known)
-        return {(run_id, sample) for run_id, samples in found for sample in samples.to_pylist()}
+        drifts = [(run.run_id, axis_drifts(store, run)) for run in runs if bin.group in AXES]
+        matches = ((run_id, of_run.filter(pc.field(bin.group) == bin.drift)["sample_id"]) for run_id, of_run in drifts)
+        return {(run_id, sample) for run_id, samples in matches for sample in samples.to_pylist()}
     sql = f"""SELECT DISTINCT blocks.run_id, sample_id FROM blocks JOIN runs USING (run_id)
         WHERE list_contains($runs, blocks.run_id) AND {GROUPS[bin.by]} = $group AND drift = $drift"""
     parameters = {"runs": [run.run_id for run in runs], "group": bin.group, "drift": bin.drift}
@@ -168,10 +168,10 @@ def _whole_table(store: Store, *runs: RunFacts) -> pa.Table:
     for row in store.table(_LOST, {"runs": ids, "sound": sorted(SOUND)}, of=ids).to_pylist():
         misread = misread_ang(row["text"], (row["x"], row["y"], row["z"]))
         cut = displacement_ang(row["text"], row["continued_text"]) if row["continued_text"] else None
-        known = [ang for ang in (misread, cut) if ang is not None and math.isfinite(ang)]
-        if known:  # a block may be off to the group's reader, and by its cut: by an estimate
+        finite = [ang for ang in (misread, cut) if ang is not None and math.isfinite(ang)]
+        if finite:  # a block may be off to the group's reader, and by its cut: by an estimate
             key = (row["run_id"], row["sample_id"])
-            lost[key] = lost.get(key, 0.0) + max(known)
+            lost[key] = lost.get(key, 0.0) + max(finite)
     table = store.table(_TABLE, {"runs": ids})
     return table.append_column("lost_ang", pa.array([lost.get(key) for key in _keys(table)], pa.float64()))
 
