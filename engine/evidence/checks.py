@@ -88,13 +88,13 @@ def sql(claim: Claim, rows: Rows) -> Finding:
 
 def agree(claim: Claim, rows: Rows) -> Finding:
     """Whether ``other``, the same thing in another place, has the same figure."""
-    other = next(one for one in load_claims() if one.id == claim.check["other"])
-    places = "; ".join(f"report {one.report}, {one.section}: {one.reported}" for one in (claim, other))
+    other = next(candidate for candidate in load_claims() if candidate.id == claim.check["other"])
+    citations = "; ".join(f"report {cited.report}, {cited.section}: {cited.reported}" for cited in (claim, other))
     (low, high), (least, most) = claim.ends, other.ends
     if (low or 0) <= (most or 0) and (least or 0) <= (high or 0):
-        return Finding("not testable here", None, f"The reports agree: {places}.", "needs another input", "none")
+        return Finding("not testable here", None, f"The reports agree: {citations}.", "needs another input", "none")
     query = f"{claim.id} == {other.id}"
-    return Finding("internally inconsistent", other.value, f"One thing, two figures: {places}.", query, "reports")
+    return Finding("internally inconsistent", other.value, f"One thing, two figures: {citations}.", query, "reports")
 
 
 def needs(claim: Claim, rows: Rows) -> Finding:
@@ -105,11 +105,11 @@ def needs(claim: Claim, rows: Rows) -> Finding:
 
 def tokens(claim: Claim, rows: Rows) -> Finding:
     """A count that a tokenizer alone decides."""
-    text, name, what = (claim.check.get(key, "") for key in ("text", "tokenizer", "quantity"))
+    text, name, quantity = (claim.check.get(key, "") for key in ("text", "tokenizer", "quantity"))
     tokenizer, slack = load_tokenizer(name), 0.0
-    if what == "vocab_size":
+    if quantity == "vocab_size":
         measured, label = tokenizer.vocab_size, "Vocabulary size"
-    elif what == "angle_tokens":  # that a position LP blocks; the reports round to the hundred, so a twentieth is free
+    elif quantity == "angle_tokens":  # that a position LP blocks; the reports round to hundreds, so a twentieth is free
         pieces = (raw for id_, raw in tokenizer.pieces.items() if id_ not in tokenizer.added)
         measured, label, slack = sum(b"<" in raw or b">" in raw for raw in pieces), "Tokens with < or >", 0.05
     else:
@@ -117,7 +117,7 @@ def tokens(claim: Claim, rows: Rows) -> Finding:
     least, most = (end or 0.0 for end in claim.ends)
     is_it = max(least - measured, measured - most, 0.0) <= slack * least
     reason = f"{label} {measured:,} under {name}{reported(claim)}."
-    query = f"{what} of {text!r} with load_tokenizer({name!r})"
+    query = f"{quantity} of {text!r} with load_tokenizer({name!r})"
     return Finding("reproduced" if is_it else "contradicted", float(measured), reason, query, "tokenizers")
 
 
@@ -126,15 +126,15 @@ def summary_of(texts: tuple[str, ...], tokenizer: str, placeholder: str) -> Drif
     return drift_summary(texts, load_tokenizer(tokenizer), placeholder)
 
 
-def drift_figure(name: str, one: DriftSummary, usual: DriftSummary) -> float:
-    near = sum(count for drift, count in one.histogram.items() if 1 <= abs(drift) <= 3)
+def drift_figure(name: str, summary: DriftSummary, usual: DriftSummary) -> float:
+    near = sum(count for drift, count in summary.histogram.items() if 1 <= abs(drift) <= 3)
     figures: dict[str, float] = {
-        "less distance in percent": 100 * (1 - one.mean_distance / usual.mean_distance),
-        "least drift": min(one.histogram),
-        "most drift": max(one.histogram),
-        "blocks that fit in percent": 100 * one.share(one.exact),
-        "blocks that differ by 1 to 3 tokens in percent": 100 * one.share(near),
-        "blocks that do not fit in percent": 100 * (1 - one.share(one.exact)),
+        "less distance in percent": 100 * (1 - summary.mean_distance / usual.mean_distance),
+        "least drift": min(summary.histogram),
+        "most drift": max(summary.histogram),
+        "blocks that fit in percent": 100 * summary.share(summary.exact),
+        "blocks that differ by 1 to 3 tokens in percent": 100 * summary.share(near),
+        "blocks that do not fit in percent": 100 * (1 - summary.share(summary.exact)),
     }
     return float(figures[name])
 
@@ -150,10 +150,10 @@ def drift(claim: Claim, rows: Rows) -> Finding:
     usual = summary_of(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
     measured = drift_figure(given["figure"], summary, usual)
     phrases = [
-        f"{one.blocks:,} blocks of stored texts under {one.tokenizer} with {one.placeholder}: {one.junk_prone:,} with "
-        f"tokens left over, {one.exact:,} that fit, {one.cut:,} that are cut, drift from {min(one.histogram):+d} to "
-        f"{max(one.histogram):+d}, {one.mean_distance:.2f} tokens off on average."
-        for one in ((summary,) if usual is summary else (summary, usual))
+        f"{row.blocks:,} blocks of stored texts under {row.tokenizer} with {row.placeholder}: "
+        f"{row.junk_prone:,} with tokens left over, {row.exact:,} that fit, {row.cut:,} that are cut, drift from "
+        f"{min(row.histogram):+d} to {max(row.histogram):+d}, {row.mean_distance:.2f} tokens off on average."
+        for row in ((summary,) if usual is summary else (summary, usual))
     ]
     reason = f"{' In place of: '.join(phrases)} {given['figure'].capitalize()}: {said(measured)}{reported(claim)}."
     query = f"{TEXTS} -- drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
@@ -166,13 +166,13 @@ def references(claim: Claim, rows: Rows) -> Finding:
     given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    found, phrases = [], []
+    figures, phrases = [], []
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
         summary = summary_of(texts, given["tokenizer"], given["placeholder"])
-        found.append(drift_figure(given["figure"], summary, summary))
-        phrases.append(f"{said(found[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
-    measured = min(found, key=lambda figure: held_against(claim, figure) != "reproduced")
+        figures.append(drift_figure(given["figure"], summary, summary))
+        phrases.append(f"{said(figures[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
+    measured = min(figures, key=lambda figure: held_against(claim, figure) != "reproduced")
     reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
     reason += f", {given['figure']}: {', '.join(phrases)}{reported(claim)}."
     query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, "

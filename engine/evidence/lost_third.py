@@ -63,12 +63,12 @@ class LostThird(msgspec.Struct):
     beside_none: dict[str, dict[str, Change | None]] | None = None
 
 
-def load_usable(places: Sequence[Files]) -> tuple[list[dict[str, Any]], list[FileFormatError]]:
+def load_usable(locations: Sequence[Files]) -> tuple[list[dict[str, Any]], list[FileFormatError]]:
     """Those with a fall first, and what is wrong with those that are damaged; where two places have one of the same
     model, the first place's."""
-    found: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     damaged = []
-    for files in places:
+    for files in locations:
         for name, size in sorted(files.sizes(FOLDER).items()):
             if not name.endswith(".json") or name.startswith("."):
                 continue
@@ -76,12 +76,12 @@ def load_usable(places: Sequence[Files]) -> tuple[list[dict[str, Any]], list[Fil
                 if size > MOST_BYTES:
                     raise ValueError(f"it has {size:,} bytes")
                 document = parsed_json(files.read(f"{FOLDER}/{name}"))
-                found.setdefault(msgspec.convert(document, LostThird).model, document)
+                documents.setdefault(msgspec.convert(document, LostThird).model, document)
             except (OSError, ValueError) as error:
                 where, reason = shown(files.path(f"{FOLDER}/{name}"), 200), one_line(str(error)[:MOST_REASON])
-                what = f"{where} is no result of `lost-third`: {reason}"
-                damaged.append(FileFormatError(what, "Remove it, or write it again"))
-    return sorted(found.values(), key=lambda document: (not document["fall"], document["model"])), damaged
+                problem = f"{where} is no result of `lost-third`: {reason}"
+                damaged.append(FileFormatError(problem, "Remove it, or write it again"))
+    return sorted(documents.values(), key=lambda document: (not document["fall"], document["model"])), damaged
 
 
 def figures(part: Any, path: str) -> Iterator[tuple[str, float]]:

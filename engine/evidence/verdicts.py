@@ -60,13 +60,13 @@ class Judgement(msgspec.Struct, frozen=True):
 def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
     """A verdict for each claim, in their order. SQL has the store's tables, and the table ``figures`` of the claims'
     own figures and those of the experiment `lost-third` that ships."""
-    known = {claim.id: claim.value for claim in load_claims()}
+    by_id = {claim.id: claim.value for claim in load_claims()}
     for document in load_usable([Files(DEMO)])[0]:
-        known |= dict(figures(document, document["model"]))
+        by_id |= dict(figures(document, document["model"]))
 
     def answer(snapshot: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[Verdict]:
         with connect(snapshot) as connection:
-            connection.register("figures", pa.table({"id": list(known), "value": list(known.values())}))
+            connection.register("figures", pa.table({"id": list(by_id), "value": list(by_id.values())}))
             connection.execute(FIGURE)
             return [judged(claim, lambda sql: connection.sql(sql).to_arrow_table().to_pylist()) for claim in claims]
 
@@ -76,15 +76,15 @@ def judge(claims: Sequence[Claim], store: Store) -> list[Verdict]:
 def judged(claim: Claim, rows: Rows) -> Verdict:
     by = claim.check["by"]
     try:
-        found = CHECKS[by](claim, rows)
-        reason = found.reason
-        if claim.note and found.verdict != "not testable here":
-            reason += f" {claim.note.strip().format_map(found.words)}"
+        finding = CHECKS[by](claim, rows)
+        reason = finding.reason
+        if claim.note and finding.verdict != "not testable here":
+            reason += f" {claim.note.strip().format_map(finding.words)}"
     except (KeyError, TypeError, ValueError) as error:
         raise FileFormatError(f"the check {by} of the claim {claim.id} lacks {error}") from error
-    measured = None if found.measured is None or not math.isfinite(found.measured) else round(found.measured, 6)
+    measured = None if finding.measured is None or not math.isfinite(finding.measured) else round(finding.measured, 6)
     unit = claim.check.get("unit", claim.unit)
-    return Verdict(claim.id, found.verdict, measured, unit, reason, found.query, found.source)
+    return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source)
 
 
 def judge_all(store: Store) -> Judgement:
