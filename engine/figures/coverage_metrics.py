@@ -72,11 +72,11 @@ def figures_of(rmsd_ang: Array, threshold_ang: float = DRUG_LIKE_ANG) -> MatrixF
 
 def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule = "skip") -> SetFigures:
     """None means a molecule without a single sample."""
-    known = [figures for figures in molecules if figures is not None]
-    missing = len(molecules) - len(known)
+    sampled = [figures for figures in molecules if figures is not None]
+    missing = len(molecules) - len(sampled)
     zeros = missing if rule == "zero" else 0
-    figures = np.array([one.figures for one in known] + [[0.0, 0.0, np.nan, np.nan]] * zeros).reshape(-1, len(FIGURES))
-    curves = np.array([one.curves for one in known] + [np.zeros((2, len(THRESHOLDS_ANG)))] * zeros)
+    figures = np.array([m.figures for m in sampled] + [[0.0, 0.0, np.nan, np.nan]] * zeros).reshape(-1, len(FIGURES))
+    curves = np.array([m.curves for m in sampled] + [np.zeros((2, len(THRESHOLDS_ANG)))] * zeros)
     return SetFigures(
         molecules=len(molecules),
         missing=missing,
@@ -88,13 +88,13 @@ def over_molecules(molecules: Sequence[MatrixFigures | None], rule: MissingRule 
 
 def mean_known(values: Array) -> float:
     """Over what is not NaN; NaN where there is nothing else."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(measured.mean()) if measured.size else float("nan")
 
 
 def _median_known(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(np.median(measured)) if measured.size else float("nan")
 
 
 def _or_none(value: float) -> float | None:

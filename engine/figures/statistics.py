@@ -66,8 +66,8 @@ def quotient(part: float | None, whole: float | None, scale: float = 1) -> float
     """None where one of them is not known, or the whole is nothing."""
     if part is None or not whole:
         return None
-    found = float(scale * part / whole)
-    return found if math.isfinite(found) else None
+    value = float(scale * part / whole)
+    return value if math.isfinite(value) else None
 
 
 def wilson(hits: int, trials: int) -> tuple[float, float]:
@@ -100,11 +100,11 @@ class Bootstrap:
 
     def share(self, hits: Array, tokens: Array) -> Interval | None:
         """Of tokens. At least as wide as if they were independent: where all hit, no draw differs."""
-        found = self.ratio(hits, tokens)
-        if found is None or found.low is None or found.high is None:
-            return found
+        ratio = self.ratio(hits, tokens)
+        if ratio is None or ratio.low is None or ratio.high is None:
+            return ratio
         low, high = wilson(int(hits.sum()), int(tokens.sum()))
-        return Interval(found.value, min(low, found.low), max(high, found.high))
+        return Interval(ratio.value, min(low, ratio.low), max(high, ratio.high))
 
     def difference(self, parts: Array, wholes: Array) -> Interval | None:
         """Of two ratios, the second less the first: [units, 2]."""
@@ -126,9 +126,9 @@ class Sums:
     weights: Array
     answers: Array  # with a known value
 
-    def only(self, place: int) -> Sums:
+    def only(self, column: int) -> Sums:
         """One measure."""
-        return Sums(*(part[:, place : place + 1] for part in (self.values, self.weights, self.answers)))
+        return Sums(*(part[:, column : column + 1] for part in (self.values, self.weights, self.answers)))
 
     @property
     def mean(self) -> float | None:
@@ -140,11 +140,11 @@ def sums_by_molecule(values: Array, weights: Array, molecule: NDArray[np.int64],
     """[answers, measures] each: values, NaN where not known, and what each counts for; ``molecule`` is the answer's."""
     is_known = np.isfinite(values)
     parts = (np.where(is_known, values * weights, 0.0), np.where(is_known, weights, 0.0), is_known.astype(np.float64))
-    found = np.zeros((len(parts), molecules, values.shape[1]))
-    for part, sums in zip(parts, found, strict=True):
+    totals = np.zeros((len(parts), molecules, values.shape[1]))
+    for part, sums in zip(parts, totals, strict=True):
         for column in range(values.shape[1]):
             sums[:, column] = np.bincount(molecule, part[:, column], molecules)
-    return Sums(*found)
+    return Sums(*totals)
 
 
 def paired_means(control: Sums, test: Sums, seed: int = 0) -> tuple[Array, Array]:
@@ -176,10 +176,10 @@ def ratio(control: float, test: float, drawn: tuple[Array, Array] | None, molecu
 
 def interval(value: float, drawn: Array | None, units: int) -> Interval:
     """The value, and where its draws of so many units lie. A draw may be infinite; one that is NaN tells nothing."""
-    known = np.empty(0) if drawn is None else drawn[~np.isnan(drawn)]
-    if not len(known):
+    usable = np.empty(0) if drawn is None else drawn[~np.isnan(drawn)]
+    if not len(usable):
         return Interval(value)
-    low, high = np.percentile(known, percentiles(units), method="nearest")  # some draws may be infinite
+    low, high = np.percentile(usable, percentiles(units), method="nearest")  # some draws may be infinite
     return Interval(value, float(low), float(high))
 
 
@@ -215,16 +215,16 @@ def _drawn_sums(parts: Array, rng: np.random.Generator) -> Array:
         return np.concatenate([weights @ parts for weights in _draws(len(parts), rng)])
     spread, directions = np.linalg.eigh(len(parts) * np.cov(parts, rowvar=False, bias=True))
     steps = rng.standard_normal((RESAMPLES, parts.shape[1])) * np.sqrt(np.maximum(spread, 0.0))
-    found: Array = np.maximum(parts.sum(axis=0) + steps @ directions.T, 0.0)  # no measure is negative
-    return found
+    sums: Array = np.maximum(parts.sum(axis=0) + steps @ directions.T, 0.0)  # no measure is negative
+    return sums
 
 
 def _draws(units: int, rng: np.random.Generator) -> Iterator[Array]:
     """How often each unit comes in each draw, [some draws, units], until there are enough."""
     for drawn in _drawn_units(units, rng):
         rows = len(drawn)
-        places = drawn + np.arange(rows)[:, None] * units
-        yield np.bincount(places.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
+        codes = drawn + np.arange(rows)[:, None] * units
+        yield np.bincount(codes.ravel(), minlength=rows * units).reshape(rows, units).astype(np.float64)
 
 
 def _drawn_units(units: int, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
@@ -236,8 +236,8 @@ def _drawn_units(units: int, rng: np.random.Generator) -> Iterator[NDArray[np.in
 
 def _divided(parts: Array, wholes: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw may have none of what is rare
-        found: Array = parts / wholes
-    return found
+        ratios: Array = parts / wholes
+    return ratios
 
 
 # --- rank correlation -------------------------------------------------------------------------------------------------
@@ -252,33 +252,33 @@ class Correlation:
     samples: int
 
 
-def rank_correlation(one: Array, other: Array, held: Array | None = None) -> Correlation | None:
+def rank_correlation(x: Array, y: Array, held: Array | None = None) -> Correlation | None:
     """Between two quantities of the same samples; ``held`` is a third, whose part in it is taken out of ``adjusted``.
 
     None of too few samples, or where one of the two is the same for all.
     """
-    codes = [np.unique(column, return_inverse=True)[1] for column in (one, other, held) if column is not None]
-    samples = len(one)
-    found = _correlations([_ranks(column) for column in codes]) if samples >= LEAST_SAMPLES else (math.nan, math.nan)
-    if math.isnan(found[0]):
+    codes = [np.unique(column, return_inverse=True)[1] for column in (x, y, held) if column is not None]
+    samples = len(x)
+    values = _correlations([_ranks(column) for column in codes]) if samples >= LEAST_SAMPLES else (math.nan, math.nan)
+    if math.isnan(values[0]):
         return None
     rows = (row for drawn in _drawn_units(samples, np.random.default_rng(0)) for row in drawn)
     draws = np.array([_correlations([_ranks(column[row]) for column in codes]) for row in rows])
-    plain, adjusted = (interval(value, draws[:, place], samples) for place, value in enumerate(found))
-    return Correlation(plain, None if math.isnan(found[1]) else adjusted, samples)
+    plain, adjusted = (interval(value, draws[:, column], samples) for column, value in enumerate(values))
+    return Correlation(plain, None if math.isnan(values[1]) else adjusted, samples)
 
 
-def correlation_within(one: Array, other: Array, groups: Sequence[str]) -> tuple[Interval | None, int, int]:
+def correlation_within(x: Array, y: Array, groups: Sequence[str]) -> tuple[Interval | None, int, int]:
     """Of ranks within groups, such as a molecule's samples, over groups with two known pairs or more; and how many
     pairs and groups these are. Intervals are over groups."""
-    is_known = np.isfinite(one) & np.isfinite(other)
+    is_known = np.isfinite(x) & np.isfinite(y)
     sums, samples = [], 0
     for group in dict.fromkeys(groups):
-        own = is_known & np.array([name == group for name in groups])
-        if (count := int(own.sum())) < 2:
+        in_group = is_known & np.array([name == group for name in groups])
+        if (count := int(in_group.sum())) < 2:
             continue
         samples += count
-        codes = (np.unique(values[own], return_inverse=True)[1] for values in (one, other))
+        codes = (np.unique(values[in_group], return_inverse=True)[1] for values in (x, y))
         left, right = (_ranks(code) / count - (count + 1) / (2 * count) for code in codes)
         sums.append((left @ right, left @ left, right @ right))
     figures = np.array(sums).reshape(-1, 3)
@@ -297,8 +297,8 @@ def correlation_within(one: Array, other: Array, groups: Sequence[str]) -> tuple
 def _ranks(codes: NDArray[np.int64]) -> Array:
     """Of values that are numbered in their order."""
     counts = np.bincount(codes)
-    found: Array = (np.cumsum(counts) - (counts - 1) / 2)[codes]
-    return found
+    ranks: Array = (np.cumsum(counts) - (counts - 1) / 2)[codes]
+    return ranks
 
 
 def _correlations(columns: list[Array]) -> tuple[float, float]:
@@ -311,7 +311,7 @@ def _correlations(columns: list[Array]) -> tuple[float, float]:
     return plain, (plain - first * second) / math.sqrt(left) if left > 1e-12 else math.nan
 
 
-def _pearson(one: Array, other: Array) -> float:
-    left, right = one - one.mean(), other - other.mean()
+def _pearson(x: Array, y: Array) -> float:
+    left, right = x - x.mean(), y - y.mean()
     size = math.sqrt(float(left @ left) * float(right @ right))
     return float(left @ right) / size if size > 0 else math.nan

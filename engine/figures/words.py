@@ -97,7 +97,7 @@ def microseconds(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     units = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
-    scale, unit = next((one for one in units if abs(value) >= one[0]), units[-1])
+    scale, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
     return f"{number(value / scale)} {unit}"
 
 
