@@ -306,7 +306,7 @@ def cost_of_lp(
     from engine.inspection.runs import run_facts
     from engine.jobs.scoring import ScoredRun, score_run
     from engine.models.devices import set_threads
-    from engine.questions.drift_lp_cost import PLACES, places_rows, sentences
+    from engine.questions.drift_lp_cost import PLACES, cost_rows, sentences
 
     facts = run_facts(store := io.opened(), run_id)
     if kept:
@@ -321,7 +321,7 @@ def cost_of_lp(
         figures = json.loads(msgspec.json.encode(cost, enc_hook=float))
         return cli.emit_json({"run_id": facts.run_id, "lp": facts.lp, "scored": how, **figures})
     cli.write("\n".join(sentences(cost, facts.lp or "the LP")))
-    tables = map(places_rows, (cost.tenths, cost.parts, cost.elements))
+    tables = map(cost_rows, (cost.tenths, cost.parts, cost.elements))
     return io.show(dict(zip(PLACES.values(), tables, strict=True)))
 
 

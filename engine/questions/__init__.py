@@ -79,7 +79,7 @@ def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | N
         wanted = str(least) if least == most else f"{least} to {most}"
         raise QuestionError(f"{question.TITLE!r} is asked of {wanted} {question.OF.kind}s, not {len(entries)}", "")
     # An entry's files never change, but its owner may rename it.
-    what = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
+    entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
     depends = getattr(question, "depends", lambda *_: None)(store, entries, options)
 
     def make() -> Answered:
@@ -87,7 +87,7 @@ def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | N
         names = run_names(entries) if question.OF.kind == "run" else entry_names(entries)
         return Answered(question.answer(tables, options), tables, options, names)
 
-    return _answers.of((key, what, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
+    return _answers.of((key, entry_keys, tuple(sorted(options.items(), key=lambda pair: pair[0])), depends), make)
 
 
 def entries_of(store: Store, kind: Kind, ids: Sequence[str]) -> list[Entry]:
@@ -117,22 +117,22 @@ def runs_of_model(store: Store, model: str) -> list[Entry]:
     models, registered = models_of(entries), load_registry().entries
     names = [name for name in models if model in (name, name.partition(":")[0])]
     last = [entry.name for entry in registered if model in (entry.name, entry.alias)][-1:]
-    found = names if len(names) == 1 else [name for name in last if name in models] or names
-    if found:
-        return models[found[0]]
+    matches = names if len(names) == 1 else [name for name in last if name in models] or names
+    if matches:
+        return models[matches[0]]
     if not last:
-        known = [*models, *(entry.name for entry in registered)]
-        raise QuestionError(f"there is no model {shown(model)}", nearest(model, known))
+        candidates = [*models, *(entry.name for entry in registered)]
+        raise QuestionError(f"there is no model {shown(model)}", nearest(model, candidates))
     fix = f"Measure it: `python -m engine advise --model {last[0]} --probe 64`"
     raise QuestionError(f"no run of {last[0]} was measured here", fix)
 
 
 def options_of(question: Question, store: Store, entries: Sequence[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
-    known = {option.name: option for option in question.OPTIONS}
+    by_name = {option.name: option for option in question.OPTIONS}
     for name in given:
-        if name not in known:
-            raise QuestionError(f"{question.TITLE!r} has no option {shown(name)}", nearest(name, known))
-    return {name: value_of(option, store, entries, given.get(name)) for name, option in known.items()}
+        if name not in by_name:
+            raise QuestionError(f"{question.TITLE!r} has no option {shown(name)}", nearest(name, by_name))
+    return {name: value_of(option, store, entries, given.get(name)) for name, option in by_name.items()}
 
 
 def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[Any, str]:
@@ -151,7 +151,7 @@ def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any)
             if isinstance(given, str)
             else given
         )
-        return tuple(value_of(replace(option, is_many=False), store, entries, one) for one in given)
+        return tuple(value_of(replace(option, is_many=False), store, entries, part) for part in given)
     if given is None:
         return next(iter(choices), None) if option.default is None else option.default
     if choices or callable(option.choices):

@@ -80,8 +80,8 @@ RATES = {"usable": "usable_rate", "clean": "clean_rate", "decodes": "decodes_rat
 SHARES = {"cut": "cut_share", "letters": "letters_share", "not numeric": "nonnumeric_share"}
 QUOTIENTS = {  # one sum over another; times first
     "seconds_a_sample": ("seconds", "answers"),
-    **{f"seconds_a_{what}": ("seconds", what) for what in ("usable", "clean", "passed")},
-    **{RATES[what]: (what, "answers") for what in ("usable", "clean", "passed")},
+    **{f"seconds_a_{outcome}": ("seconds", outcome) for outcome in ("usable", "clean", "passed")},
+    **{RATES[outcome]: (outcome, "answers") for outcome in ("usable", "clean", "passed")},
     **{name: (name.removesuffix("_share"), "blocks") for name in SHARES.values()},
     "rmsd_ang": ("rmsd", "rmsd_known"),
 }
@@ -158,7 +158,7 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
     The time is the mean of all runs of the same work. An LP that shares too few molecules is left out, `none` never.
     """
     shared: list[str] = []
-    known: dict[str, tuple[dict[str, int], dict[str, Array]]] = {}
+    by_lp: dict[str, tuple[dict[str, int], dict[str, Array]]] = {}
     for lp in sorted(runs, key=lambda lp: lp != NO_LP):
         run, walls = samples_of(store, runs[lp][0]), [entry.row["wall_s"] for entry in runs[lp]]
         names, of = run.smiles.dictionary_encode(), run.columns
@@ -176,19 +176,19 @@ def sums_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[str
         }  # fmt: skip
         molecule = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         sums = {name: np.bincount(molecule, column).astype(np.float64) for name, column in figures.items()}
-        places: dict[str, int] = {smiles: place for place, smiles in enumerate(names.dictionary.to_pylist())}
-        both = [smiles for smiles in shared if smiles in places] if known else list(places)
+        indexes: dict[str, int] = {smiles: index for index, smiles in enumerate(names.dictionary.to_pylist())}
+        both = [smiles for smiles in shared if smiles in indexes] if by_lp else list(indexes)
         if both and np.isfinite(sums["seconds"]).all() and (
-            len(both) == len(shared) or len(both) >= max(LEAST_MOLECULES, len(shared) // 2) or not known
+            len(both) == len(shared) or len(both) >= max(LEAST_MOLECULES, len(shared) // 2) or not by_lp
         ):  # fmt: skip
-            shared, known[lp] = both, (places, sums)
-    rows = {lp: [known[lp][0][smiles] for smiles in shared] for lp in runs if lp in known}
-    return shared, {lp: {name: sums[rows[lp]] for name, sums in known[lp][1].items()} for lp in rows}
+            shared, by_lp[lp] = both, (indexes, sums)
+    rows = {lp: [by_lp[lp][0][smiles] for smiles in shared] for lp in runs if lp in by_lp}
+    return shared, {lp: {name: sums[rows[lp]] for name, sums in by_lp[lp][1].items()} for lp in rows}
 
 
-def ratio(one: Row, to: Row, name: str, units: int) -> Interval | None:
+def ratio(test: Row, base: Row, name: str, units: int) -> Interval | None:
     """The first over the second; draws in which neither has a wanted answer tell nothing."""
-    value, least, (mine, theirs) = one[name].value, to[name].value, (row["drawn"].get(name) for row in (one, to))
+    value, least, (mine, theirs) = test[name].value, base[name].value, (row["drawn"].get(name) for row in (test, base))
     if math.isinf(value) or not least:
         return None
     with np.errstate(invalid="ignore"):
@@ -206,19 +206,19 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
         both = Sums(parts, wholes, wholes)
         drawn = statistics.paired_means(both, both)[0].reshape(statistics.RESAMPLES, len(sums), len(QUOTIENTS))
     rows: list[Row] = []
-    for place, (lp, of_lp) in enumerate(sums.items()):
+    for column, (lp, of_lp) in enumerate(sums.items()):
         entry, walls = runs[lp][0], np.array([run.row["wall_s"] for run in runs[lp]])
         counts = {name: float(of_lp[name].sum()) for name in COUNTS}
         row: Row = {name: None if math.isnan(count) else round(count) for name, count in counts.items()}
         row |= {"lp": lp, "run_id": entry.id, "repeats": len(walls) - 1, "drawn": {}, "time_ratio": None}
         row |= {"clock_spread": float(walls.max() / walls.min()) if len(walls) > 1 else None, "rmsd_ratio": None}
         if drawn is not None and len(walls) > 1:  # runs of the same work draw their clock as well
-            again = np.random.default_rng(place + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
-            drawn[:, place, :4] *= (walls[again].mean(axis=1) / walls.mean())[:, None]
+            again = np.random.default_rng(column + 1).integers(0, len(walls), (statistics.RESAMPLES, len(walls)))
+            drawn[:, column, :4] *= (walls[again].mean(axis=1) / walls.mean())[:, None]
         for number, (name, (part, whole)) in enumerate(QUOTIENTS.items()):
             value, weight = float(of_lp[part].sum()), float(of_lp[whole].sum())
             if drawn is not None:
-                row["drawn"][name] = drawn[:, place, number]
+                row["drawn"][name] = drawn[:, column, number]
             draws = row["drawn"].get(name) if value else None  # of nothing every draw has nothing: no certainty
             row[name] = interval(value / weight, draws, len(smiles)) if weight else None
             if not weight and part == "seconds":
@@ -239,9 +239,9 @@ def rows_of(store: Store, runs: Mapping[str, Sequence[Entry]]) -> tuple[list[Row
     base = next((row for row in rows if row["lp"] == NO_LP), {})
     for row in (row for row in rows if base and row is not base):
         row["time_ratio"] = ratio(row, base, "seconds_a_sample", len(smiles))
-        one, other = runs[NO_LP][0], runs[row["lp"]][0]
-        if rmsd_references(one) == rmsd_references(other):
-            row["rmsd_ratio"] = compare_entries(store, one, other).measure("rmsd_ang").ratio
+        control, test = runs[NO_LP][0], runs[row["lp"]][0]
+        if rmsd_references(control) == rmsd_references(test):
+            row["rmsd_ratio"] = compare_entries(store, control, test).measure("rmsd_ang").ratio
     atoms = [of_lp["heavy_atoms"] / of_lp["answers"] for of_lp in list(sums.values())[:1] if len(smiles)]
     return rows, len(smiles), [round(float(end)) for of_lp in atoms for end in (of_lp.min(), of_lp.max())]
 
@@ -262,32 +262,32 @@ def decide(rows: list[Row], units: int, want: str, least: float) -> Row:
         fits = rates >= least
         costs = np.where(np.isfinite(costs) & (fits | ~fits.any(axis=1, keepdims=True)), costs, math.inf)
         winner = np.where(np.isfinite(costs).any(axis=1), costs.argmin(axis=1), -1)
-        for place, row in enumerate(rows):
-            row["wins"] = float((winner == place).mean())
-    known = sorted((row for row in rows if math.isfinite(row["cost"].value)), key=lambda row: row["cost"].value)
-    of_all = next(iter(known), None)
-    best = next((row for row in known if row["counts"]), None)
+        for column, row in enumerate(rows):
+            row["wins"] = float((winner == column).mean())
+    finite = sorted((row for row in rows if math.isfinite(row["cost"].value)), key=lambda row: row["cost"].value)
+    of_all = next(iter(finite), None)
+    best = next((row for row in finite if row["counts"]), None)
     for row in rows:
         to = best or of_all
         row["over_least"] = None if to is None or row is to else ratio(row, to, cost, units)
-    found: Row = {"verdict": "none fits", "lp": None, "ties": [], "sureness": None, "named": []}
-    found["cheapest"] = of_all and of_all["lp"]
+    advice: Row = {"verdict": "none fits", "lp": None, "ties": [], "sureness": None, "named": []}
+    advice["cheapest"] = of_all and of_all["lp"]
     if len(rows) < 2 or units < LEAST_MOLECULES:
-        found["verdict"] = "too little"
+        advice["verdict"] = "too little"
     elif best is not None:
         named = [row for row in rows if row["counts"] and (row is best or is_tie(row))]
         named.sort(key=lambda row: (-row["rate"].low, row["cost"].value))
         first, *ties = (row["lp"] for row in named)
         sureness = None if best["wins"] is None else min(1.0, sum(row["wins"] for row in named))
-        found |= {"verdict": "tie" if ties else "one", "lp": first, "ties": ties, "sureness": sureness, "named": named}
+        advice |= {"verdict": "tie" if ties else "one", "lp": first, "ties": ties, "sureness": sureness, "named": named}
     elif of_all is not None:
         most = max(rows, key=lambda row: (row["rate"].value, row is of_all))
-        found["named"] = [of_all] if most is of_all else [most, of_all] if is_tie(most) else [of_all, most]
+        advice["named"] = [of_all] if most is of_all else [most, of_all] if is_tie(most) else [of_all, most]
     for row in rows:
         word = "fits" if row["counts"] else "cheapest" if row is of_all else ""
-        word = "advised" if row in found["named"][:1] else "ties" if row["lp"] in found["ties"] else word
+        word = "advised" if row in advice["named"][:1] else "ties" if row["lp"] in advice["ties"] else word
         row["standing"] = ", ".join(filter(None, [word, "" if row["counts"] else f"below {100 * least:g} %"]))
-    return found
+    return advice
 
 
 def is_tie(row: Row) -> bool:
@@ -344,13 +344,13 @@ def reports_rule(decision: Row, rows: Sequence[Row], least: float) -> Row:
 def cautions_of(row: Row, rows: Sequence[Row]) -> list[str]:
     """What to know before using the advised LP."""
     shares = {"cut": row["cut_share"], "broken by letters": row["letters_share"]}
-    found = [f"Of {row['lp']}, {with_interval(share, percent)} of its blocks are {words}."
-             for words, share in shares.items() if share is not None and share.value > NOTABLE]  # fmt: skip
+    cautions = [f"Of {row['lp']}, {with_interval(share, percent)} of its blocks are {words}."
+                for words, share in shares.items() if share is not None and share.value > NOTABLE]  # fmt: skip
     if row["rmsd_ratio"] is not None and (row["rmsd_ratio"].low or 0) > 1 + statistics.ROUNDING:
         over = f"{with_interval(row['rmsd_ratio'], times)}, to {row['rmsd_to'] or 'unnamed references'}"
-        found.append(f"Its conformers are farther from the references than those without an LP: RMSD {over}.")
+        cautions.append(f"Its conformers are farther from the references than those without an LP: RMSD {over}.")
     costs = [of_lp["lp_cost"] for of_lp in rows if of_lp["lp_cost"]]
-    return [*found, *([f"What the LP costs the model: {'; '.join(costs)}."] if costs else [])]
+    return [*cautions, *([f"What the LP costs the model: {'; '.join(costs)}."] if costs else [])]
 
 
 def command_of(setting: Row, model: str, words: Sequence[str]) -> str:
@@ -401,8 +401,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     size = max((of_lp[0].row.get("molecules") or 0 for of_lp in runs.values()), default=0)
     smiles = ["--smiles-file", "FILE"]
     with suppress(DriftscopeError):  # more than ship
-        asked = {one for of_lp in runs.values() for one in samples_of(store, of_lp[0]).smiles.to_pylist()}
-        smiles = ["--sample-size", str(size)] if size and asked <= set(load_run_set(size)) else smiles
+        prompts = {prompt for of_lp in runs.values() for prompt in samples_of(store, of_lp[0]).smiles.to_pylist()}
+        smiles = ["--sample-size", str(size)] if size and prompts <= set(load_run_set(size)) else smiles
     named = [word for lp in lps for word in ("--lp", lp)] if lps != CANDIDATES else []
     more = [["run", *(word for lp in missing for word in ("--lp", lp)), *smiles]] if missing else []
     more += [["advise", "--probe", str(options["advice_probe"]), *named]]
@@ -449,6 +449,6 @@ def answer(tables: Tables, options: Options) -> str:
     advice = {row["key"]: json.loads(row["value"]) for row in tables["advice"].to_pylist()}
     lead = f"With {advice['model']}, over {counted(advice['molecules'], 'molecule')}: {advice['sentence']}"
     notes = [*advice["cautions"], *(f"Not known: {gap}" for gap in advice["unknown"])]
-    others = [f"{counted(one['runs'], 'run')} of another setting: {one['differs']}" for one in advice["others"]]
+    others = [f"{counted(row['runs'], 'run')} of another setting: {row['differs']}" for row in advice["others"]]
     notes += [f"Left out: {runs}." for runs in (*others, *advice["left_out"])]
     return answer_text([lead, f"The group's reports would advise: {advice['reports']['sentence']}"], notes)

@@ -83,28 +83,28 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     if missing:
         name = options["evaluation_references"]
         more = [] if name == ETKDG else ["--references", name]
-        what = f"{len(missing)} of {len(measured)} runs are not evaluated against these references yet"
-        raise NeedsWork(what, *(["evaluate", run_id, *more] for run_id in missing))
+        problem = f"{len(missing)} of {len(measured)} runs are not evaluated against these references yet"
+        raise NeedsWork(problem, *(["evaluate", run_id, *more] for run_id in missing))
     rows: list[dict[str, Any]] = []
     curves: list[dict[str, Any]] = []
     first: dict[str, Array] = {}  # of the control, by SMILES: COV-R of each molecule
     for entry in measured:
-        found = evaluate_run(store, entry.id, request, workers=1)
-        cov_r = {s: m.figures[0] for s, m in zip(found.smiles, found.run.molecules, strict=True) if m is not None}
+        result = evaluate_run(store, entry.id, request, workers=1)
+        cov_r = {s: m.figures[0] for s, m in zip(result.smiles, result.run.molecules, strict=True) if m is not None}
         mean = interval_of(np.array(list(cov_r.values())))
         first = first or cov_r
         both = [smiles for smiles in cov_r if smiles in first]
         gap = interval_of(np.array([cov_r[smiles] - first[smiles] for smiles in both]))
         head = {"run": entry.id, "name": names[entry.id]}
-        row = head | {"missing_rule": "skip", **figures_row(found.figures), "low": mean.low, "high": mean.high}
+        row = head | {"missing_rule": "skip", **figures_row(result.figures), "low": mean.low, "high": mean.high}
         if entry is not measured[0]:
             row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-        row |= {"samples": found.run.samples, "asked": found.requested, "references": found.references}
-        rows.append(row | {"without_references": found.without_references, "incomplete": found.run.incomplete})
-        if found.figures.missing:
+        row |= {"samples": result.run.samples, "asked": result.requested, "references": result.references}
+        rows.append(row | {"without_references": result.without_references, "incomplete": result.run.incomplete})
+        if result.figures.missing:
             zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)
             rows.append(head | {"missing_rule": "zero", **figures_row(zero.figures)})
-        for name, figures in ((names[entry.id], found.figures), (BASELINE, found.baseline)):
+        for name, figures in ((names[entry.id], result.figures), (BASELINE, result.baseline)):
             if figures is None:
                 continue
             if name == BASELINE:

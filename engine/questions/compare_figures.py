@@ -87,8 +87,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 first = next(r for r in rows if r["run"] == control.id and r["measure"] == measure.name)
                 row |= against(measure, control, entry, first["value"], row["value"], paired)
             rows.append(row)
-    known = {row["measure"] for row in rows if row["value"] is not None}
-    rows = [row for row in rows if row["measure"] in known]
+    measured = {row["measure"] for row in rows if row["value"] is not None}
+    rows = [row for row in rows if row["measure"] in measured]
     chosen = [row for row in rows if row["figure"] == options["table_detail"] and row.get("ratio") is not None]
     runs = [
         {"run": e.id, "name": names[e.id], "model": model_words(e), "origin": e.row["origin"],
@@ -116,36 +116,36 @@ def own(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict
 
 def of_samples(store: Store, entry: Entry) -> dict[str, Interval]:
     """Figures that the sheet lacks: drift, strain per atom, and what the LP cost where steps are kept."""
-    found: dict[str, Interval] = {}
+    figures: dict[str, Interval] = {}
     if not has_samples(entry):
-        return found
+        return figures
     run = samples_of(store, entry)
     drift, drift_abs, strain, moved = (
         run.columns[name] for name in ("drift", "drift_abs_mean", "strain_kcal_per_atom", "strain_moved_ang")
     )
     blocks = run.weights[DRIFT_BLOCKS]
     if blocks.sum():
-        found["drift_mean"] = Interval(float(np.nansum(drift) / blocks.sum()))
-        found["drift_abs_mean"] = Interval(float(np.nansum(drift_abs * blocks) / blocks.sum()))
+        figures["drift_mean"] = Interval(float(np.nansum(drift) / blocks.sum()))
+        figures["drift_abs_mean"] = Interval(float(np.nansum(drift_abs * blocks) / blocks.sum()))
     for name, column in (("strain_kcal_per_atom", strain), ("strain_moved_ang", moved)):
         if np.isfinite(column).any():
-            found[name] = Interval(float(np.nanmean(column)))
+            figures[name] = Interval(float(np.nanmean(column)))
     cost, _ = known_cost(store, entry)
     if cost is not None and cost.log_w_tempered is not None:
-        found["log_w"] = cost.log_w_tempered.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
+        figures["log_w"] = cost.log_w_tempered.mapped(lambda nat: round(nat, 3) + 0.0)  # what rounding leaves
         if cost.tempered.effective is not None:
-            found["effective_share"] = Interval(cost.tempered.effective.value / cost.samples)
-    return found
+            figures["effective_share"] = Interval(cost.tempered.effective.value / cost.samples)
+    return figures
 
 
 def against(
-    measure: Measure, control: Entry, test: Entry, one: float | None, other: float | None, paired: PairedRuns
+    measure: Measure, control: Entry, test: Entry, first: float | None, second: float | None, paired: PairedRuns
 ) -> dict[str, Any]:
     """The test's ratio to the control, and what it is worth; where there is none, the reason."""
     if not measure.has_ratio:
         return {}
-    if one is None or other is None:
-        missing = [side for side, value in (("control", one), ("test", other)) if value is None]
+    if first is None or second is None:
+        missing = [side for side, value in (("control", first), ("test", second)) if value is None]
         return {"reason": f"Not known of the {' and the '.join(missing)}."}
     if measure.name in TOTALS and control.row.get("samples") != test.row.get("samples"):
         return {"reason": "Another number of samples: only figures per sample compare."}
@@ -153,7 +153,7 @@ def against(
         return {"mark": "unknown", "reason": "One of the runs was profiled, which slows it: not compared."}
     if measure.name == "drift_abs_mean" and not (has_template(control) and has_template(test)):
         return {"reason": "Drift of text that no template wrote is hypothetical: it is not compared."}
-    ratio = quotient(other, one)
+    ratio = quotient(second, first)
     if not measure.sample:
         return {"ratio": ratio, "mark": "unknown", "reason": "Counted once per run, so there is no interval."}
     compared = paired.measure(measure.name)
@@ -240,35 +240,35 @@ def set_up(entries: Sequence[Entry], names: dict[str, str]) -> list[dict[str, An
 
 
 def notes(store: Store, entries: Sequence[Entry], names: dict[str, str]) -> list[str]:
-    control, found = entries[0], []
+    control, lines = entries[0], []
     for test in entries[1:]:
         paired = compare_entries(store, control, test)
         first, other = names[control.id], names[test.id]
         if paired.reason:
-            found.append(paired.reason)
+            lines.append(paired.reason)
         elif not paired.is_paired:
-            found.append(f"{other} and {first} share no molecule: each is resampled by itself, which detects less, and "
+            lines.append(f"{other} and {first} share no molecule: each is resampled by itself, which detects less, and "
                          "different molecules may explain any difference.")  # fmt: skip
         elif paired.control_alone or paired.test_alone:
-            found.append(
+            lines.append(
                 f"{other} and {first} share {paired.shared_molecules:,} molecules ({paired.shared:,} pairs); "
                 f"{paired.control_alone:,} answers of {first} and {paired.test_alone:,} of {other} are not paired. "
                 "Figures cover whole runs; marks, and ratios of pace, what both have."
             )
     several = [names[e.id] for e in entries if (e.row.get("molecules") or 0) and e.row["samples"] > e.row["molecules"]]
     if several:
-        found.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
+        lines.append(f"{listed(several)}: several answers per molecule, so the pass rate's own interval is too narrow.")
     if any(has_samples(entry) for entry in entries[1:]):
-        found.append(TIME_CAUTION)
+        lines.append(TIME_CAUTION)
     if entries[1:]:
-        found += size_notes([entry for entry in entries if has_samples(entry)])
+        lines += size_notes([entry for entry in entries if has_samples(entry)])
     for entry in entries:
         cost, why_not = known_cost(store, entry)
         if why_not:
-            found.append(f"What it costs is not known: {why_not}.")
+            lines.append(f"What it costs is not known: {why_not}.")
         elif cost is not None and entry.row.get("lp") not in (None, "", NO_LP):
-            found.append(f"{cost.short_words(str(entry.row['lp']))}.")
-    return list(dict.fromkeys(found))
+            lines.append(f"{cost.short_words(str(entry.row['lp']))}.")
+    return list(dict.fromkeys(lines))
 
 
 def size_notes(entries: Sequence[Entry]) -> list[str]:

@@ -49,8 +49,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ids = [run_id for run_id in ids if run_id in set(table["run_id"].to_pylist())]  # others are damaged
     rows, bins = [], []
     tokens = table["tokens"].cast(pa.float64()).to_numpy() if ids else np.empty(0)
-    known = tokens[np.isfinite(tokens)]
-    least, most = (int(known.min()), int(known.max())) if len(known) else (0, 0)
+    finite = tokens[np.isfinite(tokens)]
+    least, most = (int(finite.min()), int(finite.max())) if len(finite) else (0, 0)
     step = -(-(most - least + 1) // BINS)  # whole numbers, all steps equal, the last edge beyond the longest
     edges = list(range(least, most + step + 1, step))
     for run_id in ids:
@@ -92,6 +92,6 @@ def answer(tables: Tables, options: Options) -> str:
     if not failed:
         medians = ", ".join(f"{row['name']} {number(row['median'])}" for row in rows)
         parts.append(f"No answer fails the reports' rule. Median tokens: {medians}.")
-    known, limit = (sum(row[name] for row in rows) for name in ("stops_known", "at_limit"))
-    parts.append(f"{limit:,} of {known:,} stopped at the limit." if known else "It is not known why answers stopped.")
+    stops, limit = (sum(row[name] for row in rows) for name in ("stops_known", "at_limit"))
+    parts.append(f"{limit:,} of {stops:,} stopped at the limit." if stops else "It is not known why answers stopped.")
     return " ".join(parts)

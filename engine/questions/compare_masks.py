@@ -69,17 +69,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         if not has_samples(entry):
             runs.append({"run": entry.id, "name": names[entry.id], "why": "no samples, so its molecules are not known"})
             continue
-        found, left_out, why = masks_of_run(store, entry)
-        of_run = [{"run": entry.id, "name": names[entry.id], **row} for row in found]
+        masks, left_out, why = masks_of_run(store, entry)
+        of_run = [{"run": entry.id, "name": names[entry.id], **row} for row in masks]
         rows += of_run
         batch = entry.row.get("batch_size") or BATCH
         run: Row = {"run": entry.id, "name": names[entry.id], "why": why, "left_out": left_out}
-        run |= {"batch": batch, "is_open": any(row["positions"] == "open" for row in found), "dense_gb": None}
-        if found and not run["is_open"]:  # a byte per boolean, for the longest
-            run["dense_gb"] = batch * max(row["dense_entries"] for row in found) / 1e9
+        run |= {"batch": batch, "is_open": any(row["positions"] == "open" for row in masks), "dense_gb": None}
+        if masks and not run["is_open"]:  # a byte per boolean, for the longest
+            run["dense_gb"] = batch * max(row["dense_entries"] for row in masks) / 1e9
         for column in ("masked", "free_positions"):
-            known = [row[column] for row in of_run if row[column] is not None]
-            run[column] = statistics.median(known) if known and not run["is_open"] else None
+            values = [row[column] for row in of_run if row[column] is not None]
+            run[column] = statistics.median(values) if values and not run["is_open"] else None
         if of_run:
             run["legal_least"] = min(row["legal_least"] for row in of_run)
             run["legal_most"] = max(row["legal_most"] for row in of_run)
@@ -188,9 +188,9 @@ def _cell_counter(automaton: Automaton) -> Any:
                 elif automaton.move[node, kind] == STAY and after not in inside:
                     inside.add(after)
                     waiting.append(after)
-        places = sorted(inside)
-        allowed = by_class[places] + (legal[places, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
-        moves = automaton.move[places][legal[places]]
+        ordered = sorted(inside)
+        allowed = by_class[ordered] + (legal[ordered, -SYMBOLS:] & np.array(has_symbols)).sum(axis=1)
+        moves = automaton.move[ordered][legal[ordered]]
         return frozenset(left), int(allowed.min()), int(allowed.max()), STAY in moves, JUMP in moves
 
     return cell

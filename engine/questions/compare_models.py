@@ -54,9 +54,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             first, other = own(control, measure, {})["value"], own(test, measure, {})["value"]
             row = {"kind": kind, "within": within, "pair": pair, "measure": measure.words, "unit": measure.unit}
             row |= {"value": other, "control_value": first, "control": control.id, "test": test.id}
-            found = against(measure, control, test, first, other, paired)
+            compared = against(measure, control, test, first, other, paired)
             keys = ("ratio", "ratio_low", "ratio_high", "mark", "reason")
-            rows.append(row | {key: found.get(key) for key in keys})
+            rows.append(row | {key: compared.get(key) for key in keys})
 
     for model in models:
         for (origin, of_model, lp), entry in runs.items():

@@ -63,16 +63,16 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         return {"main": rows_table([], ["smiles", "control", "test"]), "overall": rows_table([])}
     measure, names = MEASURES[options["points_by"]], run_names(entries)
     name = measure.name
-    one, other = samples_of(store, control), samples_of(store, test)
-    rows_of_one, rows_of_other, *_ = pairs_of(one, other)
-    left, right = one.columns[name][rows_of_one], other.columns[name][rows_of_other]
+    first, second = samples_of(store, control), samples_of(store, test)
+    first_rows, second_rows, *_ = pairs_of(first, second)
+    left, right = first.columns[name][first_rows], second.columns[name][second_rows]
     known = np.isfinite(left) & np.isfinite(right)
     order = np.argsort(-np.abs(right[known] - left[known]), kind="stable")
-    mine, theirs = rows_of_one[known][order], rows_of_other[known][order]
+    mine, theirs = first_rows[known][order], second_rows[known][order]
     spots: dict[tuple[float, float], dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     for smiles, a, b, x, y in zip(
-        one.smiles.take(mine).to_pylist(), one.sample_id[mine].tolist(), other.sample_id[theirs].tolist(),
+        first.smiles.take(mine).to_pylist(), first.sample_id[mine].tolist(), second.sample_id[theirs].tolist(),
         left[known][order].tolist(), right[known][order].tolist(), strict=True,
     ):  # fmt: skip
         samples = {"control_sample": f"run={control.id}&sample={a}", "test_sample": f"run={test.id}&sample={b}"}
@@ -99,10 +99,10 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 
 
 def answer(tables: Tables, options: Options) -> str:
-    found = tables["overall"].to_pylist()
-    if not found:
+    rows = tables["overall"].to_pylist()
+    if not rows:
         return "Choose a control and a test with samples: their answers are compared molecule by molecule."
-    row = found[0]
+    row = rows[0]
     if not row["shared"]:
         return f"{row['control']} and {row['test']} share no molecule, so no point can be drawn."
     if not row["pairs"]:

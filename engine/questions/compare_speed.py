@@ -62,8 +62,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         paired, row = compare_entries(store, entries[0], test), {"run": test.id, "name": names[test.id]}
         for name in ("wall_s_a_sample", "usable_rate"):
             values = (figure(entries[0], name), figure(test, name))
-            found = against(BY_NAME[name], entries[0], test, *values, paired)
-            row |= {f"{name}_{key}": found.get(key) for key in ("ratio", "mark", "reason")}
+            compared = against(BY_NAME[name], entries[0], test, *values, paired)
+            row |= {f"{name}_{key}": compared.get(key) for key in ("ratio", "mark", "reason")}
         verdicts.append(row)
     columns = ["run", "name", *(f"{n}_{k}" for n in ("wall_s_a_sample", "usable_rate") for k in ("ratio", "mark"))]
     return {

@@ -42,18 +42,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     gaps: list[dict[str, Any]] = []
     for run_id, name in run_names(entries).items():
         row = next(entry.row for entry in entries if entry.id == run_id)
-        wall_s, known = row.get("wall_s"), {p: row[f"{p}_s"] for p in PARTS if row.get(f"{p}_s") is not None}
-        rest = None if wall_s is None or not known else wall_s - math.fsum(known.values())
-        pieces = known | ({} if rest is None else {UNEXPLAINED: max(0.0, rest)})
-        if not known and wall_s is not None:
+        wall_s, parts_s = row.get("wall_s"), {p: row[f"{p}_s"] for p in PARTS if row.get(f"{p}_s") is not None}
+        rest = None if wall_s is None or not parts_s else wall_s - math.fsum(parts_s.values())
+        pieces = parts_s | ({} if rest is None else {UNEXPLAINED: max(0.0, rest)})
+        if not parts_s and wall_s is not None:
             pieces = {UNCOUNTED: wall_s}
         scale = {UNITS[0]: 1.0, UNITS[1]: row.get("samples"), UNITS[2]: wall_s}[options["time_in"]]
         for part, value in pieces.items():
             share = value / wall_s if wall_s else None
             head = {"run": run_id, "name": name, "part": part, "seconds": value, "share": share}
             rows.append(head | {"value": value / scale if scale else None})
-        missing = [part for part in PARTS if part not in known]
-        if not known:
+        missing = [part for part in PARTS if part not in parts_s]
+        if not parts_s:
             gaps.append({"name": name, "why": "no part of the time was counted"})
         elif wall_s is None:
             gaps.append({"name": name, "why": "the whole time is not known, so neither is what is left of it"})

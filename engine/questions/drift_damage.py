@@ -47,12 +47,12 @@ WHERE list_contains($runs, run_id) AND usable IS NOT NULL GROUP BY ALL
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     ids, rows = [entry.id for entry in entries], []
-    found = {row["text"]: row for row in store.table(SQL, {"runs": ids}, of=ids).to_pylist()}
-    for text, row in ((text, found[text]) for text in TEXTS if text in found):
-        for what in ("stereo", "geometry"):
-            right, judged = row[f"{what}_right"], row[f"{what}_judged"]
+    by_text = {row["text"]: row for row in store.table(SQL, {"runs": ids}, of=ids).to_pylist()}
+    for text, row in ((text, by_text[text]) for text in TEXTS if text in by_text):
+        for check in ("stereo", "geometry"):
+            right, judged = row[f"{check}_right"], row[f"{check}_judged"]
             low, high = wilson(right, judged) if judged else (None, None)
-            rows.append({"text": text, "what": f"{what} right", "share": right / judged if judged else None,
+            rows.append({"text": text, "what": f"{check} right", "share": right / judged if judged else None,
                          "low": low, "high": high, "judged": judged, "samples": row["samples"]})  # fmt: skip
     return {"main": rows_table(rows, list(COLUMNS))}
 

@@ -62,7 +62,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 cut[row["group"]], other[row["group"]] = row["cut"], row["blocks"] - row["cut"]
             else:
                 of_group[row["drift"]] = row["blocks"]
-    totals = {name: sum(known.values()) + cut[name] + other[name] for name, known in drifts.items()}
+    totals = {name: sum(counts.values()) + cut[name] + other[name] for name, counts in drifts.items()}
     kept = list(drifts) if by == "axis" else sorted(drifts, key=lambda name: -totals[name])[:MOST_GROUPS]
     every = [drift for name in kept for drift in drifts[name]]
     cuts = [None] if any(cut[name] for name in kept) else []
@@ -103,9 +103,9 @@ def answer(tables: Tables, options: Options) -> str:
     if not shares:
         return "No block of these runs has a known drift."
     (about,) = tables["about"].to_pylist()
-    what = "coordinates" if options["by"] == "axis" else "blocks"
+    noun = "coordinates" if options["by"] == "axis" else "blocks"
     lines = [
-        f"{title}: {percent(share[True])} of {what} above 0, {percent(share[False])} below 0 or cut."
+        f"{title}: {percent(share[True])} of {noun} above 0, {percent(share[False])} below 0 or cut."
         for title, share in shares.items()
     ]
     notes = [

@@ -83,13 +83,13 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                 text = "".join(chars)
                 seen[text, None, script_of(text)].append((row["sample_id"], None))
     rows: list[dict[str, Any]] = []
-    for (text, id_, script), found in sorted(seen.items(), key=lambda one: (-len(one[1]), one[0][0], one[0][1] or 0)):
-        known = [p for _, p in found if p is not None]
+    for (text, id_, script), uses in sorted(seen.items(), key=lambda kv: (-len(kv[1]), kv[0][0], kv[0][1] or 0)):
+        raw_p = [p for _, p in uses if p is not None]
         shown = "".join("␣" if char == " " else visible(char) for char in text)
         rows.append(
-            {"piece": shown, "token_id": id_, "script": script, "count": len(found),
-             "samples": len({sample for sample, _ in found}), "mean_p_raw": sum(known) / len(known) if known else None,
-             "tokens_with_p_raw": len(known)}
+            {"piece": shown, "token_id": id_, "script": script, "count": len(uses),
+             "samples": len({sample for sample, _ in uses}), "mean_p_raw": sum(raw_p) / len(raw_p) if raw_p else None,
+             "tokens_with_p_raw": len(raw_p)}
         )  # fmt: skip
     counts: Counter[str] = Counter()
     for row in rows:
@@ -143,15 +143,15 @@ def answer(tables: Tables, options: Options) -> str:
         return (
             "No block contains junk." if about["has_blocks"] else "This run stored no blocks, so its junk is unknown."
         )
-    what = "junk tokens" if about["by_token"] else "runs of junk characters (only texts are stored, not tokens)"
+    noun = "junk tokens" if about["by_token"] else "runs of junk characters (only texts are stored, not tokens)"
     most = ", ".join(f"“{row['piece']}” {row['count']:,}×" for row in rows[:3])
-    words = f"{sum(row['count'] for row in rows):,} {what} in {counted(about['with_junk'], 'sample')}, {len(rows):,} "
+    words = f"{sum(row['count'] for row in rows):,} {noun} in {counted(about['with_junk'], 'sample')}, {len(rows):,} "
     words += f"different. Most frequent: {most}."
-    if known := sum(row["tokens_with_p_raw"] for row in rows):
-        mean = sum((row["mean_p_raw"] or 0) * row["tokens_with_p_raw"] for row in rows) / known
+    if measured := sum(row["tokens_with_p_raw"] for row in rows):
+        mean = sum((row["mean_p_raw"] or 0) * row["tokens_with_p_raw"] for row in rows) / measured
         rare = sum(row["tokens_with_p_raw"] for row in rows if (row["mean_p_raw"] or 0) < RARE)
-        words += f" Mean probability before the LP: {mean:.2f}, over the {known:,} tokens with stored steps; "
-        words += f"{percent(rare / known)} have a mean below {RARE:g}."
+        words += f" Mean probability before the LP: {mean:.2f}, over the {measured:,} tokens with stored steps; "
+        words += f"{percent(rare / measured)} have a mean below {RARE:g}."
     partly = about["read"] < about["with_junk"]
     return answer_text([words], [f"Counted in the first {about['read']:,} of these samples."] if partly else [])
 

@@ -91,15 +91,15 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         p_forced = None if nat is None else nat.mapped(lambda value: math.exp(-value))
         named = {"own_choice": own, "p_forced": p_forced, "surprise": nat, "removed": draws.ratio(removed, free)}
         row: dict[str, Any] = {"forced": int(tokens.sum()), "free": int(free.sum())}
-        for name, found in named.items():
-            row |= interval_row(name, found)
+        for name, figure in named.items():
+            row |= interval_row(name, figure)
         return row | {"overruled": int(tokens.sum() - first.sum()), "taken": float(removed.sum())}
 
     every = figures(np.ones(len(sample), bool))
-    places = [{"kind": kind, "where": str(name) or "no rule", **figures((of["place"] == name) & is_kind)}
-              for kind, is_kind in (("forced", forced), ("free", ~forced))
-              for name in np.unique(of["place"][is_kind])]  # fmt: skip
-    places.sort(key=lambda row: (row["kind"], -row["overruled"], -row["taken"], row["where"]))
+    by_where = [{"kind": kind, "where": str(name) or "no rule", **figures((of["place"] == name) & is_kind)}
+                for kind, is_kind in (("forced", forced), ("free", ~forced))
+                for name in np.unique(of["place"][is_kind])]  # fmt: skip
+    by_where.sort(key=lambda row: (row["kind"], -row["overruled"], -row["taken"], row["where"]))
     late = of["tenth"] >= 5
     trends = {}
     for name, is_kind in (("surprise", forced), ("removed", ~forced)):
@@ -107,12 +107,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         parts, wholes = (np.stack([half[side] for half in halves], axis=1) for side in (0, 1))
         trends[name] = draws.difference(parts, wholes)
     sql = "SELECT sample_id, rmsd_ang, heavy_atoms FROM samples WHERE run_id = $run"
-    known = {row["sample_id"]: row for row in store.rows(sql, {"run": run.id})}
+    by_id = {row["sample_id"]: row for row in store.rows(sql, {"run": run.id})}
     tokens, surprise = sums(forced, "tokens", "surprise")
     free, removed = sums(~forced, "tokens", "removed")
     samples = [
         {"sample_id": id_, "surprise": quotient(surprise[n], tokens[n]), "removed": quotient(removed[n], free[n]),
-         **{name: known.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
+         **{name: by_id.get(id_, {}).get(name) for name in ("rmsd_ang", "heavy_atoms")},
          "sample": f"view=Molecules&run={run.id}&sample={id_}"}
         for n, id_ in enumerate(ids.tolist())
     ]  # fmt: skip
@@ -121,12 +121,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     for name, trend in trends.items():
         overall |= interval_row(f"{name}_trend", trend)
     for name in ("surprise", "removed"):
-        found = against_rmsd([row for row in with_rmsd if row[name] is not None], name)
-        overall |= interval_row(f"rmsd_{name}", None if found is None else found.plain)
-        overall |= interval_row(f"rmsd_{name}_adjusted", None if found is None else found.adjusted)
+        correlation = against_rmsd([row for row in with_rmsd if row[name] is not None], name)
+        overall |= interval_row(f"rmsd_{name}", None if correlation is None else correlation.plain)
+        overall |= interval_row(f"rmsd_{name}_adjusted", None if correlation is None else correlation.adjusted)
     along = [{"along": tenth / 10 + 0.05, **figures(of["tenth"] == tenth)} for tenth in range(10)]
     drawn = with_rmsd if len(with_rmsd) > 2 else []
-    return {"main": rows_table(places, ["kind", "where"]), "along": rows_table(along),
+    return {"main": rows_table(by_where, ["kind", "where"]), "along": rows_table(along),
             "overall": rows_table([overall]),
             "samples": rows_table(samples), "with rmsd": rows_table(drawn)}  # fmt: skip
 
@@ -134,18 +134,18 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def against_rmsd(rows: Sequence[dict[str, Any]], name: str) -> Correlation | None:
     """Between samples; adjusted for heavy atoms where all are known."""
     sizes = [row["heavy_atoms"] for row in rows]
-    one, other = (np.array([row[column] for row in rows], dtype=float) for column in (name, "rmsd_ang"))
-    return rank_correlation(one, other, None if None in sizes else np.array(sizes, dtype=float))
+    x, y = (np.array([row[column] for row in rows], dtype=float) for column in (name, "rmsd_ang"))
+    return rank_correlation(x, y, None if None in sizes else np.array(sizes, dtype=float))
 
 
-def interval_row(name: str, found: Interval | None) -> dict[str, float | None]:
-    ends = (None,) * 3 if found is None else (found.value, found.low, found.high)
+def interval_row(name: str, interval: Interval | None) -> dict[str, float | None]:
+    ends = (None,) * 3 if interval is None else (interval.value, interval.low, interval.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
 def answer(tables: Tables, options: Options) -> str:
     (row,) = tables["overall"].to_pylist()
-    places = tables["main"].to_pylist()
+    by_where = tables["main"].to_pylist()
 
     def of(name: str, source: dict[str, Any] = row) -> Interval | None:
         value = source[name]
@@ -161,7 +161,7 @@ def answer(tables: Tables, options: Options) -> str:
         low, high = own.ends or (own.value, own.value)
         verdict = "hardly ever overruled" if low >= MOSTLY else "does overrule" if high < MOSTLY else "may overrule"
         lead += f"choice, so forcing {verdict} the model"
-        worst = max((place for place in places if place["kind"] == "forced"), key=lambda place: place["overruled"])
+        worst = max((row for row in by_where if row["kind"] == "forced"), key=lambda row: row["overruled"])
         if worst["overruled"] and low < MOSTLY:
             lead += f", mostly at “{worst['where']}” ({worst['overruled']:,} of {row['overruled']:,} overruled choices)"
         lead += "."
@@ -179,15 +179,15 @@ def answer(tables: Tables, options: Options) -> str:
     if trend is not None and trend.excludes_zero and own is not None and own.value < MOSTLY:
         notes.append(f"Forcing overrules the model {'more' if trend.value > 0 else 'less'} in the second half.")
     for name, words in (("surprise", "how unlikely forced tokens were"), ("removed", "the mass removed")):
-        found, adjusted = of(f"rmsd_{name}"), of(f"rmsd_{name}_adjusted")
-        if found is None or (name == "removed" and (removed is None or removed.value < NOTHING)):
+        plain, adjusted = of(f"rmsd_{name}"), of(f"rmsd_{name}_adjusted")
+        if plain is None or (name == "removed" and (removed is None or removed.value < NOTHING)):
             continue
         verdict = "not shown that the LP costs accuracy"
-        if found.excludes_zero:
+        if plain.excludes_zero:
             verdict = "a correlation, not a cause"
             if adjusted is not None and not adjusted.excludes_zero:
                 verdict = "with size held constant the interval includes 0"
-        notes.append(f"Rank correlation of RMSD with {words}: {with_interval(found, number)}, {verdict}.")
+        notes.append(f"Rank correlation of RMSD with {words}: {with_interval(plain, number)}, {verdict}.")
     if row["rmsd_samples"] < LEAST_SAMPLES and own is not None:
         notes.append(f"RMSD is known of {row['rmsd_samples']} of {counted(row['samples'], 'sample')} with steps, which "
                      "does not show whether the LP costs accuracy.")  # fmt: skip

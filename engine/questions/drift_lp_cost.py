@@ -36,11 +36,11 @@ TABLES = ("main",)
 UNKNOWN = "What the LP costs the model is not known"
 
 
-def places_rows(places: Sequence[Row]) -> list[Row]:
+def cost_rows(costs: Sequence[Row]) -> list[Row]:
     return [
-        {"place": place["name"], "tokens": place["tokens"], **{part: place[part] for part in PARTS},
-         "log_w": place["whole"].value, "low": place["whole"].low, "high": place["whole"].high}
-        for place in places
+        {"place": cost["name"], "tokens": cost["tokens"], **{part: cost[part] for part in PARTS},
+         "log_w": cost["whole"].value, "low": cost["whole"].low, "high": cost["whole"].high}
+        for cost in costs
     ]  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
             f"{UNKNOWN}: no steps say with which probability tokens were drawn", ["cost-of-lp", entries[0].id]
         )
     by = options["cost_by"]
-    rows = places_rows({"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by])
+    rows = cost_rows({"along": cost.tenths, "parts": cost.parts, "elements": cost.elements}[by])
     bars = [{"place": row["place"], "tokens": row["tokens"], "part": words, "nat": row[part]}
             for part, words in PARTS.items() for row in rows if abs(row[part]) >= 0.001]  # fmt: skip
     lp = entries[0].row.get("lp") or "The LP"
@@ -74,29 +74,29 @@ def sentences(cost: RunCost, lp: str) -> list[str]:
              "by the sampling filters": value(cost.filters),
              "by the guard": cost.lp_part - value(cost.mask)}  # fmt: skip
     split = [f"{nat(part)} {where}" for where, part in parts.items() if abs(part) >= 0.005 or "at" in where.split()]
-    known, estimate = cost.disagreement, cost.tempered
+    trend, estimate = cost.disagreement, cost.tempered
     least = "at least " if cost.is_bound else ""
-    found = [
+    lines = [
         f"{lp} {cost.verdict}: log w is {with_interval(cost.log_w_tempered, nat)} per sample, {', '.join(split)}.",
         f"log p(C) is {least}{with_interval(estimate.log_p, nat)}; {effective_words(estimate, cost.samples)}; KL "
         f"from the model conditioned on the LP's language {with_interval(estimate.kl, nat)} nat.",
     ]
     if not estimate.is_reliable:
-        found.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
+        lines.append("Unreliable: few samples carry the weight, so KL is too small and log p(C) uncertain.")
     if left := cost.samples - cost.counting:
-        found.append(f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0.")
-    if known.slope is not None:
-        verdict = "no trend" if not known.slope.excludes_zero else "grows" if known.slope.value > 0 else "falls"
-        found.append(f"−log w per block along the text: {verdict} ({with_interval(known.slope, nat)} nat per block).")
-    if known.rmsd is not None:
-        verdict = "no relation shown" if not known.rmsd.excludes_zero else "higher" if known.rmsd.value > 0 else "lower"
-        over = f"{counted(known.rmsd_samples, 'sample')} of {counted(known.rmsd_molecules, 'molecule')}"
-        found.append(f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "
-                     f"{with_interval(known.rmsd, nat)}, {over}).")  # fmt: skip
+        lines.append(f"{left:,} of {cost.samples:,} samples did not end, or have no weight: they count 0.")
+    if trend.slope is not None:
+        verdict = "no trend" if not trend.slope.excludes_zero else "grows" if trend.slope.value > 0 else "falls"
+        lines.append(f"−log w per block along the text: {verdict} ({with_interval(trend.slope, nat)} nat per block).")
+    if trend.rmsd is not None:
+        verdict = "no relation shown" if not trend.rmsd.excludes_zero else "higher" if trend.rmsd.value > 0 else "lower"
+        over = f"{counted(trend.rmsd_samples, 'sample')} of {counted(trend.rmsd_molecules, 'molecule')}"
+        lines.append(f"−log w where RMSD is higher, within molecules: {verdict} (rank correlation "
+                     f"{with_interval(trend.rmsd, nat)}, {over}).")  # fmt: skip
     if cost.raw != cost.tempered:
-        found.append(f"With the raw p, at temperature 1: log w {with_interval(cost.log_w, nat)} per sample, log p(C) "
+        lines.append(f"With the raw p, at temperature 1: log w {with_interval(cost.log_w, nat)} per sample, log p(C) "
                      f"{with_interval(cost.raw.log_p, nat)}, {effective_words(cost.raw, cost.samples)}.")  # fmt: skip
-    return found
+    return lines
 
 
 def answer(tables: Tables, options: Options) -> str:

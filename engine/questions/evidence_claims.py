@@ -88,11 +88,11 @@ def answer(tables: Tables, options: Options) -> str:
         counts = ", ".join(f"{SIGNS[name]} {last.counts[name]} {name}" for name in VERDICTS)
         commit = (last.git_commit or "no checkout")[:10]
         return f"{len(last.verdicts)} claims: {counts}. Checked on {last.when:%d %b %Y} at commit {commit}."
-    known = {claim.id: (claim, verdict) for claim, verdict in judged()}
-    if options["claim"] not in known:
-        raise FileFormatError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(known)))
-    claim, verdict = known[options["claim"]]
-    what = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
+    by_id = {claim.id: (claim, verdict) for claim, verdict in judged()}
+    if options["claim"] not in by_id:
+        raise FileFormatError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(by_id)))
+    claim, verdict = by_id[options["claim"]]
+    lead = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
     where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
     # report: 11.1 % · here: 3.8 %
     here = "" if verdict.measured is None else f"here: {said(verdict.measured)} {verdict.unit}".strip()
@@ -102,4 +102,4 @@ def answer(tables: Tables, options: Options) -> str:
         named = dict.fromkeys(re.findall(r"demo-(?:qwen|llama)(?:-[a-z]+)?", f"{verdict.reason} {verdict.query}"))
         why += f" Rests on {' and '.join(map(sized, named or ('demo-qwen', 'demo-llama')))}, on a CPU."
     figures = " · ".join(filter(None, [reported, here]))
-    return answer_text(filter(None, [what, where, figures, why, f"By: {verdict.query}"]))
+    return answer_text(filter(None, [lead, where, figures, why, f"By: {verdict.query}"]))

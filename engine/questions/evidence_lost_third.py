@@ -63,17 +63,17 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> str:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     documents, damaged = load_usable(store.locations)
     if not documents:
-        what = "no result of the lost third is here yet"
-        raise RunError(what, "make lost-third MODEL=demo-qwen writes one in about two hours")
+        problem = "no result of the lost third is here yet"
+        raise RunError(problem, "make lost-third MODEL=demo-qwen writes one in about two hours")
     changes = []
     for document in documents:
         steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]
         steps.append(("SMILES in another atom order, the exact LP", (document["reordered"] or {}).get("cov_r"), False))
-        compared = {f"{lane}, against no LP": found for lane, found in (document.get("beside_none") or {}).items()}
+        compared = {f"{lane}, against no LP": delta for lane, delta in (document.get("beside_none") or {}).items()}
         compared["[OH] and [NH2], against plain descriptors, under v4.3"] = document.get("descriptors")
-        steps += [(words, (found or {}).get("cov_r"), False) for words, found in compared.items()]
-        changes += [{"model": document["model"], "step": step, "change": found["value"], "low": found["low"],
-                     "high": found["high"], "is_fall": is_fall} for step, found, is_fall in steps if found]  # fmt: skip
+        steps += [(words, (delta or {}).get("cov_r"), False) for words, delta in compared.items()]
+        changes += [{"model": document["model"], "step": step, "change": delta["value"], "low": delta["low"],
+                     "high": delta["high"], "is_fall": is_fall} for step, delta, is_fall in steps if delta]  # fmt: skip
     changes.sort(key=lambda row: not row["is_fall"])
     # A lane that was run at two sizes has two rows, and the curves are of the size that all have.
     lanes, curves = [], []
@@ -112,8 +112,8 @@ def answer(tables: Tables, options: Options) -> str:
         "into the tokens of 0.000 (report 005). Small models stand in for theirs."
     )
     falls: dict[str, dict[str, float]] = {}
-    for found in tables["fall"].to_pylist():
-        falls.setdefault(found["model"], {})[found["step"]] = found["change"]
+    for row in tables["fall"].to_pylist():
+        falls.setdefault(row["model"], {})[row["step"]] = row["change"]
     losses, forced = [], []
     for model, steps in sorted(falls.items(), key=lambda pair: pair[1]["in all"]):
         whole, cause = steps["in all"], min(CAUSES, key=lambda name: steps[name])

@@ -39,7 +39,7 @@ def texts(store: Store, entry: Entry) -> list[dict[str, Any]]:
 
 
 def flagged_positions(store: Store, entries: Sequence[Entry]) -> list[int]:
-    return sorted(place["position"] for place in health(store, entries[0])["positions"][:200])
+    return sorted(row["position"] for row in health(store, entries[0])["positions"][:200])
 
 
 OPTIONS = (
@@ -110,7 +110,7 @@ def depends(store: Store, entries: Sequence[Entry], options: Options) -> tuple[s
 
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     log = entries[0]
-    found, late = health(store, log), late_read(store, log)
+    report, late = health(store, log), late_read(store, log)
     text = next(row for row in texts(store, log) if row["text"] == options["text"])
     tokens, token = int(options["tokens"]), options["token"]
     if token is None or not text["first_token"] <= token <= text["last_token"]:  # the window of the first damage
@@ -120,20 +120,20 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     wanted |= {"position": options["position"], "token": token, "tokens": tokens, "sequence": text["sequence"]}
     cells = value_rows(damage_query(store, log, VALUES + WINDOW, **wanted).to_pylist())
     filters = {"flags": list(options["flags"]), "at": list(options["at"]), "meant": options["meant"]}
-    shares = [place | {"share": place["damaged"] / place["seen"]} for place in found["positions"]]
+    shares = [row | {"share": row["damaged"] / row["seen"]} for row in report["positions"]]
     causes = [
-        {"cause": f"{capitalised(one['title'])} ({CERTAINTY_LABELS[one['certainty']]})",
-         "positions": positions_in_words(one["positions"]) if one["positions"] else "",
-         **{name: one[name] for name in ("values", "places")}, "is_damage": one["cause"] not in ON_PURPOSE,
-         "why": RULES[one["cause"]][1], "evidence": "; ".join(one["evidence"])}
-        for one in found["findings"]
+        {"cause": f"{capitalised(finding['title'])} ({CERTAINTY_LABELS[finding['certainty']]})",
+         "positions": positions_in_words(finding["positions"]) if finding["positions"] else "",
+         **{name: finding[name] for name in ("values", "places")}, "is_damage": finding["cause"] not in ON_PURPOSE,
+         "why": RULES[finding["cause"]][1], "evidence": "; ".join(finding["evidence"])}
+        for finding in report["findings"]
     ]  # fmt: skip
     if late is not None:
         why = (f"{late['nearer']:,} of {counted(late['entries'], 'entry', 'entries')} hold the values that "
                f"{late['engine']} ({late['other']}) has for the next token. Either this log was read after the next "
                "call, or that one a token too early.")  # fmt: skip
         causes.insert(0, {"cause": "Read late (likely)", "values": 0, "is_damage": True, "why": why})
-    figures = {name: value for name, value in found.items() if not isinstance(value, list)}
+    figures = {name: value for name, value in report.items() if not isinstance(value, list)}
     first = {"name": log_name(log.row), **figures, "is_late": late is not None, "notes": log.row.get("notes") or ""}
     return {
         "main": rows_table([first]),
@@ -142,22 +142,22 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "spread": damage_query(store, log, SPREAD, checkpoint=text["checkpoint"]),
         "values": rows_table(value_rows(damage_query(store, log, VALUES + FLAGGED, **filters).to_pylist())),
         "positions": rows_table(shares),
-        "flags": rows_table([flag | {"meaning": MEANING[flag["flag"]]} for flag in found["flags"]]),
+        "flags": rows_table([flag | {"meaning": MEANING[flag["flag"]]} for flag in report["flags"]]),
         "notes": rows_table([{**text, "texts": len(texts(store, log))}]),
     }
 
 
 def value_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """With the reason for each flag. Values as text: a column of numbers would round 1e-41 to 0."""
-    found = []
+    cells = []
     for row in rows:
         value, flags, middle, spread = (row.pop(name) for name in ("value", "flags", "middle", "spread"))
         reasons = [reason(flag, value, middle, spread) for flag in flags]
         kind = next((flag for flag in LETTERS if flag in flags), "")
         more = {"value": f"{value:.9g}", "flags": ", ".join(flags), "reason": capitalised("; ".join(reasons))}
         letter = "m" if kind and not row["is_damaged"] else LETTERS.get(kind, "")
-        found.append({**row, **more, "letter": letter, "level": 0.0 if not kind else 1.0 if row["is_damaged"] else 0.3})
-    return found
+        cells.append({**row, **more, "letter": letter, "level": 0.0 if not kind else 1.0 if row["is_damaged"] else 0.3})
+    return cells
 
 
 def reason(flag: str, value: float, middle: float | None, spread: float | None) -> str:
@@ -173,20 +173,20 @@ def reason(flag: str, value: float, middle: float | None, spread: float | None) 
 
 def answer(tables: Tables, options: Options) -> str:
     (log,), (text,), causes = (tables[name].to_pylist() for name in ("main", "notes", "causes"))
-    what = f"the {counted(log['entries'], 'entry', 'entries')} ({counted(log['values'], 'value')}) of {log['name']}"
+    subject = f"the {counted(log['entries'], 'entry', 'entries')} ({counted(log['values'], 'value')}) of {log['name']}"
     notes = ["A late read (values of the next token) would show only next to another log of the same texts."]
     if log["damaged_values"]:
         ends = dict.fromkeys(f"{log[end]:.3g}" for end in ("least", "largest") if log[end] is not None)
         size = f", magnitude {' to '.join(ends)}" if ends else ""
         share = percent(log["damaged_values"] / log["values"])
         damaged = counted(log["damaged_values"], "value")
-        lines = [f"{percent(log['damaged_share'])} of {what} are damaged: {damaged} ({share}){size}."]
+        lines = [f"{percent(log['damaged_share'])} of {subject} are damaged: {damaged} ({share}){size}."]
         notes = []
     elif log["is_late"]:
-        lines, notes = [f"Probably read late: {what}. No value is damaged by itself."], []
+        lines, notes = [f"Probably read late: {subject}. No value is damaged by itself."], []
     else:
         meant = counted(log["flagged_values"], "flagged value is", "flagged values are")
-        lines = [f"No sign of damage in {what}" + (f"; {meant} masks or padding." if log["flagged_values"] else ".")]
+        lines = [f"No sign of damage in {subject}" + (f"; {meant} masks or padding." if log["flagged_values"] else ".")]
     for cause in causes:
         where = f": {counted(cause['values'], 'value')} at {cause['positions']}" if cause["values"] else ""
         lines.append(f"{cause['cause']}{where}. {cause['why']}")

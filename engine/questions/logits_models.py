@@ -48,22 +48,22 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows, left_out = [], []
     for entry in entries:
         try:
-            found, row = health(store, entry), entry.row
+            report, row = health(store, entry), entry.row
         except DriftscopeError:  # its values are gone, or damaged
             left_out.append({"id": entry.id})
             continue
-        share = found["garbage_share" if options["rule"] == THEIRS else "damaged_share"]
-        low, high = wilson(round(share * found["entries"]), found["entries"])
-        damaged = [place["position"] for place in found["positions"] if place["damaged"]]
-        precision = precision_name(found["precision"])
+        share = report["garbage_share" if options["rule"] == THEIRS else "damaged_share"]
+        low, high = wilson(round(share * report["entries"]), report["entries"])
+        damaged = [item["position"] for item in report["positions"] if item["damaged"]]
+        precision = precision_name(report["precision"])
         rows.append({
-            "engine": found["engine"], "model": found["model"] or "", "precision": precision,
-            "by_report": found["garbage_share"], "by_ours": found["damaged_share"],
+            "engine": report["engine"], "model": report["model"] or "", "precision": precision,
+            "by_report": report["garbage_share"], "by_ours": report["damaged_share"],
             "cause": cause_words(row),
-            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": found["length"],
-            **{name: found[name] for name in ("entries", "values", "least", "largest")},
+            "positions": positions_in_words(damaged) if damaged else "", "vocabulary": report["length"],
+            **{name: report[name] for name in ("entries", "values", "least", "largest")},
             "log": urlencode({"view": "Health", "log": entry.id}), "origin": row["origin"], "id": entry.id,
-            "name": log_name(row), "lane": f"{found['engine']} {precision or ''}",
+            "name": log_name(row), "lane": f"{report['engine']} {precision or ''}",
             "share": share, "low": low, "high": high,
         })  # fmt: skip
     rows.sort(key=lambda row: (-max(row["by_report"], row["by_ours"]), row["name"]))

@@ -31,7 +31,7 @@ def checkpoints(store: Store, entries: Sequence[Entry]) -> list[str]:
     if len(entries) < 2:
         return []
     parity = compare_logs(store, *entries[:2])
-    names = [one["checkpoint"] for one in parity["checkpoints"]]
+    names = [row["checkpoint"] for row in parity["checkpoints"]]
     first = (parity["diverging"] or {}).get("checkpoint", LOGITS if LOGITS in names else names[0])
     return sorted(names, key=lambda name: name != first)
 
@@ -79,37 +79,37 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = entries
     parity = compare_logs(store, control, test)
     filters, flagged = [], parity["filters"][0]["flagged"]
-    for one in parity["filters"]:
+    for row in parity["filters"]:
         ways = (("with", "with_flagged"), ("without", "without_flagged"))
         for words, key in ways if flagged else (("none", "with_flagged"),):
-            supported = "✓" if one["name"] == parity["supported"] and words != "without" else None
-            filters.append({"positions": one["name"], "flagged": words, "supported": supported, **one[key]})
+            supported = "✓" if row["name"] == parity["supported"] and words != "without" else None
+            filters.append({"positions": row["name"], "flagged": words, "supported": supported, **row[key]})
 
     by, at = options["parity_by"], options["parity_at"]
-    known = [place for place in parity["places"] if place["checkpoint"] == at and place[by] is not None]
+    measured = [row for row in parity["places"] if row["checkpoint"] == at and row[by] is not None]
     tolerance = parity["tolerance"] if by == "relative" else None
-    drawn = [place | {"value": place[by], "tolerance": tolerance} for place in known if place[by]]
-    drawn.sort(key=lambda place: place["token_idx"])
-    equal = len(known) - len(drawn)
+    drawn = [row | {"value": row[by], "tolerance": tolerance} for row in measured if row[by]]
+    drawn.sort(key=lambda row: row["token_idx"])
+    equal = len(measured) - len(drawn)
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
     sound = both(store, SOUND, control, test, checkpoint=at)
     some = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
     apart = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position").to_pylist()
     differences = [
-        {"position": place["position"], "which": which, "difference": place[name]}
+        {"position": row["position"], "which": which, "difference": row[name]}
         for which, name in (("mean", "off_mean"), ("largest", "off_max"))
-        for place in apart[:MOST_POSITIONS]
-        if place[name]
+        for row in apart[:MOST_POSITIONS]
+        if row[name]
     ]
 
-    sentences, (one, other) = parity_sentences(parity), (entry.row for entry in entries)
+    sentences, (first, second) = parity_sentences(parity), (entry.row for entry in entries)
     lead, notes = sentences[:2], sentences[2:]
-    if one.get("model") and other.get("model") and one["model"] != other["model"]:
+    if first.get("model") and second.get("model") and first["model"] != second["model"]:
         notes.append("Different models: differences say nothing about the engines.")
-    if one.get("length") and other.get("length") and one["length"] != other["length"]:
-        notes.append(f"Rows of {one['length']:,} and {other['length']:,} values: two vocabularies, or padding.")
-    if one["engine"] == other["engine"] and one.get("precision") == other.get("precision"):
+    if first.get("length") and second.get("length") and first["length"] != second["length"]:
+        notes.append(f"Rows of {first['length']:,} and {second['length']:,} values: two vocabularies, or padding.")
+    if first["engine"] == second["engine"] and first.get("precision") == second.get("precision"):
         notes.append("Same engine and precision: this compares two runs of one engine.")
     for log in entries:
         if late := late_read(store, log, entries):

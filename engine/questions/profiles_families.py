@@ -77,17 +77,17 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
     is_alone, count = len(entries) == 1, PERS[options["per"]]
     bases = (control.known(count) or 1.0, test.known(count) or 1.0) if count else (1.0, 1.0)
-    known = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
+    counts = {f"us_a_{n}": (control.known(f"{n}s"), test.known(f"{n}s")) for n in ("token", "sample")}
     rows: list[dict[str, Any]] = []
     for side, family in dict.fromkeys([*control.families, *test.families]):
         if side in {control.work_side, test.work_side, "call"}:
-            one, other = (trace.families.get((side, family), NOTHING) for trace in (control, test))
-            by_calls, by_each = split_us(one, other, bases)
-            row = {"side": side, "family": family, **pair_row(one, other, known), "us_difference": by_calls + by_each}
-            row |= {"us_control": one.us / bases[0], "us_test": other.us / bases[1]}
+            left, right = (trace.families.get((side, family), NOTHING) for trace in (control, test))
+            by_calls, by_each = split_us(left, right, bases)
+            row = {"side": side, "family": family, **pair_row(left, right, counts), "us_difference": by_calls + by_each}
+            row |= {"us_control": left.us / bases[0], "us_test": right.us / bases[1]}
             row |= {
-                "share_control": quotient(one.us, control.work().us),
-                "share_test": quotient(other.us, test.work().us),
+                "share_control": quotient(left.us, control.work().us),
+                "share_test": quotient(right.us, test.work().us),
             }
             rows.append(row | {"us_by_calls": by_calls, "us_by_each": by_each})
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["side"], row["family"]))
@@ -136,14 +136,14 @@ def steps(
     if rest := by_change[len(shown) :]:
         parts.append((REST, sum(r["us_by_calls"] for r in rest), sum(r["us_by_each"] for r in rest)))
     first, last = control.work().us / bases[0], test.work().us / bases[1]
-    found, at = [bar(control.name, "all work", 0, first, microseconds(first))], first
+    bars, at = [bar(control.name, "all work", 0, first, microseconds(first))], first
     for family, by_calls, by_each in parts:
         for change, moves in ((by_calls, ("fewer calls", "more calls")), (by_each, ("faster calls", "slower calls"))):
             if change:
                 move = moves[change > 0]
-                found.append(bar(f"{family}, {move}", move, at, at + change, signed_microseconds(change)))
+                bars.append(bar(f"{family}, {move}", move, at, at + change, signed_microseconds(change)))
             at += change
-    return [*found, bar(test.name, "all work", 0, last, microseconds(last))]
+    return [*bars, bar(test.name, "all work", 0, last, microseconds(last))]
 
 
 def compute(traces: Sequence[Trace], of: str) -> list[dict[str, Any]]:
@@ -232,11 +232,11 @@ def answer(tables: Tables, options: Options) -> str:
     return answer_text([*lines, *real], notes)
 
 
-def times_words(control: float, test: float, what: str = "") -> str:
+def times_words(control: float, test: float, basis: str = "") -> str:
     """``is 3.77× faster by the clock (4.90 ms to 1.30 ms)``"""
     if not control or not test:
-        return f"takes {microseconds(test)} {what}".rstrip()
-    if not what:
+        return f"takes {microseconds(test)} {basis}".rstrip()
+    if not basis:
         return f"{times(control / test)} faster" if test < control else f"{times(test / control)} as long"
     pace = f"is {times(control / test)} faster" if test < control else f"takes {times(test / control)} as long"
-    return f"{pace} {what} ({microseconds(control)} to {microseconds(test)})"
+    return f"{pace} {basis} ({microseconds(control)} to {microseconds(test)})"

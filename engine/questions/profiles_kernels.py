@@ -28,8 +28,8 @@ WORDS = {"only in B": "only in the test", "only in A": "only in the control"}
 
 
 def families(store: Store, entries: Sequence[Entry]) -> list[str]:
-    found = store.table("SELECT DISTINCT family FROM trace_ops ORDER BY family", of=[entry.id for entry in entries])
-    return [str(family) for family in found["family"].to_pylist()]
+    table = store.table("SELECT DISTINCT family FROM trace_ops ORDER BY family", of=[entry.id for entry in entries])
+    return [str(family) for family in table["family"].to_pylist()]
 
 
 OPTIONS = (
@@ -80,11 +80,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
     ids, is_alone, reason = [entry.id for entry in entries], len(entries) == 1, incomparable(control, test)
     rows: list[dict[str, Any]] = []
-    for found in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
-        one, other = (Totals(found.pop(f"calls_{s}"), found.pop(f"us_{s}")) for s in ("control", "test"))
-        moved = "grown" if other.calls > one.calls else "shrunk" if other.calls < one.calls else "same"
-        change = "gone" if not other.calls else "added" if not one.calls else moved
-        rows.append({**found, "change": change, **pair_row(one, other, {})})
+    for operation in store.table(SQL, {"control": control.entry.id, "test": test.entry.id}, of=ids).to_pylist():
+        first, second = (Totals(operation.pop(f"calls_{s}"), operation.pop(f"us_{s}")) for s in ("control", "test"))
+        moved = "grown" if second.calls > first.calls else "shrunk" if second.calls < first.calls else "same"
+        change = "gone" if not second.calls else "added" if not first.calls else moved
+        rows.append({**operation, "change": change, **pair_row(first, second, {})})
     rows.sort(key=lambda row: (-abs(row["difference_us"]), row["name"]))
     column = "calls" if options["by"] == "calls" else "total_us"
     whole, named = sum(row["total_us_control"] for row in rows), {name: words for words, name in CHANGES.items()}
@@ -105,8 +105,8 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                             "share": quotient(row["total_us_control"], whole)})  # fmt: skip
     table.sort(key=lambda row: (-abs(row["value"]), row["name"]))
     drawn = [] if reason else [row for row in table if row["value"]][:MOST_DRAWN]
-    asked, names = {"name": picked, "control": ids[0]}, entry_names(entries)
-    streams = store.table(STREAMS, asked, of=ids).to_pylist() if picked else []
+    parameters, names = {"name": picked, "control": ids[0]}, entry_names(entries)
+    streams = store.table(STREAMS, parameters, of=ids).to_pylist() if picked else []
     shown = ["short_name", "family", "total_us_control", "share", "calls_control", "mean_us_control", "name"]
     if not is_alone:
         shown = ["short_name", "difference_us", "change", "total_us_control", "total_us_test", "total_us_ratio",

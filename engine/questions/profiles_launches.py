@@ -72,16 +72,16 @@ def figures_of(trace: Trace) -> Iterator[Figure]:
     yield "copy_overlap_us", "copy and compute at once", "µs", trace.known("copy_overlap_us")
     # Without calls into the runtime, neither launches nor waits are known, nor on a CPU copies between memories.
     unknown = () if trace.has_calls else RUNTIME if trace.work_side == "device" else (*RUNTIME, "memcpy")
-    for family, what in COUNTED.items():
+    for family, label in COUNTED.items():
         side = "call" if family in RUNTIME else trace.work_side
         totals = trace.families.get((side, family), NOTHING)
         is_known = family not in unknown and (trace.is_whole or totals.calls > 0)
         calls = totals.calls if is_known else None
-        yield f"{family}_calls", what, "", calls
-        yield f"{family}_us", f"{what}: time", "µs", totals.us if is_known else None
-        yield f"{family}_mean_us", f"{what}: mean time", "µs", totals.mean_us if is_known else None
-        yield f"{family}_a_token", f"{what} per token", "", quotient(calls, tokens)
-        yield f"{family}_a_pass", f"{what} per forward pass", "", quotient(calls, passes)
+        yield f"{family}_calls", label, "", calls
+        yield f"{family}_us", f"{label}: time", "µs", totals.us if is_known else None
+        yield f"{family}_mean_us", f"{label}: mean time", "µs", totals.mean_us if is_known else None
+        yield f"{family}_a_token", f"{label} per token", "", quotient(calls, tokens)
+        yield f"{family}_a_pass", f"{label} per forward pass", "", quotient(calls, passes)
     yield "delay_us", "mean delay from launch to kernel", "µs", trace.delay_us
     other = trace.known("other_share")
     yield "other_share", "share of work in no family", "%", None if other is None else 100 * other
@@ -90,8 +90,8 @@ def figures_of(trace: Trace) -> Iterator[Figure]:
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     control, test = traces_of(store, entries)
     rows: list[dict[str, Any]] = [
-        {"name": name, "what": what, "unit": unit, "control": one, "test": other, "ratio": quotient(other, one)}
-        for (name, what, unit, one), (_, _, _, other) in zip(figures_of(control), figures_of(test), strict=True)
+        {"name": name, "what": label, "unit": unit, "control": left, "test": right, "ratio": quotient(right, left)}
+        for (name, label, unit, left), (_, _, _, right) in zip(figures_of(control), figures_of(test), strict=True)
     ]
     none = {row["name"].partition("_")[0] for row in rows if row["name"].endswith("_calls") and not row["control"]
             and not row["test"]}  # fmt: skip
@@ -132,10 +132,10 @@ def answer(tables: Tables, options: Options) -> str:
             lines.append(f"{fact['trace']} has no launches: its operators run as they are called{per_token}.")
             continue
         parts = []
-        for family, what in (("launch", "kernels launched"), ("sync", "waits for the device")):
+        for family, label in (("launch", "kernels launched"), ("sync", "waits for the device")):
             per_token, count = value[f"{family}_a_token"], value[f"{family}_calls"]
             if count is not None:
-                parts.append(f"{number(per_token)} {what} per token" if per_token else f"{whole(count)} {what}")
+                parts.append(f"{number(per_token)} {label} per token" if per_token else f"{whole(count)} {label}")
         if value["idle_share"] is not None:
             parts.append(f"the device idles {percent(value['idle_share'] / 100)} of its time")
         if value["delay_us"] is not None:

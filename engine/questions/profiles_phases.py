@@ -103,12 +103,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def answer(tables: Tables, options: Options) -> str:
     rows, states, lines, notes = tables["main"].to_pylist(), tables["states"].to_pylist(), [], []
     for row in tables["around"].to_pylist():
-        name, mine = row["name"], [one for one in rows if one["name"] == row["name"]]
+        name, mine = row["name"], [phase for phase in rows if phase["name"] == row["name"]]
         notes += [f"{name}: {row['why']}."] if row["why"] else []
         if not mine:
             continue
-        most = max(mine, key=lambda one: one["us"])
-        of = {one["state"]: one for one in states if one["name"] == name}
+        most = max(mine, key=lambda phase: phase["us"])
+        of = {state["state"]: state for state in states if state["name"] == name}
         normal, junk, cut = (of.get(words) for words in STATES.values())
         cuts = f", {cut['passes']:,} cut a number" if cut else ""
         wrote = f" None of its {mine[0]['passes']:,} passes wrote junk{cuts}." if normal or cut else ""
@@ -116,7 +116,7 @@ def answer(tables: Tables, options: Options) -> str:
             without = f", {microseconds(normal['mean_us'])} without" if normal else ""
             wrote = (f" Of its {junk['of']:,} passes {junk['passes']:,} wrote junk: {microseconds(junk['mean_us'])} on "
                      f"average{without}.")  # fmt: skip
-        lines.append(f"{name}: a pass takes {microseconds(sum(one['us'] for one in mine))} on average, "
+        lines.append(f"{name}: a pass takes {microseconds(sum(phase['us'] for phase in mine))} on average, "
                      f"{percent(most['share'])} of it {most['phase']}.{wrote}")  # fmt: skip
         parts = [row[part] for part in ("in_passes", "before", "between", "after")]
         if min(parts) >= -ROUNDING_US:  # else passes overlap

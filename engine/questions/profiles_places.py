@@ -50,9 +50,9 @@ WHERE side = (SELECT if(bool_or(side = 'device'), 'device', 'host') FROM trace_t
 def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     both = [placed_us(store, entry) for entry in (entries[0], entries[-1])]
     rows: list[dict[str, Any]] = []
-    for place, family in dict.fromkeys([*both[0], *both[1]]) if all(both) else ():
-        control, test = (work.get((place, family), 0.0) for work in both)
-        rows.append({"place": place, "where": PLACES[place], "family": family, "control_us": control,
+    for phase, family in dict.fromkeys([*both[0], *both[1]]) if all(both) else ():
+        control, test = (work.get((phase, family), 0.0) for work in both)
+        rows.append({"place": phase, "where": PLACES[phase], "family": family, "control_us": control,
                      "test_us": test, "difference_us": test - control})  # fmt: skip
     is_alone = len(entries) == 1
     by = "control_us" if is_alone else "difference_us"
@@ -87,12 +87,12 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     shares = [np.diff(np.interp(edges, passes.bounds_us, some)) / np.diff(edges) for some in passed.T[:-1]]
     of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
     families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
-    found: dict[tuple[str, str], float] = {}
+    work_us: dict[tuple[str, str], float] = {}
     for family in dict.fromkeys(families.tolist()):
         mine = families == family
         times = (of_bins[:, bin_of[mine]] @ busy_us[mine] / len(passes.marks)).tolist()
-        found |= {(place, family): us for place, us in zip(PHASES, times, strict=True) if us > 1e-9}  # else rounding
-    return found
+        work_us |= {(phase, family): us for phase, us in zip(PHASES, times, strict=True) if us > 1e-9}  # else rounding
+    return work_us
 
 
 def answer(tables: Tables, options: Options) -> str:
@@ -100,15 +100,15 @@ def answer(tables: Tables, options: Options) -> str:
     if not rows:
         return "Not known: a trace has no marks of passes."
     is_alone = len(facts) == 1
-    by_place: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_where: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_place[row["where"]].append(row)
+        by_where[row["where"]].append(row)
     by = "control_us" if is_alone else "difference_us"
-    sums = {place: sum(row[by] for row in of_place) for place, of_place in by_place.items()}
+    sums = {where: sum(row[by] for row in of_where) for where, of_where in by_where.items()}
     moved, words = sum(map(abs, sums.values())), microseconds if is_alone else signed_microseconds
-    parts = [f"{place} {words(sums[place])} ({by_place[place][0]['family']} {words(by_place[place][0][by])})"
-             for place in sorted(sums, key=lambda place: -abs(sums[place]))
-             if abs(sums[place]) >= LEAST_NAMED * moved][:MOST_NAMED]  # fmt: skip
+    parts = [f"{where} {words(sums[where])} ({by_where[where][0]['family']} {words(by_where[where][0][by])})"
+             for where in sorted(sums, key=lambda where: -abs(sums[where]))
+             if abs(sums[where]) >= LEAST_NAMED * moved][:MOST_NAMED]  # fmt: skip
     whole = [microseconds(sum(row[f"{side}_us"] for row in rows)) for side in ("control", "test")]
     named = [f"{whole[side]} in {fact['name']}" for side, fact in enumerate(facts)]
     per_pass = [f["tokens"] / f["passes"] for f in facts if f["tokens"] and f["passes"]]

@@ -25,8 +25,8 @@ START, WORK_FIRST = "its start", "its first work"
 
 
 def sides(store: Store, entries: Sequence[Entry]) -> list[str]:
-    found = store.table("SELECT DISTINCT side FROM trace_timeline", of=[entry.id for entry in entries])
-    return [words for side, words in SIDES.items() if side in found["side"].to_pylist()]
+    table = store.table("SELECT DISTINCT side FROM trace_timeline", of=[entry.id for entry in entries])
+    return [words for side, words in SIDES.items() if side in table["side"].to_pylist()]
 
 
 OPTIONS = (
@@ -101,11 +101,11 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     facts: list[dict[str, Any]] = []
     for entry in entries:
         name = {"name": names[entry.id]}
-        facts.append(name | {known: entry.row.get(known) for known in ("form", "busy_us", "idle_us")})
-        asked: dict[str, Any] = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
-        if not (found := store.table(ZERO, asked, of=[entry.id]).to_pylist()):
+        facts.append(name | {column: entry.row.get(column) for column in ("form", "busy_us", "idle_us")})
+        parameters: dict[str, Any] = {"side": side, "from_work": options["tl_align"] == WORK_FIRST}
+        if not (starts := store.table(ZERO, parameters, of=[entry.id]).to_pylist()):
             continue
-        zero = found[0]["zero_us"]
+        zero = starts[0]["zero_us"]
         length_ms = (entry.row["span_us"] - zero) / 1000
         low, high = options["tl_from"], options["tl_to"] or max(length_ms, options["tl_from"])
         window = {"side": side, "start": zero + 1000 * low, "end": zero + 1000 * high}
@@ -115,21 +115,21 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         has_events = TRACE_EVENTS.name in entry.parts
         is_asked = has_events and expected <= MOST_ASKED
         more = {"zero": zero, "most": MOST_SPANS, "prefix": PREFIX, "with_events": is_asked}
-        found = store.table(SPANS, window | more, of=[entry.id]).to_pylist()
-        lanes = list(dict.fromkeys(span["lane"] for span in found))
-        spans += [name | span for span in found if span["lane"] in lanes[:MOST_LANES]]
+        of_window = store.table(SPANS, window | more, of=[entry.id]).to_pylist()
+        lanes = list(dict.fromkeys(span["lane"] for span in of_window))
+        spans += [name | span for span in of_window if span["lane"] in lanes[:MOST_LANES]]
         work = store.table(WORK, window, of=[entry.id]).to_pylist() or [{"family": "", "us": None}]
-        count = {span["kind"]: span["count"] for span in found}
+        count = {span["kind"]: span["count"] for span in of_window}
         facts[-1] |= {"low": low, "high": high, "window_us": 1000 * (high - low), "first": work[0]["family"],
                       "first_us": work[0]["us"], "work_us": sum(row["us"] or 0 for row in work),
                       "has_events": has_events, "is_asked": is_asked, "lanes": len(lanes),
                       "is_whole": not options["tl_from"] and not options["tl_to"],
                       "phase": count.get("phase", 0), "event": count.get("event", 0),
-                      "pause_us": max((span["dur_us"] for span in found if span["kind"] == "pause"), default=None),
+                      "pause_us": max((span["dur_us"] for span in of_window if span["kind"] == "pause"), default=None),
                       }  # fmt: skip
     # What takes most comes first, in both traces.
-    rank, place = ({name: number for number, name in enumerate(some)} for some in ((*drawn, REST), names.values()))
-    rows.sort(key=lambda row: (rank[row["family"]], place[row["name"]], row["start_ms"]))
+    rank, order = ({name: number for number, name in enumerate(some)} for some in ((*drawn, REST), names.values()))
+    rows.sort(key=lambda row: (rank[row["family"]], order[row["name"]], row["start_ms"]))
     kept = ("name", "lane", "what", "kind", "family", "start", "end")
     return {
         "main": rows_table(rows, ["name", "family", "start_ms", "end_ms", "share"]),

@@ -22,8 +22,8 @@ MOST_ROWS = 40  # of a table as plain text
 class NeedsWork(DriftscopeError):  # noqa: N818 - the design names it so
     """What must be computed first, and the commands (of ``python -m engine``) that do it, one for each entry."""
 
-    def __init__(self, what: str, *commands: Sequence[str]) -> None:
-        super().__init__(what, "Run: " + "; ".join(f"python -m engine {' '.join(command)}" for command in commands))
+    def __init__(self, reason: str, *commands: Sequence[str]) -> None:
+        super().__init__(reason, "Run: " + "; ".join(f"python -m engine {' '.join(command)}" for command in commands))
         self.commands = commands
 
 

@@ -36,12 +36,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     rows = []
     for claim in load_claims():
         if claim.check["by"] == "tokens":
-            found, text = tokens(claim, lambda _: []), claim.check.get("text", "")
+            finding, text = tokens(claim, lambda _: []), claim.check.get("text", "")
             pieces = [token.piece for token in load_tokenizer(claim.check["tokenizer"]).tokens(text)]
             rows.append({
                 "report": claim.report, "section": claim.section, "what": claim.subject, "text": text,
-                "reported": claim.reported, "measured": round(found.measured or 0), "verdict": found.verdict,
-                "note": claim.note if found.verdict == "contradicted" else "", "split into": " ".join(pieces),
+                "reported": claim.reported, "measured": round(finding.measured or 0), "verdict": finding.verdict,
+                "note": claim.note if finding.verdict == "contradicted" else "", "split into": " ".join(pieces),
                 "claim": f"claim={claim.id}",
             })  # fmt: skip
     wrong = [row for row in rows if row["verdict"] == "contradicted"]
