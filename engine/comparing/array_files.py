@@ -31,9 +31,9 @@ def write_arrays(path: Path, meta: Mapping[str, Any], arrays: Mapping[str, NDArr
 
 
 def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    said = np.frombuffer(json.dumps(dict(meta), sort_keys=True, allow_nan=False).encode(), np.uint8)
+    packed_meta = np.frombuffer(json.dumps(dict(meta), sort_keys=True, allow_nan=False).encode(), np.uint8)
     named = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    return lzma.compress(save({**named, META: said}), preset=1)
+    return lzma.compress(save({**named, META: packed_meta}), preset=1)
 
 
 def read_arrays(path: Path) -> tuple[Meta, Arrays]:

@@ -112,12 +112,12 @@ def evaluate_run(
     kept: list[int] = []  # of those that have references and conformers
     references = done = 0
     with closing(run_jobs(jobs_of(store, entry, request, without), workers or usable_cores())) as jobs:
-        for made in zip(*[jobs] * len(sides), strict=True):  # of one molecule
-            matrices = list(map(read_matrix, made))
+        for finished in zip(*[jobs] * len(sides), strict=True):  # of one molecule
+            matrices = list(map(read_matrix, finished))
             if len(matrices[0]):
                 kept.append(done)
                 references += len(matrices[0])
-                for side, matrix, job in zip(sides, matrices, made, strict=True):
+                for side, matrix, job in zip(sides, matrices, finished, strict=True):
                     side.molecules.append(figures_of(matrix, request.threshold_ang))
                     side.samples += matrix.shape[1]
                     side.incomplete += not job.meta["complete"]

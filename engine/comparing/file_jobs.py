@@ -66,8 +66,8 @@ def run_job(job: FileJob) -> FinishedJob:
                 return FinishedJob(job.path, meta, was_there=True)
         except FileFormatError as error:
             log.warning("%s: made again", error.what)
-    made, arrays = job.make(job.payload)
-    meta = {**made, "key": job.key}
+    new_meta, arrays = job.make(job.payload)
+    meta = {**new_meta, "key": job.key}
     write_arrays(job.path, meta, arrays)
     return FinishedJob(job.path, meta, was_there=False)
 

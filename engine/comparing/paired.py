@@ -153,8 +153,8 @@ def compare_entries(store: Store, control: Entry, test: Entry) -> PairedRuns:
             sides.append(Sums(*(np.where(_IS_PACE, getattr(whole, part), getattr(paired, part)) for part in parts)))
     else:
         for run, number, _ in runs:
-            codes, own = np.unique(number, return_inverse=True)
-            sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), own, len(codes)))
+            codes, of_molecule = np.unique(number, return_inverse=True)
+            sides.append(sums_by_molecule(*_parts(run, np.arange(len(run))), of_molecule, len(codes)))
     drawn = (statistics.paired_means if is_paired else statistics.unpaired_means)(sides[0], sides[1])
     measures = []
     for column, name in enumerate(NAMES):

@@ -57,13 +57,13 @@ def own_queries(files: Files) -> list[Query]:
         document = files.read_object(FILE)
         if document["version"] > VERSION:
             raise ValueError(f"it has version {document['version']}, this program reads up to {VERSION}")
-        own = [_checked(query["name"], query["sql"]) for query in document["queries"]]
+        queries = [_checked(query["name"], query["sql"]) for query in document["queries"]]
     except FileNotFoundError:
         return []
     except (OSError, StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"{shown(f'{files.where}/{FILE}', 200)} holds no saved queries ({error})"
         raise FileFormatError(problem, "Correct it, or move it out of the store") from error
-    return sorted(own, key=lambda query: (query.title.casefold(), query.title))
+    return sorted(queries, key=lambda query: (query.title.casefold(), query.title))
 
 
 def save_query(files: Files, name: str, sql: str) -> Query:

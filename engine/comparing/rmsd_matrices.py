@@ -111,12 +111,12 @@ def _job(make: Callable[[Any], tuple[Meta, Arrays]], payload: Mapping[str, Any])
 
 def _matrix(payload: Mapping[str, Any], samples_for: Callable[[Chem.Mol], list[Chem.Mol]]) -> tuple[Meta, Arrays]:
     """What RDKit cannot lay on itself has gaps alone; without references there is nothing to lay it on."""
-    given = payload["references"]
+    source = payload["references"]
     try:
         references = (
-            reference_conformers(parse_smiles(payload["smiles"]), given["etkdg"], max_seconds=MAX_SECONDS)
-            if "etkdg" in given
-            else Chem.Mol(base64.b64decode(given["conformers"]))
+            reference_conformers(parse_smiles(payload["smiles"]), source["etkdg"], max_seconds=MAX_SECONDS)
+            if "etkdg" in source
+            else Chem.Mol(base64.b64decode(source["conformers"]))
         )
     except DriftscopeError:
         return {"complete": True}, {"rmsd": np.empty((0, 0))}

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from engine.chem.enriched import described
 from engine.chem.smiles import parse_smiles
-from engine.evidence.claims import Claim, load_claims, said
+from engine.evidence.claims import Claim, load_claims, pretty
 from engine.figures.words import percent
 from engine.lp.constraint import build_constraint
 from engine.lp_records import DEFAULT_PLACEHOLDER, lp_record
@@ -75,7 +75,7 @@ def sql(claim: Claim, rows: Rows) -> Finding:
         reason = f"Needs {claim.check['needs']}; the store holds none that was imported or measured."
         return Finding("not testable here", None, reason, query, "none")
     measured = None if row.get("measured") is None else float(row["measured"])
-    words = {name: str(value) if isinstance(value, str | bool) else said(float(value)) for name, value in row.items()}
+    words = {name: str(value) if isinstance(value, str | bool) else pretty(float(value)) for name, value in row.items()}
     verdict: VerdictName = "reproduced" if row[key] else "contradicted"
     if key == "measured":
         verdict = held_against(claim, row[key])
@@ -142,60 +142,60 @@ def drift_figure(name: str, summary: DriftSummary, usual: DriftSummary) -> float
 def drift(claim: Claim, rows: Rows) -> Finding:
     """A ``figure`` of the drift that stored coordinates have under a placeholder and a tokenizer; ``beside`` is the
     tokenizer to compare with."""
-    given, texts = claim.check, tuple(answer_of(row["text"]) for row in rows(TEXTS))
+    check, texts = claim.check, tuple(answer_of(row["text"]) for row in rows(TEXTS))
     if not texts:
         return no_rows(TEXTS)
-    placeholder = given.get("placeholder", DEFAULT_PLACEHOLDER)
-    summary = summary_of(texts, given["tokenizer"], placeholder)
-    usual = summary_of(texts, given.get("beside", given["tokenizer"]), DEFAULT_PLACEHOLDER)
-    measured = drift_figure(given["figure"], summary, usual)
+    placeholder = check.get("placeholder", DEFAULT_PLACEHOLDER)
+    summary = summary_of(texts, check["tokenizer"], placeholder)
+    usual = summary_of(texts, check.get("beside", check["tokenizer"]), DEFAULT_PLACEHOLDER)
+    measured = drift_figure(check["figure"], summary, usual)
     phrases = [
         f"{row.blocks:,} blocks of stored texts under {row.tokenizer} with {row.placeholder}: "
         f"{row.junk_prone:,} with tokens left over, {row.exact:,} that fit, {row.cut:,} that are cut, drift from "
         f"{min(row.histogram):+d} to {max(row.histogram):+d}, {row.mean_distance:.2f} tokens off on average."
         for row in ((summary,) if usual is summary else (summary, usual))
     ]
-    reason = f"{' In place of: '.join(phrases)} {given['figure'].capitalize()}: {said(measured)}{reported(claim)}."
-    query = f"{TEXTS} -- drift_summary(texts, {given['tokenizer']}, {placeholder!r})"
+    reason = f"{' In place of: '.join(phrases)} {check['figure'].capitalize()}: {pretty(measured)}{reported(claim)}."
+    query = f"{TEXTS} -- drift_summary(texts, {check['tokenizer']}, {placeholder!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 
 def references(claim: Claim, rows: Rows) -> Finding:
     """The same for conformers of stored molecules, which no model wrote, as each of the group's two writers puts them
     down: trimmed until December 2025, fixed since. The claim holds where one of them gives its figure."""
-    given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
+    check, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
     figures, phrases = [], []
     for writer, form in {"with trailing zeros dropped": SHORTEST4, "with four decimals always": FIXED4}.items():
         texts = tuple(text for molecule in smiles for text in reference_texts(molecule, form))
-        summary = summary_of(texts, given["tokenizer"], given["placeholder"])
-        figures.append(drift_figure(given["figure"], summary, summary))
-        phrases.append(f"{said(figures[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
+        summary = summary_of(texts, check["tokenizer"], check["placeholder"])
+        figures.append(drift_figure(check["figure"], summary, summary))
+        phrases.append(f"{pretty(figures[-1])} {writer} ({percent(summary.share(summary.cut))} cut)")
     measured = min(figures, key=lambda figure: held_against(claim, figure) != "reproduced")
-    reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {given['tokenizer']} with {given['placeholder']}"
-    reason += f", {given['figure']}: {', '.join(phrases)}{reported(claim)}."
-    query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {given['tokenizer']}, "
-    query += f"{given['placeholder']!r})"
+    reason = f"Of {summary.blocks:,} blocks of ETKDG conformers under {check['tokenizer']} with {check['placeholder']}"
+    reason += f", {check['figure']}: {', '.join(phrases)}{reported(claim)}."
+    query = f"{MOLECULES} -- drift_summary(reference_texts(SMILES, FORM), {check['tokenizer']}, "
+    query += f"{check['placeholder']!r})"
     return Finding(held_against(claim, measured), measured, reason, query, "tokenizers")
 
 
 def lp_memory(claim: Claim, rows: Rows) -> Finding:
     """How many MB the tables of ``lp`` take for the stored molecules: all that masks are made from."""
-    given, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
+    check, smiles = claim.check, [row["smiles"] for row in rows(MOLECULES)]
     if not smiles:
         return no_rows(MOLECULES)
-    lp, tokenizer = given["lp"], load_tokenizer(given["tokenizer"])
-    constraint = build_constraint(lp, tokenizer, VOCAB_ROWS[given["tokenizer"]])
+    lp, tokenizer = check["lp"], load_tokenizer(check["tokenizer"])
+    constraint = build_constraint(lp, tokenizer, VOCAB_ROWS[check["tokenizer"]])
     automaton, descriptors = constraint.automaton, lp_record(lp).descriptors or "plain"
     arrays: list[Any] = [automaton.classes, automaton.goto, automaton.move]
     for text in smiles:
         program = constraint.compile(described(parse_smiles(text), descriptors))
         arrays += [program.forced, program.entry, program.symbols, program.jump, program.block]
     measured = sum(int(array.nbytes) for array in arrays) / 1e6
-    of = f"The LP {lp} for {len(smiles)} molecules under {given['tokenizer']}"
-    reason = f"{of}: its tables take {said(measured)} MB{reported(claim)}."
-    query = f"{MOLECULES} -- build_constraint({lp!r}, {given['tokenizer']}, {VOCAB_ROWS[given['tokenizer']]})"
+    of = f"The LP {lp} for {len(smiles)} molecules under {check['tokenizer']}"
+    reason = f"{of}: its tables take {pretty(measured)} MB{reported(claim)}."
+    query = f"{MOLECULES} -- build_constraint({lp!r}, {check['tokenizer']}, {VOCAB_ROWS[check['tokenizer']]})"
     return Finding(held_against(claim, measured), measured, reason, query, "lp tables")
 
 

@@ -68,7 +68,7 @@ def load_claims() -> tuple[Claim, ...]:
     )  # fmt: skip
 
 
-def said(value: float) -> str:
+def pretty(value: float) -> str:
     """A figure for people: thousands apart, four digits that count, no zeros behind the point."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"

@@ -111,11 +111,11 @@ def load(path: Path = FILE) -> Judgement:
 def document(claim: Claim, verdict: Verdict) -> dict[str, Any]:
     """All that is known of a claim."""
     (least, most), arguments = claim.ends, dict(claim.check)
-    own = [float(claim.figure)] if claim.reported else []
+    stated = [float(claim.figure)] if claim.reported else []
     return {
         **msgspec.to_builtins(claim),
         "value": claim.value,
-        "values": list(dict.fromkeys([*own, *claim.values])),
+        "values": list(dict.fromkeys([*stated, *claim.values])),
         "least": least,
         "most": most,
         "check": arguments.pop("by"),

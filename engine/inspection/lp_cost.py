@@ -203,10 +203,10 @@ def cost_of_steps(store: Store, run: RunFacts, steps: pa.Table) -> RunCost:
         return by_code(unit[of], values, draws.units)
 
     def of_molecule(name: str) -> Row:
-        own = np.flatnonzero(smiles == name)
-        alone = (np.arange(len(own)), few(len(own)))
-        return {"smiles": name, "samples": len(own), "counting": int(counts[own].sum()),
-                "raw": _estimate(raw[own], *alone), "tempered": _estimate(tempered[own], *alone)}  # fmt: skip
+        members = np.flatnonzero(smiles == name)
+        alone = (np.arange(len(members)), few(len(members)))
+        return {"smiles": name, "samples": len(members), "counting": int(counts[members].sum()),
+                "raw": _estimate(raw[members], *alone), "tempered": _estimate(tempered[members], *alone)}  # fmt: skip
 
     # Where in the text: a token's block, -1 outside of any; ``key`` is its place among samples and blocks.
     block, part, segment = _locate_tokens(steps["piece"], sample)
@@ -324,7 +324,7 @@ def _slope(sample: Whole, segment: Whole, nat: Array, unit: Whole, draws: Bootst
     keys, at = np.unique(sample * width + segment, return_inverse=True)
     nat = by_code(at, nat, len(keys))
     sample, order = keys // width, (keys % width).astype(np.float64)
-    own = np.maximum(np.bincount(sample, minlength=len(unit)), 1)
-    away = order - (np.bincount(sample, order, len(unit)) / own)[sample]
+    counts = np.maximum(np.bincount(sample, minlength=len(unit)), 1)
+    away = order - (np.bincount(sample, order, len(unit)) / counts)[sample]
     parts, wholes = (by_code(unit[sample], away * values, draws.units) for values in (nat, away))
     return draws.ratio(parts, wholes), len(keys)

@@ -69,15 +69,15 @@ def question_of(key: str) -> Question:
     return cast(Question, import_module(f"engine.questions.{key}"))
 
 
-def ask(store: Store, key: str, ids: Sequence[str], given: Mapping[str, Any] | None = None) -> Answered:
-    """The answer, computed once for the same entries and options. ``given`` has options by name, also as texts."""
+def ask(store: Store, key: str, ids: Sequence[str], chosen: Mapping[str, Any] | None = None) -> Answered:
+    """The answer, computed once for the same entries and options. ``chosen`` has options by name, also as texts."""
     question = question_of(key)
     entries = entries_of(store, question.OF.kind, ids)
-    options = options_of(question, store, entries, given or {})
+    options = options_of(question, store, entries, chosen or {})
     least, most = question.OF.least, question.OF.most
     if not least <= len(entries) <= most:
-        wanted = str(least) if least == most else f"{least} to {most}"
-        raise QuestionError(f"{question.TITLE!r} is asked of {wanted} {question.OF.kind}s, not {len(entries)}", "")
+        expected = str(least) if least == most else f"{least} to {most}"
+        raise QuestionError(f"{question.TITLE!r} is asked of {expected} {question.OF.kind}s, not {len(entries)}", "")
     # An entry's files never change, but its owner may rename it.
     entry_keys = tuple((entry.files.where, entry.key, hash(repr(entry.row))) for entry in entries)
     depends = getattr(question, "depends", lambda *_: None)(store, entries, options)
@@ -127,12 +127,12 @@ def runs_of_model(store: Store, model: str) -> list[Entry]:
     raise QuestionError(f"no run of {last[0]} was measured here", fix)
 
 
-def options_of(question: Question, store: Store, entries: Sequence[Entry], given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(question: Question, store: Store, entries: Sequence[Entry], chosen: Mapping[str, Any]) -> dict[str, Any]:
     by_name = {option.name: option for option in question.OPTIONS}
-    for name in given:
+    for name in chosen:
         if name not in by_name:
             raise QuestionError(f"{question.TITLE!r} has no option {shown(name)}", nearest(name, by_name))
-    return {name: value_of(option, store, entries, given.get(name)) for name, option in by_name.items()}
+    return {name: value_of(option, store, entries, chosen.get(name)) for name, option in by_name.items()}
 
 
 def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[Any, str]:
@@ -141,33 +141,33 @@ def choices_of(option: Option, store: Store, entries: Sequence[Entry]) -> dict[A
     return dict(choices) if isinstance(choices, Mapping) else {choice: str(choice) for choice in choices}
 
 
-def value_of(option: Option, store: Store, entries: Sequence[Entry], given: Any) -> Any:
+def value_of(option: Option, store: Store, entries: Sequence[Entry], value: Any) -> Any:
     choices = choices_of(option, store, entries)
     if option.is_many:
-        given = (
+        value = (
             option.default or ()
-            if given is None
-            else [part for part in given.split(",") if part]
-            if isinstance(given, str)
-            else given
+            if value is None
+            else [part for part in value.split(",") if part]
+            if isinstance(value, str)
+            else value
         )
-        return tuple(value_of(replace(option, is_many=False), store, entries, part) for part in given)
-    if given is None:
+        return tuple(value_of(replace(option, is_many=False), store, entries, part) for part in value)
+    if value is None:
         return next(iter(choices), None) if option.default is None else option.default
     if choices or callable(option.choices):
         by_text = {str(choice): choice for choice in choices}
-        if str(given) not in by_text:
-            raise QuestionError(f"{shown(given)} is no {option.label or option.name}", nearest(str(given), by_text))
-        return by_text[str(given)]
+        if str(value) not in by_text:
+            raise QuestionError(f"{shown(value)} is no {option.label or option.name}", nearest(str(value), by_text))
+        return by_text[str(value)]
     if isinstance(option.default, bool):
-        return given if isinstance(given, bool) else str(given).lower() in ("true", "1", "yes")
+        return value if isinstance(value, bool) else str(value).lower() in ("true", "1", "yes")
     if option.bounds or isinstance(option.default, int | float):
         try:
-            number = type(option.bounds[0] if option.bounds else option.default)(given)
+            number = type(option.bounds[0] if option.bounds else option.default)(value)
         except (ValueError, OverflowError):
-            raise QuestionError(f"{option.name} is a number, not {shown(given)}", "") from None
+            raise QuestionError(f"{option.name} is a number, not {shown(value)}", "") from None
         low, high = option.bounds or (number, number)
         if not low <= number <= high:
             raise QuestionError(f"{option.name} is between {low:g} and {high:g}, not {number:g}", "")
         return number
-    return str(given)
+    return str(value)

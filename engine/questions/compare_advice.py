@@ -386,9 +386,9 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     others, shown = list[Row](), list[Row]()
     for other in (other for other in all_settings if other != setting):
         names = [str(entry.row.get("lp")) for entry in entries if setting_of(entry) == other]
-        apart = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
+        differs = [f"{n.replace('_', ' ')} {other[n]}, not {setting[n]}" for n in setting if other[n] != setting[n]]
         runs_of = {"runs": len(names), "lps": list(dict.fromkeys(names))}
-        others.append({"setting": other, **runs_of, "differs": "; ".join(apart)})
+        others.append({"setting": other, **runs_of, "differs": "; ".join(differs)})
     spreads = [row["clock_spread"] for row in rows if row["clock_spread"]]
     unknown = [
         f"{listed(missing)}: not measured." if missing else "",

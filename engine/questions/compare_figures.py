@@ -82,7 +82,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         paired = compare_entries(store, control, entry) if entry is not control else None
         for measure in MEASURES:
             row: dict[str, Any] = {"run": entry.id, "name": names[entry.id], "measure": measure.name}
-            row |= {"figure": measure.words, "unit": measure.unit, **own(entry, measure, more[entry.id])}
+            row |= {"figure": measure.words, "unit": measure.unit, **figure_row(entry, measure, more[entry.id])}
             if paired is not None:
                 first = next(r for r in rows if r["run"] == control.id and r["measure"] == measure.name)
                 row |= against(measure, control, entry, first["value"], row["value"], paired)
@@ -105,7 +105,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     }
 
 
-def own(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict[str, Any]:
+def figure_row(entry: Entry, measure: Measure, of_samples: dict[str, Interval]) -> dict[str, Any]:
     interval = of_samples.get(measure.name) or (rate(entry, "pass_rate") if measure.name == "pass_rate" else None)
     value = figure(entry, measure.name) if interval is None else interval.value
     is_hypothetical = measure.name.startswith("drift_") and not has_template(entry)

@@ -13,7 +13,7 @@ from engine.comparing.measures import BY_NAME, lp_words, model_words
 from engine.comparing.paired import compare_entries
 from engine.figures.words import times
 from engine.lp_records import NO_LP
-from engine.questions.compare_figures import against, own
+from engine.questions.compare_figures import against, figure_row
 from engine.questions.question import Chart, Column, Of, Options, Tables, answer_text, rows_table
 from engine.store.entries import Entry
 from engine.store.store import Store
@@ -51,7 +51,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         paired = compare_entries(store, control, test)
         for name in MEASURES:
             measure = BY_NAME[name]
-            first, other = own(control, measure, {})["value"], own(test, measure, {})["value"]
+            first, other = figure_row(control, measure, {})["value"], figure_row(test, measure, {})["value"]
             row = {"kind": kind, "within": within, "pair": pair, "measure": measure.words, "unit": measure.unit}
             row |= {"value": other, "control_value": first, "control": control.id, "test": test.id}
             compared = against(measure, control, test, first, other, paired)

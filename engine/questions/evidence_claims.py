@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from engine.errors import FileFormatError, nearest, one_line, shown
 from engine.evidence.checks import VERDICTS
-from engine.evidence.claims import REPORTS, Claim, load_claims, said
+from engine.evidence.claims import REPORTS, Claim, load_claims, pretty
 from engine.evidence.verdicts import FILE, Verdict, document, load
 from engine.models.loading import sized
 from engine.questions.question import Column, Of, Option, Options, Tables, answer_text, rows_table
@@ -64,7 +64,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     chosen = []
     for claim, verdict in judged():
         row = document(claim, verdict) | {"also": "; ".join(claim.also), "statement": one_line(claim.statement)}
-        row["measured"] = "" if verdict.measured is None else said(verdict.measured)
+        row["measured"] = "" if verdict.measured is None else pretty(verdict.measured)
         sql = urlencode({"sql": verdict.query.partition(" -- ")[0], "view": "SQL"})
         row["sql"] = sql if verdict.source == "store" and len(sql) <= MOST_LINK else None
         text = claim.check.get("text") if claim.check["by"] == "tokens" else None
@@ -95,7 +95,7 @@ def answer(tables: Tables, options: Options) -> str:
     lead = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
     where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"
     # report: 11.1 % · here: 3.8 %
-    here = "" if verdict.measured is None else f"here: {said(verdict.measured)} {verdict.unit}".strip()
+    here = "" if verdict.measured is None else f"here: {pretty(verdict.measured)} {verdict.unit}".strip()
     reported = f"report: {claim.reported} {claim.unit}".strip() if claim.reported else ""
     why = verdict.reason
     if verdict.source in ("store", "experiment"):  # on which models of what size it rests

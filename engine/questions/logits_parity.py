@@ -94,12 +94,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     stretch = -(-len(drawn) // MOST_POINTS) or 1  # the largest of each stretch of tokens
     drawn = [max(drawn[n : n + stretch], key=lambda p: p["value"]) for n in range(0, len(drawn), stretch)]
     sound = both(store, SOUND, control, test, checkpoint=at)
-    some = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
-    apart = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position").to_pylist()
+    indexes = np.linspace(0, len(sound) - 1, min(MOST_POINTS, len(sound))).astype(np.int64)
+    offsets = sound.group_by("position").aggregate([("off", "mean"), ("off", "max")]).sort_by("position").to_pylist()
     differences = [
         {"position": row["position"], "which": which, "difference": row[name]}
         for which, name in (("mean", "off_mean"), ("largest", "off_max"))
-        for row in apart[:MOST_POSITIONS]
+        for row in offsets[:MOST_POSITIONS]
         if row[name]
     ]
 
@@ -121,7 +121,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         "main": rows_table(filters),
         "checkpoints": rows_table(parity["checkpoints"]),
         "tokens": rows_table(drawn),
-        "pairs": sound.take(some).drop_columns("off"),
+        "pairs": sound.take(indexes).drop_columns("off"),
         "positions": rows_table(differences),
         "notes": rows_table([{"text": text, "is_lead": text in lead} for text in lead + notes]),
     }

@@ -84,12 +84,12 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                   "passes": count} for phase, us in whole.items()]  # fmt: skip
         for key, words in STATES.items():
             if (state == key).any():
-                some, chosen = means(state == key), np.flatnonzero(state == key)
+                split, chosen = means(state == key), np.flatnonzero(state == key)
                 us = passes.us[chosen].sum(axis=1)
                 example = int(chosen[abs(us - np.median(us)).argmin()])
-                row = {"name": name, "state": words, "passes": len(chosen), "of": count, "mean_us": sum(some.values())}
+                row = {"name": name, "state": words, "passes": len(chosen), "of": count, "mean_us": sum(split.values())}
                 states.append(row | {"example": example, "wrote": written[example]["wrote"]})
-                by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in some.items()]
+                by_state += [row | {"phase": phase, "ms": us / 1000} for phase, us in split.items()]
     has_damage = any(row["state"] != STATES["normal"] for row in states)
     columns = ["name", "why", "in_passes", "before", "between", "after", "templates"]
     return {
@@ -103,20 +103,20 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
 def answer(tables: Tables, options: Options) -> str:
     rows, states, lines, notes = tables["main"].to_pylist(), tables["states"].to_pylist(), [], []
     for row in tables["around"].to_pylist():
-        name, mine = row["name"], [phase for phase in rows if phase["name"] == row["name"]]
+        name, of_trace = row["name"], [phase for phase in rows if phase["name"] == row["name"]]
         notes += [f"{name}: {row['why']}."] if row["why"] else []
-        if not mine:
+        if not of_trace:
             continue
-        most = max(mine, key=lambda phase: phase["us"])
+        most = max(of_trace, key=lambda phase: phase["us"])
         of = {state["state"]: state for state in states if state["name"] == name}
         normal, junk, cut = (of.get(words) for words in STATES.values())
         cuts = f", {cut['passes']:,} cut a number" if cut else ""
-        wrote = f" None of its {mine[0]['passes']:,} passes wrote junk{cuts}." if normal or cut else ""
+        wrote = f" None of its {of_trace[0]['passes']:,} passes wrote junk{cuts}." if normal or cut else ""
         if junk:
             without = f", {microseconds(normal['mean_us'])} without" if normal else ""
             wrote = (f" Of its {junk['of']:,} passes {junk['passes']:,} wrote junk: {microseconds(junk['mean_us'])} on "
                      f"average{without}.")  # fmt: skip
-        lines.append(f"{name}: a pass takes {microseconds(sum(phase['us'] for phase in mine))} on average, "
+        lines.append(f"{name}: a pass takes {microseconds(sum(phase['us'] for phase in of_trace))} on average, "
                      f"{percent(most['share'])} of it {most['phase']}.{wrote}")  # fmt: skip
         parts = [row[part] for part in ("in_passes", "before", "between", "after")]
         if min(parts) >= -ROUNDING_US:  # else passes overlap

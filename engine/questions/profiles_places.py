@@ -84,13 +84,13 @@ def placed_us(store: Store, entry: Entry) -> dict[tuple[str, str], float]:
     edges[-1] = max(span_us, edges[-2] + width / 1e3)
     us = np.where(passes.phase[:, None] == np.arange(len(PHASES)), np.diff(passes.bounds_us)[:, None], 0.0)
     passed = np.vstack([np.zeros(len(PHASES)), np.cumsum(us, axis=0)])  # [pieces + 1, PHASES]
-    shares = [np.diff(np.interp(edges, passes.bounds_us, some)) / np.diff(edges) for some in passed.T[:-1]]
+    shares = [np.diff(np.interp(edges, passes.bounds_us, phase_us)) / np.diff(edges) for phase_us in passed.T[:-1]]
     of_bins = np.array([*shares, np.clip(1 - sum(shares), 0.0, 1.0)])  # [PHASES, bins], of each bin's time
     families, busy_us = np.array(bins["family"].to_pylist()), bins["busy_us"].to_numpy()
     work_us: dict[tuple[str, str], float] = {}
     for family in dict.fromkeys(families.tolist()):
-        mine = families == family
-        times = (of_bins[:, bin_of[mine]] @ busy_us[mine] / len(passes.marks)).tolist()
+        of_family = families == family
+        times = (of_bins[:, bin_of[of_family]] @ busy_us[of_family] / len(passes.marks)).tolist()
         work_us |= {(phase, family): us for phase, us in zip(PHASES, times, strict=True) if us > 1e-9}  # else rounding
     return work_us
 

@@ -128,7 +128,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
                       "pause_us": max((span["dur_us"] for span in of_window if span["kind"] == "pause"), default=None),
                       }  # fmt: skip
     # What takes most comes first, in both traces.
-    rank, order = ({name: number for number, name in enumerate(some)} for some in ((*drawn, REST), names.values()))
+    rank, order = ({name: number for number, name in enumerate(group)} for group in ((*drawn, REST), names.values()))
     rows.sort(key=lambda row: (rank[row["family"]], order[row["name"]], row["start_ms"]))
     kept = ("name", "lane", "what", "kind", "family", "start", "end")
     return {

@@ -218,8 +218,8 @@ def size_of(array: pa.Array) -> int:
         inner = [pa.ListArray.from_arrays(array.offsets, pairs).flatten()]
     elif pa.types.is_nested(kind):
         inner = array.flatten() if pa.types.is_struct(kind) else [array.flatten()]
-    own = LIST * len(array) if inner else 0 if pa.types.is_boolean(kind) else array.nbytes
-    return VALUE * len(array) + own + sum(map(size_of, inner))
+    own_bytes = LIST * len(array) if inner else 0 if pa.types.is_boolean(kind) else array.nbytes
+    return VALUE * len(array) + own_bytes + sum(map(size_of, inner))
 
 
 def in_words(text: str) -> SqlError:

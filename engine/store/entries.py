@@ -49,9 +49,9 @@ class TableFile:
 def write_part(files: Files, folder: str, file: str, rows: pa.Table | pa.RecordBatchReader) -> TableFile:
     path, count = f"{folder}/{file}", 0
     with files.writing(path) as target, pq.ParquetWriter(target, rows.schema, compression="zstd") as writer:
-        for some in [rows] if isinstance(rows, pa.Table) else rows:
-            writer.write(some)
-            count += some.num_rows
+        for batch in [rows] if isinstance(rows, pa.Table) else rows:
+            writer.write(batch)
+            count += batch.num_rows
     with Path(files.path(path)).open("rb") as written:
         return TableFile(file, count, written.seek(0, os.SEEK_END), sha256_of(written))
 

@@ -62,9 +62,9 @@ def import_generations(
         unread: list[str] = []
         with_conformer = 0
         read = enumerate(pickled_conformers([path], ["molecules"]))
-        while some := list(islice(read, GROUP)):
+        while group := list(islice(read, GROUP)):
             samples, conformers = list[Row](), list[Row]()
-            for number, item in some:
+            for number, item in group:
                 if item.problem.startswith(UNREADABLE):
                     unread.append(item.problem)
                 sample, conformer = _rows(item)

@@ -28,11 +28,11 @@ MOST_MEASURED = 1e15
 Row = dict[str, Any]
 
 
-def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], own: Row) -> Row:
+def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], columns: Row) -> Row:
     """A row of ``samples``: what its text's check and its blocks say, and what else is known of it."""
     drifts = [block.drift for block in blocks if block.drift is not None]
     return {
-        **own,
+        **columns,
         **_columns(check, SAMPLES),
         "blocks": len(blocks),
         "bad_blocks": sum(not SOUND.issuperset(block.kinds) for block in blocks),
@@ -45,8 +45,8 @@ def sample_row(check: Check, blocks: Sequence[Block], extra: Mapping[str, Any], 
 def written_row(sample: Sample, verdict: MoleculeVerdict | None = None, **more: Any) -> Row:
     """The row of what was written here. Its ``text`` is checked; its blocks speak of what was written."""
     extra = {} if sample.raw_text == sample.text else {"raw_text": sample.raw_text}
-    own = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdict_row(sample.check.clean, verdict) | more
-    return sample_row(sample.check, sample.blocks, extra, own)
+    row = _columns(sample, SAMPLES) | _guarding_row(sample.guarding) | verdict_row(sample.check.clean, verdict) | more
+    return sample_row(sample.check, sample.blocks, extra, row)
 
 
 def block_rows(sample_id: int, blocks: Iterable[Block], **unknown: None) -> list[Row]:

@@ -243,8 +243,8 @@ class Staging:
                         if table.order:
                             database.register("rows", rows)
                             database.execute("CREATE OR REPLACE TABLE held AS FROM rows")
-                            held = database.sql(f"FROM held ORDER BY {', '.join(table.order)}, rowid")
-                            rows = held.to_arrow_reader(BATCH_ROWS).cast(table.schema)
+                            ordered = database.sql(f"FROM held ORDER BY {', '.join(table.order)}, rowid")
+                            rows = ordered.to_arrow_reader(BATCH_ROWS).cast(table.schema)
                         merged[table.name] = write_part(self.files, into, f"{table.name}.parquet", rows)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             problem = f"the parts of {self.id} cannot be merged: {one_line(str(error))}"

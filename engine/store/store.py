@@ -161,7 +161,7 @@ class Store:
     def remove(self, id_: str, kind: Kind = RUN) -> None:
         """A damaged one is named by its whole id."""
         is_there = f"{kind.key}={id_}" in self.home.folders(kind.folder)
-        self.home.remove(entry_folder(kind, id_) if is_there else self.own(id_, kind).folder)
+        self.home.remove(entry_folder(kind, id_) if is_there else self.writable(id_, kind).folder)
         sweep(self.home, kind)
         self._forget()
 
@@ -173,12 +173,12 @@ class Store:
         for key, value in texts.items():
             if key not in USER_KEYS or len(value) > MOST_NOTE:
                 raise StoreError(f"{key} of {len(value):,} characters cannot be", f"At most {MOST_NOTE:,}")
-        entry = self.own(id_, kind)
+        entry = self.writable(id_, kind)
         with alone(entry.files, entry.folder):
-            now, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
-            if now is None:
+            current, _ = read_entry(entry.files, kind, entry.folder.rpartition("/")[2])
+            if current is None:
                 raise StoreError(f"{entry.id} was removed or damaged meanwhile", "Run `verify`")
-            sheet = {key: now.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
+            sheet = {key: current.row.get(key) or nothing for key, nothing in USER_KEYS.items()} | texts
             sheet["tags"] = _tags({*sheet["tags"], *_tags(add)} - {*_tags(take)})
             entry.files.write_object(f"{entry.folder}/{USER_SHEET}", sheet)
         self._forget()
@@ -188,7 +188,7 @@ class Store:
         if self._seen is not None:
             self._seen.clear()
 
-    def own(self, id_: str, kind: Kind = RUN) -> Entry:
+    def writable(self, id_: str, kind: Kind = RUN) -> Entry:
         """An entry that may be changed."""
         entry = self.entry(id_, kind)
         if entry.files is not self.home:

@@ -263,20 +263,20 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
 
 def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportItem:
     """One item, with values of the right kinds; an error where it says too little."""
-    where, own, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
-    if own is None and not listed:
+    where, text, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
+    if text is None and not listed:
         if listed_in == keys.PASSES:
             raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
-        own = ""  # what failed may have written nothing
+        text = ""  # what failed may have written nothing
     answers = [{keys.TEXT: answer} if isinstance(answer, str) else answer for answer in listed or ()]
     texts = [answer[keys.TEXT] for answer in answers]
     extras = [{key: value for key, value in answer.items() if key not in keys.KNOWN} for answer in answers]
-    if own is not None and own not in texts:
-        texts, extras = [own, *texts], [{}, *extras]
-    main = 0 if own is None else texts.index(own)
+    if text is not None and text not in texts:
+        texts, extras = [text, *texts], [{}, *extras]
+    main = 0 if text is None else texts.index(text)
     extras[main] |= {key: value for key, value in item.items() if key not in keys.KNOWN}
     smiles = item.get("prompt_smiles") or ""
-    if not smiles.strip() and not (smiles := prompt_smiles(own or texts[0])).strip():
+    if not smiles.strip() and not (smiles := prompt_smiles(text or texts[0])).strip():
         raise FileFormatError(
             f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
         )
@@ -410,10 +410,10 @@ def _text(value: Any) -> str | None:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _tokenizer(given: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
+def _tokenizer(chosen: str | None, named: str) -> tuple[str | None, TextTokenizer | None]:
     """The name for the row and, where it is known, the tokenizer."""
-    if given is not None:
-        return given if given in BUILT_IN else Path(given).name, load_tokenizer(given)
+    if chosen is not None:
+        return chosen if chosen in BUILT_IN else Path(chosen).name, load_tokenizer(chosen)
     recognised = tokenizer_of(named)
     return recognised or named or None, load_tokenizer(recognised) if recognised else None
 
