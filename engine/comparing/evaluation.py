@@ -81,7 +81,7 @@ class Evaluation:
 
     entry: Entry
     request: EvaluationRequest
-    requested: int  # samples of the run
+    asked: int  # samples of the run
     references: int  # conformers
     without_references: int  # molecules left out
     not_asked: int  # molecules of the set that the run was never asked for; a pickle lacks its own, which are missing
@@ -140,7 +140,7 @@ def evaluate_run(
     return Evaluation(
         entry=entry,
         request=request,
-        requested=len(smiles),
+        asked=len(smiles),
         references=references,
         without_references=len(molecules) - judged,
         not_asked=rest - missing,

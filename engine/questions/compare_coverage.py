@@ -99,7 +99,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
         row = head | {"missing_rule": "skip", **figures_row(result.figures), "low": mean.low, "high": mean.high}
         if entry is not measured[0]:
             row |= {"difference": gap.value, "difference_low": gap.low, "difference_high": gap.high}
-        row |= {"samples": result.run.samples, "asked": result.requested, "references": result.references}
+        row |= {"samples": result.run.samples, "asked": result.asked, "references": result.references}
         rows.append(row | {"without_references": result.without_references, "incomplete": result.run.incomplete})
         if result.figures.missing:
             zero = evaluate_run(store, entry.id, request_of(store, options, rule="zero"), workers=1)

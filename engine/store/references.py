@@ -46,15 +46,15 @@ class ReferenceSet:
 
     def molecules(self) -> list[str]:
         """Canonical SMILES, in the order in which they came."""
-        return list(self._indexes_by_smiles)
+        return list(self._indexes)
 
     def conformers(self, smiles: str) -> Chem.Mol | None:
         """The molecule without hydrogens, atoms in the order of its canonical SMILES, with all its conformers; None
         where the set has none of it. Any SMILES of the molecule will do."""
-        if smiles not in self._indexes_by_smiles:
+        if smiles not in self._indexes:
             with suppress(DriftscopeError):
                 smiles = settled_smiles(smiles)
-        if (indexes := self._indexes_by_smiles.get(smiles)) is None:
+        if (indexes := self._indexes.get(smiles)) is None:
             return None
         numbers = [self._rows["xyz"][index].values.to_numpy(zero_copy_only=False) for index in indexes]
         return molecule_with(smiles, [xyz.reshape(-1, 3) for xyz in numbers])
@@ -79,7 +79,7 @@ class ReferenceSet:
             raise StoreError(f"the conformers of {self.name} are damaged: {error}", "Run `verify`") from error
 
     @cached_property
-    def _indexes_by_smiles(self) -> dict[str, list[int]]:
+    def _indexes(self) -> dict[str, list[int]]:
         indexes: dict[str, list[int]] = {}
         for index, smiles in enumerate(self._rows["smiles"].to_pylist()):
             indexes.setdefault(smiles, []).append(index)

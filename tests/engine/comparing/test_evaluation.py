@@ -84,7 +84,7 @@ def test_the_references_themselves_are_covered_whole_beside_a_baseline(store: St
     heard: list[tuple[int, int]] = []
     found = evaluate_run(store, "own", request, workers=1, progress=lambda *said: heard.append(said))
     assert found.figures.mean.tolist() == pytest.approx([1, 1, 0, 0], abs=1e-6)
-    assert (found.references, found.requested, found.run.samples, found.without_references) == (8, 8, 8, 0)
+    assert (found.references, found.asked, found.run.samples, found.without_references) == (8, 8, 8, 0)
     assert found.clustered is not None and found.baseline is not None
     assert (found.clustered.samples, found.baseline.molecules) == (8, 2)
     assert found.baseline.mean[0] < 0.5 and found.baseline.mean[2] > 0.05  # none is a reference
@@ -100,7 +100,7 @@ def test_molecules_without_samples_and_without_references(store: Store) -> None:
     )
     for found in (skip, zero):
         assert (found.figures.molecules, found.figures.missing, found.without_references) == (2, 1, 1)
-        assert (found.requested, found.run.samples) == (4, 2)
+        assert (found.asked, found.run.samples) == (4, 2)
     assert (skip.figures.mean[0], zero.figures.mean[0]) == (1.0, 0.5)
     assert skip.baseline is not None and zero.baseline is not None
     assert (skip.baseline.molecules, zero.baseline.molecules) == (1, 2)  # those that the run's figures are over
