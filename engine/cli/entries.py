@@ -90,8 +90,8 @@ def read_molecules(
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
     """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
-    entries, damages = (listing := store.found(kind)).entries, listing.damages
-    cli.note_left_out([f"{damage.where}: {damage.what}" for damage in damages], rest="; `verify` names all")
+    entries, damages = (listing := store.listing(kind)).entries, listing.damages
+    cli.note_left_out([f"{damage.where}: {damage.reason}" for damage in damages], rest="; `verify` names all")
     show_entries(io, kind, entries)
     if not entries and not io.is_json:
         cli.note(f"{shown(store.home.where, 200)} has no {kind.noun}; `python -m engine {maker}` makes one")
@@ -106,7 +106,7 @@ share of the file."""
 def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[Path], read: Read) -> int:
     """Shows the entries that files became. A file that cannot be read is named; it is an error only where none can."""
     entries: list[Entry] = []
-    ids = {name.partition("=")[2] for files in io.opened().places for name in files.folders(kind.folder)}
+    ids = {name.partition("=")[2] for files in io.opened().locations for name in files.folders(kind.folder)}
     with progress.reporting(is_quiet=io.is_json) as say:
         for number, path in enumerate(paths):
             about: dict[str, Any] = {"part": number, "parts": len(paths), "file": path.name}
@@ -151,7 +151,7 @@ def commands_of(group: typer.Typer, kind: Kind, argument: str, about: str, maker
         store, names = io.opened(), getattr(io, argument)
         unfinished = unfinished_ids(store.home, kind) if kind is RUN else ()
         existing = {name.partition("=")[2] for name in store.home.folders(kind.folder)} | set(unfinished)
-        ids = list(dict.fromkeys(name if name in existing else store.own(name, kind).id for name in names))
+        ids = list(dict.fromkeys(name if name in existing else store.writable(name, kind).id for name in names))
         for id_ in set(ids) & set(unfinished):
             check_idle(store.home, id_)
         if not yes and sys.stdin and sys.stdin.isatty():

@@ -334,7 +334,7 @@ class Molecules:
         molecules, _ = read_molecules(io, smiles, self.smiles_file, **how)
         if references is None:
             return molecules
-        requested, unknown = references.asked(molecules, self.per_reference)
+        requested, unknown = references.repeated(molecules, self.per_reference)
         cli.note_left_out([f"{references.name} has no conformer of {smiles}" for smiles in unknown])
         return requested
 

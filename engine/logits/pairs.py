@@ -80,7 +80,7 @@ def late_read(store: Store, log: Entry, others: Sequence[Entry] | None = None) -
     nothing, and a damaged log is not looked at."""
     if is_damaged(log) or not has_values(log) or not log.row.get("model"):
         return None
-    newest = [other for other in reversed(others or store.found(LOGIT_LOG).entries) if other.id != log.id]
+    newest = [other for other in reversed(others or store.listing(LOGIT_LOG).entries) if other.id != log.id]
     same = [other for other in newest if other.row.get("model") == log.row["model"] and has_values(other)]
     able = [other for other in same if not is_damaged(other)]
     return next(filter(None, (_against(store, log, other) for other in able[:MOST_OTHERS])), None)

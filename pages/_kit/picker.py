@@ -300,7 +300,7 @@ def show_damages(listing: StoreListing) -> None:
     count = len(listing.damages)
     subject = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
     with st.expander(f"{subject} damaged", icon=":material/warning:"):
-        lines = [f"- {escape_markdown(f'{damage.where}: {damage.what}')}" for damage in listing.damages[:MOST_DAMAGES]]
+        lines = [f"- {escape_markdown(f'{item.where}: {item.reason}')}" for item in listing.damages[:MOST_DAMAGES]]
         more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
         st.markdown(
             "\n".join(

@@ -53,7 +53,7 @@ def show_grid() -> None:
     lanes = session.lanes()
     watch = lanes[0].watch
     store = open_store()
-    stored_ids = {entry.id for entry in store.found().entries}
+    stored_ids = {entry.id for entry in store.listing().entries}
     run_ids = [lane.run_id if lane.run_id in stored_ids else None for lane in lanes]
     if watch.samples < 2 or not any(run_ids):
         return

@@ -133,13 +133,13 @@ def rows_of(lp: str, samples: int, blocks: int) -> tuple[pa.Table, pa.Table]:
 
 def measure(folder: Path) -> None:
     store = Store.open(folder)
-    entries = store.found().entries
-    connection = connect([(kind, store.found(kind).entries) for kind in KINDS])
+    entries = store.listing().entries
+    connection = connect([(kind, store.listing(kind).entries) for kind in KINDS])
     middle = entries[len(entries) // 2]
 
     def opened() -> None:
         fresh = Store.open(folder)
-        connect([(kind, fresh.found(kind).entries) for kind in KINDS]).close()
+        connect([(kind, fresh.listing(kind).entries) for kind in KINDS]).close()
 
     def of_one() -> object:
         with connect([(RUN, [middle])]) as alone:

@@ -151,7 +151,7 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
 
 def _links(store: Store, task: Task, results: Brought) -> None:
     """To each kind of what it brought; what has no LP is the control."""
-    lps = {run.id: run.row.get("lp") for run in store.found().entries}
+    lps = {run.id: run.row.get("lp") for run in store.listing().entries}
     for noun, entries in results.items():
         if not entries:
             continue
