@@ -2,7 +2,7 @@
 that users write are read.
 
 In a checkout all but the caches lie in it. Installed (`pip install .`), what ships is in the package, and the user's
-runs where the system keeps a user's data. Nothing here creates a folder.
+runs where the system keeps a user's data.
 """
 
 from __future__ import annotations

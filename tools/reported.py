@@ -3,8 +3,7 @@ without samples, ``data/reported_traces.toml`` into traces of the operations tha
 
     python -m tools.reported --into data/demo
 
-Each has what its report states and null for the rest, and ``origin = reported``. Whether that is true is not known
-here; where two reports differ, both runs are there.
+Each has what its report states and null for the rest, and ``origin = reported``.
 """
 
 from __future__ import annotations

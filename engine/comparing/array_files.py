@@ -1,6 +1,6 @@
 """Files of named arrays and what is said of them: safetensors in an xz stream, which has a checksum.
 
-The same content gives the same bytes. What the arrays mean is not known here.
+The same content gives the same bytes.
 """
 
 from __future__ import annotations

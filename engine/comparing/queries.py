@@ -9,7 +9,7 @@ A file that ships is SQL below a head of comments; an indented line continues th
     SELECT ...
 
 A user's own are in one JSON file of the store's home. It is written atomically; of two programs that write at the same
-moment the later one wins. Nothing here knows SQL: the console says what is wrong with a statement.
+moment the later one wins.
 """
 
 from __future__ import annotations

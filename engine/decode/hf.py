@@ -5,8 +5,7 @@ asks its stopping criteria. So it runs in a thread of its own, and hands over ea
 generator in place of its loop would be another loop than the one that is to be measured.) Nothing of the model's own
 ``generation_config.json`` takes part. A sample depends on the seed and its own key, and on no other sample.
 
-Where memory is short the batch is halved, and rows that are not finished go on behind what they have written. This
-module knows token ids and programs, and nothing of text.
+Where memory is short the batch is halved, and rows that are not finished go on behind what they have written.
 """
 
 from __future__ import annotations

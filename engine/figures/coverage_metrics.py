@@ -6,8 +6,7 @@ COV-P that of samples; MAT-R and MAT-P are the means of these least RMSDs. What 
 no MAT. Of a set of molecules: mean and median over those that have the figure.
 
 A molecule without a single sample is left out of all four (``skip``, as published evaluations do, which flatters what
-fails), or counts as 0 in both COV and is left out of both MAT (``zero``). What this module does not know: where the
-RMSDs come from.
+fails), or counts as 0 in both COV and is left out of both MAT (``zero``).
 """
 
 from __future__ import annotations

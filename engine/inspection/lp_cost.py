@@ -8,8 +8,7 @@ is a lower bound. ``mask`` is the part of log w that the mask alone takes, ``fil
 
 A guard changes q once more: its ``log_weight`` is part of log w, and a sample without one counts 0, as does one that
 did not end. All is computed in logarithms, from kept steps (``cost_of_run``) or rows of one scoring pass
-(``cost_of_steps``). Where in its text a token is, is known by the pieces alone: brackets and commas. Not known here:
-what the model would have written instead.
+(``cost_of_steps``). Where in its text a token is, is known by the pieces alone: brackets and commas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One sample: its prompt and text, token by token against the template, and its conformer.
 
 The stored kinds of blocks were decided with the model's masses, which are not stored; so where the alignment made here
-differs, the stored kinds win. ``missing`` says in words what is not available. Nothing here runs a model.
+differs, the stored kinds win. ``missing`` says in words what is not available.
 """
 
 from __future__ import annotations

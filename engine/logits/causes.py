@@ -2,7 +2,7 @@
 
 Each finding is a cause with the values that it explains; a log may have several, the one with most values first.
 ``sure`` (shown as certain) means that no other cause fits the counts, ``likely`` that they point there, ``possible``
-that they only fit. The memory of the engine itself is not known here: a log has what was read from it.
+that they only fit.
 """
 
 from __future__ import annotations

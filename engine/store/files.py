@@ -1,4 +1,4 @@
-"""The folder that a store is in: files by name, each there whole or not at all. It knows nothing of what they hold.
+"""The folder that a store is in: files by name, each there whole or not at all.
 
 Names are relative, with ``/`` between folder and file.
 """

@@ -1,4 +1,4 @@
-"""The tables of the store: every column with its type and what it says. Nothing here reads or writes.
+"""The tables of the store: every column with its type and what it says.
 
 A *kind* of entry is a folder of the store (``runs/``) whose entries (``run_id=<id>/``) hold a Parquet file a table and
 a JSON file that is written last. Times end in ``_s``, of traces in ``_us``, lengths in ``_ang``. A column may be null

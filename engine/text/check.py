@@ -1,12 +1,9 @@
 """An answer: its check, the molecule that either reader makes of it, and its cleanup.
 
-The check of a sample has the issues, ``passed`` by the reports' rule, ``decodes`` by their runner's, ``clean`` by ours.
-
 The reports strip the blocks, read the SMILES that is left and compare it with the prompt's; a block full of junk
-passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.enriched``): that
-stops at what holds no number, and takes most junk. It does not ask for coordinates that are not all zero, which is
-ours, so that an answer may decode and not pass. ``clean`` looks into the blocks. Whether a conformer is good chemistry
-is not known here (see ``engine.chem.rmsd``).
+passes. Their runner, from v3.9 on, also wants its decoder to take every block (``engine.chem.enriched``): that stops at
+what holds no number, and takes most junk. It does not ask for coordinates that are not all zero, which is ours, so that
+an answer may decode and not pass. ``clean`` looks into the blocks.
 
 There are two readers: ours, which is strict, and the group's. Of text without damage both make the same molecule. Of
 damaged text ours makes none, and the group's often makes one with atoms where the text does not put them.

@@ -1,8 +1,8 @@
 """Templates, a molecule's skeleton with a placeholder in every block, cut into tokens with their roles; and drift.
 
-A token is FREE only when all its characters lie strictly inside ``<...>``. A token with characters on both sides of
-a ``<`` or ``>`` is BOUNDARY; the LPs force it like COPY. What a model writes into the FREE positions is not known
-here. Templates are made of text alone: canonicalise a SMILES first (``engine.chem.smiles``).
+A token is FREE only when all its characters lie strictly inside ``<...>``. A token with characters on both sides of a
+``<`` or ``>`` is BOUNDARY; the LPs force it like COPY. Templates are made of text alone: canonicalise a SMILES first
+(``engine.chem.smiles``).
 
 Drift of known coordinates is the template's FREE count minus the tokens that a block needs, in the canonical
 tokenisation of the whole enriched text. Positive drift leaves FREE positions over, which a position LP fills with junk;

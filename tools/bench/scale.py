@@ -3,7 +3,7 @@
 ``python -m tools.bench.scale`` plans a run as ``run`` does and writes it with a backend that hands out tokens of ready
 answers, as fast as they are taken. So all that is measured is ours: reading and checking answers, tables, files, the
 progress after each sample, the merge in the end. Half-way the run is left and resumed. The store that it makes is then
-opened and compared. CPU seconds are of this process; wall times of a busy machine mean little. Nothing here is a test.
+opened and compared. CPU seconds are of this process; wall times of a busy machine mean little.
 
     --samples N --molecules N --atoms N   the size: samples, different molecules, heavy atoms of the largest
 """

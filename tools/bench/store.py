@@ -2,7 +2,7 @@
 
 ``python -m tools.bench.store`` writes the store into a folder of its own first, which takes a minute or two and some
 GB, and removes it in the end. Every question is asked several times in turn of files that the system has in memory; the
-table has medians and their spread. What was asked for is in the column *asked*. Nothing here is a test.
+table has medians and their spread.
 
     --runs N --samples N --blocks N   the size: runs, samples a run, blocks a sample
 """

@@ -1,7 +1,7 @@
 """How fast text is: templates, the codec, blocks and alignment, the tokenizers, and the start of a command.
 
 ``python -m tools.bench.text`` prints medians of several repeats on one core, with the spread next to them. Ratios are
-between medians that were taken in turn, so that a busy machine slows both alike. Nothing here is a test.
+between medians that were taken in turn, so that a busy machine slows both alike.
 """
 
 from __future__ import annotations

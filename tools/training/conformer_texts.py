@@ -4,9 +4,6 @@ A conformer's first text is canonical, further ones write the same atoms in rand
 of the molecules is written as one drawn isomer, every centre and double bond specified, the first that embeds. A chiral
 conformer gives its mirror image too, as texts of their own. Every text is decoded again, compared, and its stereo
 judged in space before it is used. Chance is a hash of the molecule and the seed.
-
-What this module does not know: which of many conformers matters (ETKDGv3 draws one), and the machine's patience: the
-embedding's time limit is set so high that no molecule of these sizes meets it.
 """
 
 from __future__ import annotations

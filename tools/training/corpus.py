@@ -11,8 +11,8 @@ few pieces of drawn sizes. Few of these have a stereocentre: a share of them get
 becomes ions. Those on the wrong side of the held-out split are dropped. The offers are then taken in order until both
 quotas are full, and shuffled, so that any slice of the plan is a fair sample.
 
-What this module does not know: tokenizers and models. ``--molecules`` counts what is planned; those that do not embed
-or do not read back are left out and counted in the manifest.
+``--molecules`` counts what is planned; those that do not embed or do not read back are left out and counted in the
+manifest.
 """
 
 from __future__ import annotations

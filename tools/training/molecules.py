@@ -3,13 +3,11 @@
 MOSES is downloaded once with the Python package ``molsets``, without its dependencies and never installed (they do not
 build): one file is taken out of it and compared with its recorded SHA-256. Its SMILES are neutral, drug-like (250 to
 350 Da) and state no stereo: stereoisomers, ions, branched forms and pieces are made of them. Chance is a ``draw``, a
-large integer, or a generator; the same chance gives the same molecules.
-No embedded model is trained on one molecule in ten, by a hash of the molecule's *skeleton*: elements and which atoms
-are bonded, and nothing else (no stereo, isotopes, charges, bond orders, hydrogens, and of several fragments only the
-largest). So salts, stereoisomers, tautomers and oxidation states of a held-out molecule are held out with it. The
-price: molecules that differ in bond orders alone, such as benzene and cyclohexane, share their fate. It rests on
-RDKit's canonical order of the pinned version; a test keeps a few known skeletons.
-What this module does not know: whether a molecule can exist in three dimensions; the builder embeds it.
+large integer, or a generator; the same chance gives the same molecules. No embedded model is trained on one molecule in
+ten, by a hash of the molecule's *skeleton*: elements and which atoms are bonded, and nothing else (no stereo, isotopes,
+charges, bond orders, hydrogens, and of several fragments only the largest). So salts, stereoisomers, tautomers and
+oxidation states of a held-out molecule are held out with it. The price: molecules that differ in bond orders alone,
+such as benzene and cyclohexane, share their fate.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ point behind it, then its decimals: two entries.
 
     packed = PackedCorpus(folder, "qwen3")
     batch = packed.parts[0].tokens(rows, decimals=2)  # ids, kinds, starts
-
-What this module does not know: SMILES and molecules.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
     python -m tools.training.packing --corpus FOLDER --out FOLDER
 
-A text is cut at its numbers. What is between them (``>=[O]<``) comes from a dictionary of a few thousand segments,
-each tokenised once before a plain number and once before a minus sign; prompts are stored as ids; coordinates once a
+A text is cut at its numbers. What is between them (``>=[O]<``) comes from a dictionary of a few thousand segments, each
+tokenised once before a plain number and once before a minus sign; prompts are stored as ids; coordinates once a
 conformer, however many orders write them. Every part is read back and compared with the real tokenizers.
-What this module does not know: models, batches and loss weights.
 """
 
 from __future__ import annotations

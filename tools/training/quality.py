@@ -2,7 +2,7 @@
 
 The folder is an ordinary Hugging Face folder; what is suppressed there (the rows of a padded vocabulary) is suppressed
 here, and nothing else is. Each molecule is asked once. Sampling is seeded batch by batch, so a figure depends on the
-seed, the batch size and the machine's arithmetic. What this module does not know: how the model was trained.
+seed, the batch size and the machine's arithmetic.
 """
 
 from __future__ import annotations
