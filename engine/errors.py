@@ -119,7 +119,7 @@ class PlaceholderError(DriftscopeError):
     """A placeholder that cannot stand inside a block."""
 
 
-class FileFormatError(DriftscopeError):
+class FileError(DriftscopeError):
     """A file that cannot be read as what it was given for."""
 
 

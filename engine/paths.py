@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import DriftscopeError, FileError, shown
 from engine.user_files import open_file
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,7 +29,7 @@ MOST_TOML_BYTES = 1024 * 1024
 Parsed = TypeVar("Parsed")
 
 
-def user_path(text: str, where: str, error: type[DriftscopeError] = FileFormatError) -> Path:
+def user_path(text: str, where: str, error: type[DriftscopeError] = FileError) -> Path:
     """A path as a user writes it, ``~`` for a home folder; ``where`` it is written, for the error."""
     try:
         return Path(text).expanduser()
@@ -46,7 +46,7 @@ def read_toml(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Parsed
             raise ValueError(f"it has over {MOST_TOML_BYTES // 2**20} MB")
         return parse(tomllib.loads(content.decode(), **how))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, re.error) as error:
-        raise FileFormatError(f"{shown(path, 200)} is no {kind}: {error}", "Fix the file") from error
+        raise FileError(f"{shown(path, 200)} is no {kind}: {error}", "Fix the file") from error
 
 
 def cache_folder() -> Path:

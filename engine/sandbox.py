@@ -35,7 +35,7 @@ from typing import Any, Literal, Self
 
 import msgspec
 
-from engine.errors import DEBUG, DriftscopeError, FileFormatError, shown
+from engine.errors import DEBUG, DriftscopeError, FileError, shown
 from engine.processes import address_space
 
 MB = 2**20
@@ -262,7 +262,7 @@ def read_aside(
     except SandboxError as error:
         is_large = error.why in ("time", "memory")
         fix = "Give a smaller file" if is_large else "DRIFTSCOPE_DEBUG=1 shows where"
-        raise FileFormatError(f"{shown(path, 200)}: {error.what}", fix) from error
+        raise FileError(f"{shown(path, 200)}: {error.what}", fix) from error
     finally:
         child.interrupt()
         child.end()

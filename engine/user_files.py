@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from engine.errors import AssetError, FileFormatError, shown
+from engine.errors import AssetError, FileError, shown
 
 SHARED = "DRIFTSCOPE_SHARED"
 PART = ".part"
@@ -25,12 +25,12 @@ MOST_TEXT_BYTES = 64 * 1024 * 1024
 
 
 def open_file(path: Path) -> BufferedReader:
-    """For reading, in binary; FileFormatError for what cannot be read or is no regular file."""
+    """For reading, in binary; FileError for what cannot be read or is no regular file."""
     try:
         return open_regular(path)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
-        raise FileFormatError(f"{shown(path, 200)} cannot be read: {reason}", "Give a file") from error
+        raise FileError(f"{shown(path, 200)} cannot be read: {reason}", "Give a file") from error
 
 
 def open_regular(path: Path | str) -> BufferedReader:
@@ -46,11 +46,11 @@ def expand(patterns: Sequence[str]) -> list[Path]:
     files: dict[str, None] = {}
     for pattern in map(os.path.expanduser, patterns):
         if os.path.isdir(pattern):  # noqa: PTH112 - takes any text
-            raise FileFormatError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
+            raise FileError(f"{shown(pattern, 200)} is a folder", "Give its files, for example with /*.json")
         names = [pattern, *sorted(glob.glob(pattern, recursive=True))]  # noqa: PTH207 - first: a name may hold brackets
         matches = dict.fromkeys(filter(os.path.isfile, names))
         if not matches:
-            raise FileFormatError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
+            raise FileError(f"{shown(pattern, 200)} matches no file", "Check the path or the pattern")
         files |= matches
     return list(map(Path, files))
 
@@ -59,17 +59,17 @@ def read_text(path: str, most: int = MOST_TEXT_BYTES) -> str:
     """A UTF-8 text file, or standard input for ``-``."""
     if path == "-":
         if sys.stdin is None:
-            raise FileFormatError("there is no standard input", "Give the text itself, or a file")
+            raise FileError("there is no standard input", "Give the text itself, or a file")
         raw = sys.stdin.buffer.read(most + 1)
     else:
         with open_file(Path(path)) as file:
             raw = file.read(most + 1)
     if len(raw) > most:
-        raise FileFormatError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
+        raise FileError(f"{shown(path)} is larger than {most // 2**20} MB", "Split it")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
+        raise FileError(f"{shown(path)} is not UTF-8 text (byte {error.start})", "Save it as UTF-8") from error
 
 
 def parsed_json(text: str | bytes, **how: Any) -> Any:

@@ -10,7 +10,7 @@ import streamlit as st
 from engine.questions import PAGES, ask, question_of
 from engine.store.store import Store
 from pages._kit.card import cards
-from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.errors import escaped, shown_errors
 from pages._shared.frame import page
 from pages._shared.sections import VIEW, show_open
 from pages._shared.shown import put_shown
@@ -29,11 +29,11 @@ def open_claim(id_: str) -> None:
 
 def in_two_minutes(store: Store) -> None:
     claims = ask(store, "evidence_claims", [])
-    st.markdown(unbroken(escape_markdown(claims.answer)))
+    st.markdown(unbroken(escaped(claims.answer)))
     with st.container(border=True, key="lost-third"), shown_errors(LOST_THIRD, stops=False):
         answered = ask(store, "evidence_lost_third", [])
         st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
-        st.markdown(unbroken(escape_markdown(answered.answer.partition("\n\n")[0])))
+        st.markdown(unbroken(escaped(answered.answer.partition("\n\n")[0])))
         st.button("Show how", type="tertiary", on_click=st.session_state.update, args=({VIEW: LOST_THIRD},))
     st.header("What the conclusions rest on", anchor=False)
     highlights = [row["claim_id"] for row in claims.tables["main"].to_pylist() if row["highlight"]]
@@ -41,9 +41,9 @@ def in_two_minutes(store: Store) -> None:
         for column, id_ in zip(st.columns(3), highlights[start : start + 3], strict=False):
             statement, source, *more = ask(store, "evidence_claims", [], {"claim": id_}).answer.splitlines()
             with column, st.container(border=True, height="stretch", gap="small", key=f"card-{id_}"):
-                st.markdown(escape_markdown(statement))
+                st.markdown(escaped(statement))
                 for line in (source, *more[:-1]):  # the last one is its query
-                    st.caption(escape_markdown(line))
+                    st.caption(escaped(line))
                 st.button("Open", key=f"open-{id_}", type="tertiary", on_click=open_claim, args=(id_,))
     cards(PAGES["evidence"]["In two minutes", ""], store, [])
 

@@ -13,7 +13,7 @@ from engine.store.store import Store
 from pages._kit.card import cards
 from pages._profiles import traces
 from pages._shared.choices import by_name
-from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.errors import escaped, shown_errors
 from pages._shared.frame import page
 from pages._shared.links import sql_address
 from pages._shared.sections import show_open
@@ -47,6 +47,6 @@ with shown_errors():
     ids = [entry.id for entry in chosen]
 with shown_errors(stops=False):
     if chosen and (notes := list(cautions(*traces_of(store, chosen)))):
-        st.caption(unbroken(escape_markdown(" ".join(notes))))
+        st.caption(unbroken(escaped(" ".join(notes))))
 show_open(SECTIONS, store, ids)
 put_shown(page="profiles", traces=ids)

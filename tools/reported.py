@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.paths import DATA, read_toml
 from engine.store.columns import Kind, Table
 from engine.store.entries import NAME, Entry, entry_folder
@@ -33,7 +33,7 @@ def load_reported(path: Path = RUNS_FILE) -> dict[str, Row]:
     runs = read_toml(path, "file of reported runs", lambda document: [_run(table) for table in document["run"]])
     ids = [id_ for id_, _ in runs]
     if twice := [id_ for id_ in ids if ids.count(id_) > 1]:
-        raise FileFormatError(f"{shown(path, 200)} has {shown(twice[0])} twice", "Two reports on one run get two ids")
+        raise FileError(f"{shown(path, 200)} has {shown(twice[0])} twice", "Two reports on one run get two ids")
     return dict(runs)
 
 
@@ -72,7 +72,6 @@ def _trace(table: Mapping[str, Any]) -> tuple[Row, list[Row]]:
 
 
 def checked(table: Table, id_: str, row: Row) -> Row:
-    """ValueError for what is no id, a name that is no column of the table, or a value of another type."""
     if not NAME.fullmatch(id_):
         raise ValueError(f"{shown(id_)} is no {table.names[0]}")
     if unknown := row.keys() - table.by_name.keys():

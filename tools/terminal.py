@@ -87,7 +87,6 @@ class Progress:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], bold: str = "") -> list[str]:
-    """A table's lines. A column in which a cell starts with a letter is to the left; ``bold`` is a first cell."""
     cells = [tuple(head), *(tuple(f"**{cell}**" if row[0] == bold else cell for cell in row) for row in rows)]
     columns = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in columns]

@@ -34,7 +34,7 @@ from engine.chem.smiles import (
     read_text_order,
     same_graph,
 )
-from engine.errors import ConformerError, DriftscopeError, FileFormatError, GraphMismatchError, MoleculeSizeError, shown
+from engine.errors import ConformerError, DriftscopeError, FileError, GraphMismatchError, MoleculeSizeError, shown
 from engine.records import Molecule
 from engine.sandbox import MB, Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
@@ -158,11 +158,11 @@ def read_references(path: Path) -> tuple[forms.Form, Conformers]:
     by_form = {forms.form_of(file): file for file in paths}
     if len(by_form) > 1:
         several = " and ".join(f"{shown(file.name)} ({form})" for form, file in by_form.items())
-        raise FileFormatError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
+        raise FileError(f"{shown(path, 200)} has files of several forms: {several}", "Give them one by one")
     form = next(iter(by_form), None)
     if form not in FORMS:
         endings = ", ".join(ending for ending, form in forms.ENDINGS.items() if form in FORMS)
-        raise FileFormatError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {endings}")
+        raise FileError(f"{shown(path, 200)} is, or has, no file of references", f"Known are {endings}")
     read = _of_sdf if form == "sdf" else _of_parquet
     return form, pickled_conformers(paths) if form == "pickle" else chain.from_iterable(map(read, paths))
 
@@ -181,7 +181,7 @@ def _columns(schema: Any) -> list[str]:
     names = [name for name in ("smiles", "xyz", "weight") if name in schema.names]
     if names[:2] != ["smiles", "xyz"]:
         columns = ", ".join(f"{column.name} ({column.type})" for column in schema)[:200]
-        raise FileFormatError(f"its columns are {columns}", "Give smiles, and xyz with x, y, z of each of its atoms")
+        raise FileError(f"its columns are {columns}", "Give smiles, and xyz with x, y, z of each of its atoms")
     return names
 
 
@@ -219,13 +219,13 @@ def limits_of(size: int) -> Limits:
 
 
 def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SHAPES)) -> Conformers:
-    """The conformers of each file, in its order; FileFormatError, with the file's name, where one cannot be read or has
+    """The conformers of each file, in its order; FileError, with the file's name, where one cannot be read or has
     none of these shapes. All files go to one process."""
     reader = Sandbox(_reader, limits=limits_of(max(path.stat().st_size for path in paths)))
     try:
         for path in paths:
             if path.stat().st_size > MOST_BYTES:
-                raise FileFormatError(f"it has over {MOST_BYTES / MB:,.0f} MB", "Split it")
+                raise FileError(f"it has over {MOST_BYTES / MB:,.0f} MB", "Split it")
             with open_file(path) as file:
                 content = file.read()
             for (key, number, weight, smiles, problem), body in reader.each(content, tuple(shapes)):
@@ -233,9 +233,9 @@ def pickled_conformers(paths: Sequence[Path], shapes: Sequence[Shape] = tuple(SH
                 yield HeavyConformer(smiles, np.frombuffer(body).reshape(-1, 3), source, key, weight, problem)
     except SandboxError as error:
         fix = "Split it" if error.why != "end" else "The file may be damaged, or hostile"
-        raise FileFormatError(f"{shown(path.name)}: {error.what} to read", fix) from error
-    except FileFormatError as error:
-        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+        raise FileError(f"{shown(path.name)}: {error.what} to read", fix) from error
+    except FileError as error:
+        raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
     finally:
         reader.end()
 
@@ -260,7 +260,7 @@ def _answers(content: bytes, shapes: Sequence[Shape]) -> Iterator[Answer]:
 def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, Sequence[Any], Sequence[Any]]]:
     """Each molecule's key, conformers (None is a generation that failed) and their weights, all of one known shape."""
     if not isinstance(document, dict) or not document:
-        raise FileFormatError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
+        raise FileError(f"it is the pickle of a {type(document).__name__} that is no mapping, or empty", _FIX)
     shape: Shape = "references" if any(isinstance(value, dict) for value in document.values()) else "molecules"
     entries, weights = list(document.items()), None
     if isinstance(records := document.get("conformers"), list):
@@ -269,15 +269,15 @@ def molecules_of(document: Any, shapes: Sequence[Shape]) -> Iterator[tuple[str, 
         entries = [(document.get("smiles", ""), [record.get("rd_mol") for record in records])]
     if shape not in shapes:
         wanted = " or ".join(SHAPES[shape] for shape in shapes)
-        raise FileFormatError(f"it has {SHAPES[shape]} in place of {wanted}", "`references add` takes it")
+        raise FileError(f"it has {SHAPES[shape]} in place of {wanted}", "`references add` takes it")
     for key, listed in entries:
         if shape == "references":
             listed = listed.get("confs") if isinstance(listed, dict) else ""
         listed = [listed] if isinstance(listed, PickledMol) else listed
         if not isinstance(key, str) or len(key) > MOST_CHARACTERS:
-            raise FileFormatError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
+            raise FileError(f"its keys are not SMILES: one is {shown(key)}", _FIX)
         if not isinstance(listed, list | tuple) or not all(isinstance(mol, PickledMol | None) for mol in listed):
-            raise FileFormatError(f"at {shown(key)} it has something else in place of molecules", _FIX)
+            raise FileError(f"at {shown(key)} it has something else in place of molecules", _FIX)
         # half a character is none
         yield key.encode("utf-8", "replace").decode("utf-8"), listed, weights or [None] * len(listed)
 

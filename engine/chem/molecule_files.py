@@ -1,8 +1,7 @@
 """Molecules that a user lists for a run: typed, or in a file of SMILES lines, CSV and TSV, SDF, JSON lines (each also
 gz) or Parquet.
 
-A row that cannot be used is a ``Skipped`` with its reason, since one of a million must not end a run. What this module
-does not know: which molecules are the same (all stay), and what else a file says of them.
+A row that cannot be used is a ``Skipped`` with its reason, since one of a million must not end a run.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from engine.chem import structure_files as forms
 from engine.chem.smiles import parse_smiles
-from engine.errors import DriftscopeError, FileFormatError, one_line, shown, unquoted
+from engine.errors import DriftscopeError, FileError, one_line, shown, unquoted
 from engine.records import Molecule
 
 SMILES_COLUMNS = ("smiles", "isomericsmiles", "canonicalsmiles", "smi")
@@ -111,7 +110,7 @@ def _usable(
             if isinstance(cell, DriftscopeError):
                 raise cell
             if not isinstance(cell, str) or not cell.strip():
-                raise FileFormatError(f"its SMILES is of type {type(cell).__name__}" if cell else "it has no SMILES")
+                raise FileError(f"its SMILES is of type {type(cell).__name__}" if cell else "it has no SMILES")
             smiles = cell.strip().encode("utf-8", "replace").decode("utf-8")  # JSON may hide lone surrogates
             molecules.append(smiles, parse(smiles))
             progress(len(molecules))
@@ -123,12 +122,12 @@ def _usable(
         if is_useless := len(skipped) > max(MOST_USELESS, 9 * len(molecules)):
             break
     if not molecules and not skipped:
-        raise FileFormatError(f"there is no molecule in {of_file.removeprefix(' of ')}", "Give one or more")
+        raise FileError(f"there is no molecule in {of_file.removeprefix(' of ')}", "Give one or more")
     if is_useless or not molecules:
         if not of_file and len(skipped) == 1:
             raise DriftscopeError(skipped[0].error)
         problem = f"{len(skipped):,} of the first {len(skipped) + len(molecules):,} molecules{of_file} cannot be used"
-        raise FileFormatError(problem, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
+        raise FileError(problem, f"The first, at {skipped[0].line:,}: {skipped[0].error}")
     return molecules, skipped
 
 
@@ -141,7 +140,7 @@ def read_rows(path: Path, column: str | None = None) -> Rows:
         is_row = len(cells) > 1 and (re.match(r"\S*[,;]", first) or _smiles_columns(cells))  # no SMILES has a comma
         form = "table" if column is not None or is_row else "list"
     if form == "pickle":
-        raise FileFormatError(f"{shown(path.name)} is a pickle", "`references add` takes it")
+        raise FileError(f"{shown(path.name)} is a pickle", "`references add` takes it")
     return _READERS[form](path, column)
 
 
@@ -170,7 +169,7 @@ def _table(path: Path, column: str | None) -> Rows:
                 yield begun, cells[index] if index < len(cells) else ""
         except csv.Error as error:
             problem = f"line {line:,} of {shown(path.name)} is no table row: {error}"
-            raise FileFormatError(problem, "Check its quotes") from error
+            raise FileError(problem, "Check its quotes") from error
 
 
 def _is_data(first: list[str]) -> bool:
@@ -197,9 +196,9 @@ def _jsonl(path: Path, column: str | None) -> Rows:
             key = key or list(row)[_column(path, list(row), column)]
             yield number, row.get(key)
         elif line.strip() and key is None:  # a document, or no JSON at all
-            raise FileFormatError(f"line {number:,} of {shown(path.name)} is {_NO_OBJECT}", "Write one per line")
+            raise FileError(f"line {number:,} of {shown(path.name)} is {_NO_OBJECT}", "Write one per line")
         elif line.strip():
-            yield number, FileFormatError(f"it is {_NO_OBJECT}")
+            yield number, FileError(f"it is {_NO_OBJECT}")
 
 
 def _parquet(path: Path, column: str | None) -> Rows:
@@ -209,11 +208,11 @@ def _parquet(path: Path, column: str | None) -> Rows:
 
 def _sdf(path: Path, column: str | None) -> Rows:
     if column is not None:
-        raise FileFormatError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
+        raise FileError(f"{shown(path.name)} is SDF, without a column {shown(column)}", "Leave the column out")
     for number, record in enumerate(forms.sdf_records(path), start=1):
         try:
             yield number, forms.read_record(path.name, number, record)[0]
-        except FileFormatError as error:
+        except FileError as error:
             yield number, error
 
 
@@ -242,4 +241,4 @@ def _column(path: Path, names: Sequence[str], column: str | None) -> int:
     problem = f"{'several columns' if columns else 'no column'} {'of SMILES' if column is None else shown(column)}"
     if len(names) > 1 and (column or forms.form_by_name(path)):  # of what may be another kind of file nothing is quoted
         problem += f": there is {', '.join(shown(names[at], 30) for at in (columns or range(len(names)))[:12])}"
-    raise FileFormatError(f"{shown(path.name)} has {problem}", "Name the one to read")
+    raise FileError(f"{shown(path.name)} has {problem}", "Name the one to read")

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 
 MOST_MOL_BYTES = 16 * 2**20
 NUMBERS = frozenset("f8 f4 f2 b1 i1 u1 i2 u2 i4 u4 i8 u8".split())
@@ -93,21 +93,21 @@ for _core in ("numpy.core", "numpy._core"):
 
 
 class MoleculeUnpickler(pickle.Unpickler):
-    """``load`` gives plain containers, numbers, texts and ``PickledMol``; FileFormatError for a name that is none."""
+    """``load`` gives plain containers, numbers, texts and ``PickledMol``; FileError for a name that is none."""
 
     def find_class(self, module: str, name: str) -> _Maker:
         maker = MAKERS.get((module, name))
         if maker is None:
             problem = f"it names {shown(f'{module}.{name}', 120)}, which no file of molecules needs"
-            raise FileFormatError(f"{problem}: it was not called, and nothing was read in", "Do not trust this file")
+            raise FileError(f"{problem}: it was not called, and nothing was read in", "Do not trust this file")
         return maker
 
     def persistent_load(self, pid: object) -> NoReturn:
-        raise FileFormatError("it refers to objects outside of it", "Write it again, with pickle.dump alone")
+        raise FileError("it refers to objects outside of it", "Write it again, with pickle.dump alone")
 
 
 def load(content: bytes) -> Any:
-    """What a pickle holds; FileFormatError says why not. A MemoryError is the caller's."""
+    """What a pickle holds; FileError says why not. A MemoryError is the caller's."""
     source = io.BufferedReader(io.BytesIO(content))
     try:
         document = MoleculeUnpickler(source).load()
@@ -116,9 +116,9 @@ def load(content: bytes) -> Any:
         *(OverflowError, RecursionError),
     ) as error:  # what a pickle raises that nobody wrote as one
         if isinstance(error, EOFError) or "truncated" in str(error):
-            raise FileFormatError("it is cut short: the pickle ends too early", "Copy or write it again") from error
+            raise FileError("it is cut short: the pickle ends too early", "Copy or write it again") from error
         problem = f"it is no pickle that can be read: {str(error).rstrip('.')}"
-        raise FileFormatError(problem, "Write it again") from error
+        raise FileError(problem, "Write it again") from error
     if source.read(1):
-        raise FileFormatError("there is more behind the pickle's end", "Give a file with one pickle")
+        raise FileError("there is more behind the pickle's end", "Give a file with one pickle")
     return document

@@ -3,7 +3,7 @@ coordinates in and out: SDF out; SDF, MOL and pasted mol blocks in.
 
 RDKit reads mol blocks in a closed child: one on which it ends costs that child and a sentence. What is read keeps its
 hydrogens and its conformer. Names and values come from outside: nothing in them ends a record or starts a property.
-A file that is no such file, or breaks off, is a FileFormatError.
+A file that is no such file, or breaks off, is a FileError.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from engine.chem.enriched import MOST_ATOMS
 from engine.chem.frame import check_finite
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import MOST_RINGS, rings_in
-from engine.errors import FileFormatError, one_line, shown
+from engine.errors import FileError, one_line, shown
 from engine.sandbox import Answer, Limits, Sandbox, SandboxError
 from engine.user_files import open_file
 
@@ -65,12 +65,12 @@ def text_lines(path: Path) -> Generator[tuple[int, str]]:
         ):
             for number, line in enumerate(iter(lambda: text.readline(MOST_LINE_CHARACTERS + 1), ""), start=1):
                 if len(line) > MOST_LINE_CHARACTERS:
-                    raise FileFormatError(f"{name} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
+                    raise FileError(f"{name} has a line {number} of over {MOST_LINE_CHARACTERS:,} characters")
                 if _BINARY.search(line):
-                    raise FileFormatError(f"{name} is no text: line {number} is binary", "Save it as UTF-8 text")
+                    raise FileError(f"{name} is no text: line {number} is binary", "Save it as UTF-8 text")
                 yield number, line.removesuffix("\n")
     except (OSError, EOFError, zlib.error) as error:
-        raise FileFormatError(f"{name} is cut short or damaged", "Copy or compress it again") from error
+        raise FileError(f"{name} is cut short or damaged", "Copy or compress it again") from error
 
 
 def content_lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -103,8 +103,8 @@ def sdf_records(path: Path) -> Iterator[list[str]]:
         yield record
 
 
-def damaged(name: str, number: int, reason: str) -> FileFormatError:
-    return FileFormatError(f"record {number} of {shown(name)} cannot be read: {reason}", "Repair or remove it")
+def damaged(name: str, number: int, reason: str) -> FileError:
+    return FileError(f"record {number} of {shown(name)} cannot be read: {reason}", "Repair or remove it")
 
 
 def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iterator[tuple[Any, ...]]:
@@ -120,7 +120,7 @@ def parquet_rows(path: Path, columns_of: Callable[[Any], Sequence[str]]) -> Iter
     # ValueError: text that is not UTF-8, a date that Python cannot have.
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = one_line(str(error).partition("\n")[0])[:200]
-        raise FileFormatError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
+        raise FileError(f"{shown(path.name)} is no whole Parquet file: {reason}", "Write it again") from error
 
 
 def to_sdf(mols_or_pairs: Iterable[MolOrPair], properties: Sequence[Mapping[str, object]] | None = None) -> str:
@@ -150,14 +150,14 @@ def _safe_line(text: object) -> str:
 def read_molecules(path: Path) -> list[Chem.Mol]:
     """The molecules of an SDF or MOL file in its order, with their hydrogens and their conformer."""
     if form_by_name(path) != "sdf":
-        raise FileFormatError(f"{shown(path, 200)} is no SDF or MOL file", "Give a .sdf or .mol, either also as .gz")
+        raise FileError(f"{shown(path, 200)} is no SDF or MOL file", "Give a .sdf or .mol, either also as .gz")
     mols: list[Chem.Mol] = []
     for number, record in enumerate(sdf_records(path), start=1):
         if number > MOST_MOLECULES:
-            raise FileFormatError(f"{shown(path.name)} has more than {MOST_MOLECULES:,} records", "Split the file")
+            raise FileError(f"{shown(path.name)} has more than {MOST_MOLECULES:,} records", "Split the file")
         mols.append(read_record(path.name, number, record)[1])
     if not mols:
-        raise FileFormatError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one record")
+        raise FileError(f"{shown(path.name)} has no molecule in it", "Give a file with at least one record")
     return mols
 
 
@@ -165,7 +165,7 @@ def smiles_of_mol_blocks(text: str, *, most: int) -> list[str]:
     """Of mol blocks that were pasted, whatever is before their counts; none of any other text."""
     blocks = _BLOCK.findall("\n".join(text.splitlines()))
     if len(blocks) > most:
-        raise FileFormatError(f"{len(blocks):,} mol blocks are pasted", f"Paste at most {most}")
+        raise FileError(f"{len(blocks):,} mol blocks are pasted", f"Paste at most {most}")
     records = ([*[""] * 3, *block.splitlines()] for block in blocks)
     return [read_record("the pasted text", number, record)[0] for number, record in enumerate(records, start=1)]
 
@@ -179,7 +179,7 @@ def read_record(name: str, number: int, record: Sequence[str]) -> tuple[str, Che
     except SandboxError as error:
         reason = "its reader ended on it" if error.why == "end" else f"{error.what} to read"
         raise damaged(name, number, reason) from error
-    except FileFormatError as error:
+    except FileError as error:
         raise damaged(name, number, error.what) from error
     return smiles, Chem.Mol(content)
 
@@ -198,14 +198,14 @@ def _of_block(block: str) -> Answer:
             mol = Chem.MolFromMolBlock(block, removeHs=False)
             smiles = None if mol is None or mol.GetNumAtoms() > MOST_ATOMS else Chem.MolToSmiles(Chem.RemoveHs(mol))
         except (RuntimeError, ValueError) as error:
-            raise FileFormatError(str(error).strip().partition("\n")[0] or "it is no molecule") from error
+            raise FileError(str(error).strip().partition("\n")[0] or "it is no molecule") from error
     if mol is None:
         reasons = (line for line in reversed(lines) if re.search("[A-Za-z]", line))
-        raise FileFormatError(next(reasons, "its atoms and bonds do not fit together")[:200])
+        raise FileError(next(reasons, "its atoms and bonds do not fit together")[:200])
     if smiles is None or rings_in(mol) > MOST_RINGS:
-        raise FileFormatError(f"it has over {MOST_ATOMS:,} atoms or over {MOST_RINGS} rings")
+        raise FileError(f"it has over {MOST_ATOMS:,} atoms or over {MOST_RINGS} rings")
     if mol.GetNumAtoms() == 0 or any(atom.HasQuery() for atom in mol.GetAtoms()):
-        raise FileFormatError("it has no atoms, or a list of elements or a pattern in the place of one")
+        raise FileError("it has no atoms, or a list of elements or a pattern in the place of one")
     return smiles, bytes(mol.ToBinary(_KEPT))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from engine.errors import AssetError, FileFormatError
+from engine.errors import AssetError, FileError
 from engine.user_files import writing
 
 Arrays = dict[str, NDArray[Any]]
@@ -37,14 +37,14 @@ def packed_bytes(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
 
 
 def read_arrays(path: Path) -> tuple[Meta, Arrays]:
-    """What was written, or ``FileFormatError`` that names the file: missing, cut, changed, or of another kind."""
+    """What was written, or ``FileError`` that names the file: missing, cut, changed, or of another kind."""
     try:
         arrays = load(lzma.decompress(path.read_bytes()))
         return json.loads(arrays.pop(META).tobytes()), arrays
     except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
+        raise FileError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
     except (ValueError, KeyError, lzma.LZMAError, SafetensorError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}", "Make it again") from error
+        raise FileError(f"{path} is damaged: {error}", "Make it again") from error
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
-from engine.errors import DriftscopeError, FileFormatError
+from engine.errors import DriftscopeError, FileError
 from engine.sandbox import Answer, Pool, SandboxError
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def run_job(job: FileJob) -> FinishedJob:
             meta, _ = read_arrays(job.path)
             if meta.get("key") == job.key:
                 return FinishedJob(job.path, meta, was_there=True)
-        except FileFormatError as error:
+        except FileError as error:
             log.warning("%s: made again", error.what)
     new_meta, arrays = job.make(job.payload)
     meta = {**new_meta, "key": job.key}

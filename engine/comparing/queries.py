@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 
-from engine.errors import FileFormatError, StoreError, shown, visible
+from engine.errors import FileError, StoreError, shown, visible
 from engine.paths import DATA
 from engine.store.files import Files
 
@@ -52,7 +52,7 @@ def read_query(path: Path) -> Query:
 
 
 def own_queries(files: Files) -> list[Query]:
-    """By name; none where nothing was ever saved. FileFormatError where the file is not what was written."""
+    """By name; none where nothing was ever saved. FileError where the file is not what was written."""
     try:
         document = files.read_object(FILE)
         if document["version"] > VERSION:
@@ -62,7 +62,7 @@ def own_queries(files: Files) -> list[Query]:
         return []
     except (OSError, StoreError, ValueError, TypeError, KeyError, AttributeError) as error:
         problem = f"{shown(f'{files.where}/{FILE}', 200)} holds no saved queries ({error})"
-        raise FileFormatError(problem, "Correct it, or move it out of the store") from error
+        raise FileError(problem, "Correct it, or move it out of the store") from error
     return sorted(queries, key=lambda query: (query.title.casefold(), query.title))
 
 

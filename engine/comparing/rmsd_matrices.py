@@ -32,7 +32,7 @@ from engine.chem.rmsd import MAX_MATCHES, clustered_conformers, rmsd_matrix
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.comparing.file_jobs import FileJob, FinishedJob
-from engine.errors import AssetError, DriftscopeError, FileFormatError, shown
+from engine.errors import AssetError, DriftscopeError, FileError, shown
 from engine.paths import DATA, cache_folder
 from engine.records import ReaderName
 from engine.text.check import decode_with
@@ -140,7 +140,7 @@ def _shipped(path: Path) -> dict[str, tuple[bool, Matrix]]:
         return {}
     try:
         arrays = read_arrays(path)[1]
-    except FileFormatError as error:
+    except FileError as error:
         log.warning("%s", error)
         return {}
     ends = np.cumsum(arrays["shapes"].prod(axis=1))[:-1]
@@ -158,16 +158,16 @@ def read_matrices(text: str) -> dict[str, Matrix]:
     try:
         document = parsed_json(text)
     except ValueError as error:
-        raise FileFormatError(f"the matrices are no JSON ({error})", form) from error
+        raise FileError(f"the matrices are no JSON ({error})", form) from error
     if not isinstance(document, dict) or not document:
-        raise FileFormatError("the matrices are no object with a molecule in it", form)
+        raise FileError("the matrices are no object with a molecule in it", form)
     matrices = {}
     for name, rows in document.items():
         try:
             matrix = np.array(rows, dtype=np.float64).reshape(len(rows), len(rows[0]) if rows else 0)
         except (TypeError, ValueError, OverflowError) as error:
-            raise FileFormatError(f"{shown(name)} is no matrix of RMSDs ({error})", form) from error
+            raise FileError(f"{shown(name)} is no matrix of RMSDs ({error})", form) from error
         if (matrix < 0).any() or np.isinf(matrix).any():
-            raise FileFormatError(f"{shown(name)} is no matrix of RMSDs: one is negative or infinite", form)
+            raise FileError(f"{shown(name)} is no matrix of RMSDs: one is negative or infinite", form)
         matrices[name] = matrix
     return matrices

@@ -3,8 +3,7 @@
 A *continuation* is an estimate, and to be labelled so: the exact automaton, greedy, behind the very text that the model
 had before it, earlier cut blocks as they were. The automaton is led along what the block already holds; where that is
 no beginning of a number in the tokenizer's own cut, there is nothing to continue. All blocks of many samples go on
-together, each under a program of its own: that block, then the end. What this module does not know: which blocks were
-cut. It takes those that it is given (see ``cuts_of`` for those that an LP closed by force).
+together, each under a program of its own: that block, then the end.
 """
 
 from __future__ import annotations

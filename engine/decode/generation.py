@@ -1,7 +1,7 @@
 """Molecules in, samples out: the model, the LP, the backend and the limits put together for one call.
 
 The stream of steps is passed on as it comes, so that a page or a terminal can show it; what is finished is read and
-checked on the way. Faces and stored runs use this; what it does not know: files, queues, screens.
+checked on the way.
 """
 
 from __future__ import annotations

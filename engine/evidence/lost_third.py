@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from engine.errors import FileFormatError, one_line, shown
+from engine.errors import FileError, one_line, shown
 from engine.store.files import Files
 from engine.user_files import parsed_json
 
@@ -63,7 +63,7 @@ class LostThird(msgspec.Struct):
     beside_none: dict[str, dict[str, Change | None]] | None = None
 
 
-def load_usable(locations: Sequence[Files]) -> tuple[list[dict[str, Any]], list[FileFormatError]]:
+def load_usable(locations: Sequence[Files]) -> tuple[list[dict[str, Any]], list[FileError]]:
     """Those with a fall first, and what is wrong with those that are damaged; where two places have one of the same
     model, the first place's."""
     documents: dict[str, dict[str, Any]] = {}
@@ -80,7 +80,7 @@ def load_usable(locations: Sequence[Files]) -> tuple[list[dict[str, Any]], list[
             except (OSError, ValueError) as error:
                 where, reason = shown(files.path(f"{FOLDER}/{name}"), 200), one_line(str(error)[:MOST_REASON])
                 problem = f"{where} is no result of `lost-third`: {reason}"
-                damaged.append(FileFormatError(problem, "Remove it, or write it again"))
+                damaged.append(FileError(problem, "Remove it, or write it again"))
     return sorted(documents.values(), key=lambda document: (not document["fall"], document["model"])), damaged
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.evidence.checks import CHECKS, Rows
 from engine.evidence.claims import FOLDER, Claim, load_claims
 from engine.evidence.lost_third import figures, load_usable
@@ -81,7 +81,7 @@ def judged(claim: Claim, rows: Rows) -> Verdict:
         if claim.note and finding.verdict != "not testable here":
             reason += f" {claim.note.strip().format_map(finding.words)}"
     except (KeyError, TypeError, ValueError) as error:
-        raise FileFormatError(f"the check {by} of the claim {claim.id} lacks {error}") from error
+        raise FileError(f"the check {by} of the claim {claim.id} lacks {error}") from error
     measured = None if finding.measured is None or not math.isfinite(finding.measured) else round(finding.measured, 6)
     unit = claim.check.get("unit", claim.unit)
     return Verdict(claim.id, finding.verdict, measured, unit, reason, finding.query, finding.source)
@@ -105,7 +105,7 @@ def load(path: Path = FILE) -> Judgement:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Judgement)
     except (OSError, ValueError) as error:
-        raise FileFormatError(f"{shown(path, 200)} holds no verdicts: {error}", "Run `make claims`") from error
+        raise FileError(f"{shown(path, 200)} holds no verdicts: {error}", "Run `make claims`") from error
 
 
 def document(claim: Claim, verdict: Verdict) -> dict[str, Any]:

@@ -352,7 +352,6 @@ def _local_jobs(tasks: Sequence[ClusterTask], cluster: Cluster, device: str, exe
 
 @contextlib.contextmanager
 def muted_output(*numbers: int) -> Iterator[None]:
-    """Output to these descriptors (1, 2), of native code and of child processes too, is discarded."""
     with contextlib.ExitStack() as stack:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         stack.callback(os.close, nowhere)

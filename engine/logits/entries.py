@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.logits.rules import FLAGS, Flags, Marks, Real, Whole
 from engine.store.schema import LOGIT_ENTRIES, LOGIT_VALUES
 from engine.user_files import open_file, parsed_json
@@ -90,7 +90,7 @@ def read_lines(path: Path, progress: Callable[[int, float], None] = lambda *_: N
         for number, line in enumerate(iter(partial(text.readline, MOST_LINE_BYTES + 1), b""), start=1):
             if len(line) > MOST_LINE_BYTES:
                 problem = f"a line of {shown(path.name)} is over {MOST_LINE_BYTES >> 20} MB"
-                raise FileFormatError(problem, "A logit log has one JSON object a line")
+                raise FileError(problem, "A logit log has one JSON object a line")
             if number % REPORT_LINES == 0:
                 progress(number, min(1.0, file.tell() / size))
             yield line

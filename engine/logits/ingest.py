@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.figures.words import counted
 from engine.logits.causes import DamageTally, findings_of
 from engine.logits.detect import judge
@@ -98,7 +98,7 @@ def add_file(
                     if (key := (header.engine, header.model, header.precision)) not in logs:
                         if len(logs) == MOST_LOGS:
                             problem = f"{shown(path.name)} has over {MOST_LOGS} engines, models and precisions"
-                            raise FileFormatError(problem, "Name them by --engine, --model and --precision")
+                            raise FileError(problem, "Name them by --engine, --model and --precision")
                         logs[key] = _Log(store, sha256, key, stack)
                     logs[key].add(line, header, number)
                     entries += 1
@@ -115,7 +115,7 @@ def add_file(
         say(entries, 1.0)
         if not logs:
             problem = ": ".join([f"{shown(path.name)} has no logit entry", *reasons[:1]])
-            raise FileFormatError(problem, "A log has one JSON object per line")
+            raise FileError(problem, "A log has one JSON object per line")
         notes = ["The file is truncated; what could be read is here."] if is_cut else []
         if left_out:
             notes.append(f"{counted(left_out, 'line')} could not be read ({'; '.join(reasons)}).")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.figures.words import counted, percent, precision_name, shortened
 from engine.inspection.memo import computed_once
 from engine.logits.causes import positions_in_words
@@ -48,7 +48,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     texts are matched by their number alone, since the logs share no names.
     """
     if control.id == test.id:
-        raise FileFormatError(f"{control.id} is given twice", "Parity takes two logs")
+        raise FileError(f"{control.id} is given twice", "Parity takes two logs")
     check_values(store, control)
     check_values(store, test)
     # The precision of the weights, else of the values as logged.
@@ -58,7 +58,7 @@ def compare_logs(store: Store, control: Entry, test: Entry) -> Parity:
     entries = row["places"]
     if not entries:
         problem = f"{control.id} and {test.id} share no checkpoint, token and position"
-        raise FileFormatError(problem, "Log the same prompt with both")
+        raise FileError(problem, "Log the same prompt with both")
     filters: dict[str, dict[str, Any]] = {}
     for figures in row["figures"]:  # with the flagged values, then without them where there are any
         name, flagged, *_ = [figures.pop(key) for key in ("name", "flagged", "filter", "is_whole")]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
-from engine.errors import DriftscopeError, FileFormatError, ModelError, shown
+from engine.errors import DriftscopeError, FileError, ModelError, shown
 from engine.models.devices import free_memory, pick_device
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
 from engine.models.shipped import HEAD, LIVE_IDS, ROWS, VOCAB_ROWS, WEIGHTS, expand, unpack
@@ -198,7 +198,7 @@ def weight_files(folder: Path) -> list[Path]:
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         problem = f"{shown(folder, 200)} has no {WEIGHTS}, and no {index.name} that can be read"
         fix = "Save the model with save_pretrained(folder), which writes safetensors: pickled weights are not loaded"
-        raise FileFormatError(problem, fix) from error
+        raise FileError(problem, fix) from error
 
 
 def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
@@ -212,10 +212,10 @@ def tensor_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
                 kinds = {part.get_dtype() for name, part in parts.items() if name != LIVE_IDS} - FLOATS
         except (OSError, SafetensorError) as error:
             problem = f"the weights {shown(path, 200)} are missing or damaged ({error})"
-            raise FileFormatError(problem, "Copy the file again, or delete its folder if it is in our cache") from error
+            raise FileError(problem, "Copy the file again, or delete its folder if it is in our cache") from error
         if kinds:
             problem = f"the weights {shown(path, 200)} are quantized, of the type {', '.join(sorted(kinds))}"
-            raise FileFormatError(problem, "Save them as floating-point numbers")
+            raise FileError(problem, "Save them as floating-point numbers")
     return shapes
 
 

@@ -1,20 +1,8 @@
 """The model registry: which checkpoint an alias and a step stand for, and how that model reads and writes.
 
-``data/models.toml`` names the embedded models; a user's own file, named by ``DRIFTSCOPE_MODELS``, adds to them:
-
-    [[model]]
-    alias = "m380_conf_v2"
-    step = "2e"
-    folder = "/data/checkpoints/m380/2e"   # Hugging Face, weights as safetensors; relative to this file
-    tokenizer = "llama3"                   # qwen3, llama3, a path, or "own": the checkpoint's
-    decimals = [0, 4]                      # least and most that it writes; [4, 4] without it
-    integer_digits = 3
-    descriptors = "with-hydrogens"         # it was trained on [OH], [NH2]; plain, [O] and [N], without it
-    bos = true                             # whether prompts begin with BOS; without it, as its tokenizer.json adds one
-    dtype = "bfloat16"                     # computed in; float32 without it
-    notes = "two epochs, drug-like molecules"
-
-A file is read strictly: what is unknown or of the wrong type is named. Whether a checkpoint fits is for ``loading``.
+``data/models.toml`` names the embedded models; a user's own file, named by ``DRIFTSCOPE_MODELS``, adds to them
+(docs/formats.md has every key).
+A file is read strictly: what is unknown or of the wrong type is named.
 """
 
 from __future__ import annotations
@@ -27,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from engine.errors import FileFormatError, RegistryError, nearest, shown
+from engine.errors import FileError, RegistryError, nearest, shown
 from engine.paths import DATA, read_toml, user_path
 from engine.records import DESCRIPTORS, SHORTEST4, Descriptors, NumberFormat
 
@@ -116,7 +104,7 @@ def entry_of_folder(folder: Path, tokenizer: str | None = None) -> ModelEntry:
 def read_registry(path: Path) -> list[ModelEntry]:
     try:
         return read_toml(path, "model registry", partial(_entries, path))
-    except FileFormatError as error:
+    except FileError as error:
         raise RegistryError(error.what, f"Correct it, or {USER_VARIABLE}") from error
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.text.tokenizer_build import built_in, folder_of
 from engine.text.tokenizers import load_tokenizer
 
@@ -81,7 +81,7 @@ def unpack(path: Path, sha256: str) -> Shipped:
     if checksum != sha256:
         problem = f"the shipped model {shown(path, 200)} has {len(content):,} bytes with SHA-256 {checksum}"
         fix = "Restore the file from the repository, or correct its checksum in the model registry"
-        raise FileFormatError(f"{problem}, the registry says {sha256 or 'none'}", fix)
+        raise FileError(f"{problem}, the registry says {sha256 or 'none'}", fix)
     try:
         tensors = load(content)
         about = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
@@ -98,7 +98,7 @@ def unpack(path: Path, sha256: str) -> Shipped:
         )
     except (SafetensorError, ValueError, KeyError) as error:
         problem = f"{shown(path, 200)} is not a shipped model ({type(error).__name__}: {error})"
-        raise FileFormatError(problem, "Register your own checkpoint as `folder`") from error
+        raise FileError(problem, "Register your own checkpoint as `folder`") from error
 
 
 def expand(shipped: Shipped, folder: Path) -> None:

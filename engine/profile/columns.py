@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.profile.events import AnyEvent, Args, Mixed
 
 MOST_NS = 2.0**62
@@ -51,7 +51,7 @@ class EventCollector:
         number, threads = self._number, self._threads
         if len(self._operations) > MOST_OPERATIONS:
             problem = f"the trace has over {MOST_OPERATIONS:,} operations, each a name on a stream"
-            raise FileFormatError(problem, "Record names without numbers in them")
+            raise FileError(problem, "Record names without numbers in them")
         args = [event.args or NO_ARGS for event in timed]
         kinds = [number(event.cat, event.name, of.stream, of.device) for event, of in zip(timed, args, strict=True)]
         correlations = [_whole(of.correlation) for of in args]

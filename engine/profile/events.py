@@ -20,7 +20,7 @@ from typing import IO, Any, Generic, TypeVar
 import msgspec
 from isal import igzip, isal_zlib
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.user_files import parsed_json
 
 GZIP: Any = igzip.IGzipFile
@@ -103,7 +103,7 @@ class TraceFile:
             yield events
             if not is_closed:
                 problem = f"{shown(self.path, 200)} is cut off: its array of events has no end"
-                raise FileFormatError(problem, "Copy it again")
+                raise FileError(problem, "Copy it again")
         sum(map(len, pieces))  # to the end, so that damage is found
 
     def _pieces(self) -> Generator[bytes, None, None]:
@@ -118,11 +118,11 @@ class TraceFile:
                     ahead = pool.submit(reader.read, PIECE_BYTES)
                     yield piece
         except EOFError as error:
-            raise FileFormatError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
+            raise FileError(f"{name} is cut off: its gzip data ends too early", "Copy it again") from error
         except _WRONG as error:
-            raise FileFormatError(f"{name} is damaged: {error}", "Copy it again") from error
+            raise FileError(f"{name} is damaged: {error}", "Copy it again") from error
         except OSError as error:
-            raise FileFormatError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
+            raise FileError(f"{name} cannot be read: {error.strerror or error}", "Check the disk") from error
 
     def _after_head(self, pieces: Iterator[bytes]) -> bytearray:
         """The text from the array on."""
@@ -180,11 +180,11 @@ class TraceFile:
             return msgspec.convert(value, Event[Decimal], strict=False)
         except (ValueError, RecursionError) as error:
             problem = f"{shown(self.path, 200)} has an event that does not read: {error}"
-            raise FileFormatError(problem, "Record the trace again") from error
+            raise FileError(problem, "Record the trace again") from error
 
-    def _no_trace(self, why: str) -> FileFormatError:
+    def _no_trace(self, why: str) -> FileError:
         problem = f"{shown(self.path, 200)} is no trace: {why}"
-        return FileFormatError(problem, "Give a Chrome trace of torch.profiler, plain or as .gz")
+        return FileError(problem, "Give a Chrome trace of torch.profiler, plain or as .gz")
 
 
 def element_bounds(buffer: bytes | bytearray) -> tuple[list[tuple[int, int]], int, bool]:

@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 
 from engine.decode.steps import STEP
-from engine.errors import DriftscopeError, FileFormatError, one_line, shown
+from engine.errors import DriftscopeError, FileError, one_line, shown
 from engine.figures.words import counted
 from engine.profile.columns import EventCollector
 from engine.profile.events import TraceFile
@@ -53,7 +53,7 @@ def read_trace(
             events += collector.add(batch)
             say(events, trace.share)
     if not events:
-        raise FileFormatError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
+        raise FileError(f"{shown(path, 200)} has no event with a duration", "Record a trace with events")
     collector.finish()
     return collector.counts, trace
 

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.profile.families import SIDES, Families, short_name
 from engine.store.columns import Table
 from engine.store.schema import TRACE_EVENTS, TRACE_GAPS, TRACE_MARKS, TRACE_OPS, TRACE_TIMELINE
@@ -133,9 +133,9 @@ def event_table() -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             yield db
         except (duckdb.ConversionException, duckdb.OutOfRangeException) as error:
-            raise FileFormatError("times of this trace add up to over 292 years", "Record it again") from error
+            raise FileError("times of this trace add up to over 292 years", "Record it again") from error
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            raise FileFormatError(f"the trace does not fit: {shown(error, 200)}", f"Free room in {folder}") from error
+            raise FileError(f"the trace does not fit: {shown(error, 200)}", f"Free room in {folder}") from error
 
 
 class Summary:

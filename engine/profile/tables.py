@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.figures.statistics import quotient
 from engine.figures.words import counted, listed
 from engine.profile.families import HOST_WORK, PROFILER, Families, short_name
@@ -94,17 +94,17 @@ def _rows(path: Path) -> list[tuple[str, int, int]]:
                     columns = head
                     continue
             if len(rows) >= MOST_LINES:
-                raise FileFormatError(f"{name} has over {MOST_LINES:,} lines", "Give one line for each operation")
+                raise FileError(f"{name} has over {MOST_LINES:,} lines", "Give one line for each operation")
             try:
                 rows.append(_row(cells, columns))
             except (ValueError, IndexError, ArithmeticError) as error:
                 line = "this is no trace, and it" if is_first else shown(" ".join(cells))  # not quoted
                 problem = f"{name}, line {number}: {line} is no name, count, total_ms, avg_ms"
-                raise FileFormatError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
+                raise FileError(problem, "Fix the file, or give a Chrome trace of torch.profiler") from error
     if not rows:
-        raise FileFormatError(f"{name} is no trace: it has no line of an operation", "Give a table of operations")
+        raise FileError(f"{name} is no trace: it has no line of an operation", "Give a table of operations")
     if sum(calls for _, calls, _ in rows) > MOST_CALLS or sum(ns for _, _, ns in rows) >= 2**63:
-        raise FileFormatError(f"{name} adds up to over 2^53 calls or 292 years", "Fix the file")
+        raise FileError(f"{name} adds up to over 2^53 calls or 292 years", "Fix the file")
     return rows
 
 

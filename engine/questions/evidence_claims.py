@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote, urlencode
 
-from engine.errors import FileFormatError, nearest, one_line, shown
+from engine.errors import FileError, nearest, one_line, shown
 from engine.evidence.checks import VERDICTS
 from engine.evidence.claims import REPORTS, Claim, load_claims, pretty
 from engine.evidence.verdicts import FILE, Verdict, document, load
@@ -90,7 +90,7 @@ def answer(tables: Tables, options: Options) -> str:
         return f"{len(last.verdicts)} claims: {counts}. Checked on {last.when:%d %b %Y} at commit {commit}."
     by_id = {claim.id: (claim, verdict) for claim, verdict in judged()}
     if options["claim"] not in by_id:
-        raise FileFormatError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(by_id)))
+        raise FileError(f"there is no claim {shown(options['claim'])}", nearest(options["claim"], list(by_id)))
     claim, verdict = by_id[options["claim"]]
     lead = f"{SIGNS[verdict.verdict]} {verdict.verdict}: “{claim.statement.strip()}”"
     where = f"{claim.id}: report {claim.report}, {', '.join((claim.section, *claim.also))}; about {claim.subject}"

@@ -20,7 +20,7 @@ from engine.chem.conformer_files import UNREADABLE, HeavyConformer, pickled_conf
 from engine.chem.enriched import as_decimals, enriched_text
 from engine.chem.smiles import enriched_descriptors, read_text_order
 from engine.chem.structure_files import form_by_name
-from engine.errors import DriftscopeError, FileFormatError, shown
+from engine.errors import DriftscopeError, FileError, shown
 from engine.records import BinFormat
 from engine.store.entries import Entry, number_format_of, sha256_of
 from engine.store.schema import CONFORMERS, RUN, SAMPLES
@@ -76,10 +76,10 @@ def import_generations(
             staging.add({SAMPLES.name: SAMPLES.rows(samples), CONFORMERS.name: CONFORMERS.rows(conformers)})
             progress(each.total())
         if not each:
-            raise FileFormatError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
+            raise FileError(f"{shown(path.name)} has no molecule in it", "There is nothing to import")
         if unread and not with_conformer:
             problem = f"none of {len(unread):,} molecules of {shown(path.name)} can be read"
-            raise FileFormatError(f"{problem}. The first: {unread[0]}", "Write the file again")
+            raise FileError(f"{problem}. The first: {unread[0]}", "Write the file again")
         counts: Row = {"samples": each.total(), "molecules": len(each), "generations": max(each.values())}
         if unread:
             left_out = f"{len(unread):,} of {each.total():,} molecules cannot be read. The first: {unread[0]}"

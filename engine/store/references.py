@@ -25,7 +25,7 @@ import pyarrow as pa
 from rdkit import Chem
 
 from engine.chem.conformer_files import HeavyConformer, molecule_with, read_references, settled_smiles, under_its_key
-from engine.errors import DriftscopeError, FileFormatError, StoreError, shown
+from engine.errors import DriftscopeError, FileError, StoreError, shown
 from engine.records import Molecule
 from engine.store.entries import NAME, Entry
 from engine.store.schema import REFERENCE_CONFORMERS, REFERENCE_OMISSIONS, REFERENCES
@@ -140,7 +140,7 @@ def write_references(
                 write()
         if not seen:
             problem = f"{shown(about['source'], 200)} has no conformer that can be used{first}"
-            raise FileFormatError(problem, "Give another file")
+            raise FileError(problem, "Give another file")
         write()
         content = hashlib.sha256()
         for smiles in sorted(seen):

@@ -26,7 +26,7 @@ from engine.chem.enriched import as_decimals, decode, encode
 from engine.chem.frame import place_in_frame
 from engine.chem.smiles import parse_smiles
 from engine.chem.structure_files import form_by_name, read_molecules
-from engine.errors import EnrichedError, FileFormatError, PlaceholderError, shown, unquoted
+from engine.errors import EnrichedError, FileError, PlaceholderError, shown, unquoted
 from engine.records import FIXED4, Molecule, NumberFormat
 from engine.text.check import answer_of
 from engine.text.template import block_spans, needed_tokens
@@ -68,9 +68,9 @@ def texts_of_file(path: str, form: NumberFormat) -> list[str]:
             decode(as_decimals(texts[-1], form))
         except EnrichedError as error:
             why = str(error) if path == "-" else unquoted(error)  # perhaps another kind of file
-            raise FileFormatError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
+            raise FileError(f"line {number} of {shown(path)}: {why}", "Write one molecule per line") from error
     if not texts:
-        raise FileFormatError(f"{shown(path)} has no enriched text", "Write one molecule per line")
+        raise FileError(f"{shown(path)} has no enriched text", "Write one molecule per line")
     return texts
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import FileFormatError, TokenizerError, shown
+from engine.errors import FileError, TokenizerError, shown
 from engine.paths import user_path
 from engine.records import Token
 from engine.text import tokenizer_build
@@ -242,7 +242,7 @@ def load_tokenizer(name: str) -> TextTokenizer:
     try:
         path = user_path(name, "the tokenizer")
         key = str(path.resolve()) if name and path.exists() else None
-    except (OSError, FileFormatError, ValueError):  # too long, a home that is not known, a NUL
+    except (OSError, FileError, ValueError):  # too long, a home that is not known, a NUL
         key = None
     if key is None:
         names = ", ".join(BUILT_IN)

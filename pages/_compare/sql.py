@@ -32,7 +32,7 @@ from engine.store.schema import KINDS
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._shared.choices import by_name, one_of
-from pages._shared.errors import error_markdown, escape_markdown, shown_errors
+from pages._shared.errors import error_markdown, escaped, shown_errors
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
@@ -75,7 +75,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
         st.error(error_markdown(wrong), icon=":material/error:")
     if query and query.about:
         origin = f" It reproduces a table of {query.reproduces}." if query.reproduces else ""
-        st.caption(escape_markdown(f"{query.about}{origin}", has_code=True))
+        st.caption(escaped(f"{query.about}{origin}", has_code=True))
     one_of("Show as", ("Table", "Chart"), "sql_as", label_visibility="collapsed")
     if text not in st.session_state.get(ASKED, ()):
         _drop()
@@ -154,7 +154,7 @@ def _form(store: Store, queries: Mapping[str, Query], query: Query | None, text:
             st.dataframe(_columns(), hide_index=True, width=760, height=380, alt="Tables, columns and their meaning")
         if query and query.key.startswith(OWN):
             with st.popover("Delete", icon=":material/delete:", type="tertiary", key="sql_ask"):
-                st.markdown(f"This deletes the query **{escape_markdown(query.title)}** permanently.")
+                st.markdown(f"This deletes the query **{escaped(query.title)}** permanently.")
                 st.button("Delete permanently", key="sql_delete", on_click=attempt, args=(lambda: delete(query),))
 
 
@@ -246,7 +246,7 @@ def _answer(statement: Statement, runs: Mapping[str, Entry]) -> None:
     if reported := origins.count("reported"):
         notes.append(f"{reported:,} of {counted(table.num_rows, 'row')} are reported, not measured here.")
     if notes:
-        st.caption(escape_markdown(" ".join(notes)))
+        st.caption(escaped(" ".join(notes)))
     columns, config = {name: of_browsers(table[name]) for name in table.column_names}, {}
     if st.session_state.get("sql_as") == "Chart":
         _chart(pa.table(columns))

@@ -28,7 +28,7 @@ from pages._shared.choices import by_name, one_of
 from pages._shared.components.atom_view import atom_view, view_rows
 from pages._shared.components.molecule2d import molecule2d
 from pages._shared.components.view3d import view3d
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected
 from pages._shared.shown import put_shown
 from pages._shared.table_files import file_button
@@ -84,8 +84,8 @@ def show(store: Store, inspection: Inspected, lead: str, steps: Callable[[], Non
             )
             with st.container(horizontal=True, vertical_alignment="center", width="content"):
                 steps()
-        bold = f"**{escape_markdown(lead)}** " if lead else ""
-        st.markdown(bold + escape_markdown(_verdict_words(inspection)), help=READERS_HELP)
+        bold = f"**{escaped(lead)}** " if lead else ""
+        st.markdown(bold + escaped(_verdict_words(inspection)), help=READERS_HELP)
         _failed(inspection)
         still_wrong([(wrong["check"], wrong["atoms"]) for wrong in inspection.sample["unmended"] or ()])
         _linked(store, inspection)
@@ -138,7 +138,7 @@ def _failed(inspection: Inspected) -> None:
             where = where.popover(f"{counted(len(failed) - 1, 'more check')} failed", type="tertiary")
         atom = next((atom for atom in check["atoms"] if atom < inspection.molecule.atoms), None)
         where.button(
-            unbroken(escape_markdown(check_line(check))),
+            unbroken(escaped(check_line(check))),
             key=f"failed-{index}",
             type="tertiary",
             icon=":material/warning:",
@@ -185,9 +185,9 @@ def _linked(store: Store, inspection: Inspected) -> None:
         )
         missing = [words for words in inspection.missing if not (steps and "A model can recompute" in words)]
         if len(missing) == 1 and inspection.can_score:
-            st.caption(escape_markdown(missing[0]))  # the rows and the button below say the same
+            st.caption(escaped(missing[0]))  # the rows and the button below say the same
         elif missing:
-            words = "\n".join(f"- {escape_markdown(words)}" for words in missing)
+            words = "\n".join(f"- {escaped(words)}" for words in missing)
             st.info(words, icon=":material/visibility_off:", title="Not available")
         scoring.show(inspection, bool(steps))
         _text(inspection, steps)
@@ -257,7 +257,7 @@ def _names(inspection: Inspected, of_atom: Blocks) -> list[str]:
 def _shape(inspection: Inspected, of_atom: Blocks, on_top: Mol | None) -> None:
     if inspection.conformer is None:
         st.info(
-            escape_markdown(inspection.why_no_conformer),
+            escaped(inspection.why_no_conformer),
             icon=":material/view_in_ar:",
             title="No conformer to show",
         )
@@ -283,7 +283,7 @@ def _readers(inspection: Inspected) -> None:
     words = [inspection.why_no_conformer] if is_partial and not _is_unread(inspection.sample) else []
     words += [_group_words(inspection, inspection.by_group)] if inspection.by_group is not None else []
     if inspection.molecule.atoms and words:
-        st.caption(escape_markdown(" ".join(words)))
+        st.caption(escaped(" ".join(words)))
 
 
 def _group_words(inspection: Inspected, group: GroupShape) -> str:
@@ -447,7 +447,7 @@ def _badges(inspection: Inspected) -> None:
     with st.container(horizontal=True, gap="small", key="facts"):
         for text, colour, about in badges:
             if text:
-                st.badge(escape_markdown(text), color=colour, help=about)
+                st.badge(escaped(text), color=colour, help=about)
 
 
 # --- below the views ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pages._drift import files, state
 from pages._drift import molecule as drift_molecule
 from pages._drift.state import Spot
 from pages._kit.card import card
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected
 from pages._shared.rows import (
     BORDERS_PX,
@@ -162,7 +162,7 @@ def _bar_chip() -> None:
         }
         filter_words = "a cut block" if bar is None else f"drift {signed(bar.drift)} · {of[bar.by]}{bar.group}"
         st.button(
-            escape_markdown(f"Only molecules with {filter_words}"),
+            escaped(f"Only molecules with {filter_words}"),
             icon=":material/close:",
             icon_position="right",
             key="bar_chip",
@@ -412,7 +412,7 @@ def _steps(table: pa.Table, chosen: Spot) -> None:
     row, order = _row_of(table, chosen), _order()
     words = f"row {(row or 0) + 1:,} of {table.num_rows:,}, {order[0].lower() + order[1:]}"
     if len(table["run_id"].unique()) > 1:  # and the run of each
-        words += "".join(f" · {escape_markdown(str(table[name][row or 0]))}" for name in ("model", "lp"))
+        words += "".join(f" · {escaped(str(table[name][row or 0]))}" for name in ("model", "lp"))
     show_steps(
         row,
         table.num_rows,

@@ -17,7 +17,7 @@ from engine.store.store import Store, is_temporary
 from pages._drift import state
 from pages._kit.card import choose
 from pages._kit.picker import Picker, run_cells, run_columns
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.inspected import save_run
 from pages._shared.words import run_title
 
@@ -99,7 +99,7 @@ def _save_form(entry: Entry) -> None:
         key=f"passing-{entry.id}",
     ):
         st.markdown(
-            f":material/hourglass_top: **Not saved.** {escape_markdown(entry.id)} was generated on the Live page "
+            f":material/hourglass_top: **Not saved.** {escaped(entry.id)} was generated on the Live page "
             "and is lost when the app stops."
         )
         label = st.text_input(

@@ -22,7 +22,7 @@ from engine.jobs.plan import ModelChoice
 from engine.jobs.scoring import Question, costs_work, score_work
 from engine.jobs.service import Job, service
 from engine.models.registry import OWN_TOKENIZER, ModelEntry, load_registry
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.visitor import presence, visitor
 from pages._shared.words import faults
 
@@ -68,13 +68,13 @@ def show(inspection: Inspected, has_steps: bool) -> None:
             _progress(score)
             return
         if score.error:
-            st.error(escape_markdown(score.error), icon=":material/error:")
+            st.error(escaped(score.error), icon=":material/error:")
     if not inspection.can_score:
         return
     models = compatible(inspection)
     cut = [block["block"] for block in inspection.blocks if "cut" in faults(block)]
     if not models:
-        st.caption(f"No registered model has the tokenizer {escape_markdown(inspection.run.tokenizer)}.")
+        st.caption(f"No registered model has the tokenizer {escaped(inspection.run.tokenizer)}.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="ask"):
         name = st.selectbox(
@@ -168,7 +168,7 @@ def _progress(score: Score) -> None:
     else:
         words = f"{seen.note or 'running'} · {seen.elapsed_s:.0f} s"
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="asking"):
-        st.markdown(f":material/hourglass_top: {escape_markdown(f'{score.model}: {words}')}")
+        st.markdown(f":material/hourglass_top: {escaped(f'{score.model}: {words}')}")
         st.button("Stop", icon=":material/stop:", key="ask-stop", on_click=_stop, args=(score,))
 
 

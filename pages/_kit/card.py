@@ -18,7 +18,7 @@ from engine.questions.question import Answered, Chart, Column, NeedsWork, Option
 from engine.store.store import Store
 from pages._kit.chart import alt_of, figure_of
 from pages._kit.time_chart import time_figure
-from pages._shared.errors import escape_markdown, shown_errors
+from pages._shared.errors import escaped, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import table_height
 from pages._shared.shown import put_shown
@@ -70,7 +70,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                     )
             except NeedsWork as missing:
                 area.info(
-                    escape_markdown(str(missing).partition(" Run: ")[0]),
+                    escaped(str(missing).partition(" Run: ")[0]),
                     icon=":material/calculate:",
                 )
                 if st.button(
@@ -84,7 +84,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                     st.rerun()
                 return
             lead, _, notes = answered.answer.partition("\n\n")
-            area.markdown(unbroken(escape_markdown(lead)))
+            area.markdown(unbroken(escaped(lead)))
             for number, chart in enumerate(question.CHARTS):
                 draw(key, number, chart, question, answered, ids)
             for name in question.TABLES:
@@ -93,7 +93,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
             if "commands" in answered.tables:
                 start_buttons(key, answered.tables["commands"])
             if notes:
-                st.caption(unbroken(escape_markdown(notes)))
+                st.caption(unbroken(escaped(notes)))
             data(key, question, answered, head)
     put_shown()
 
@@ -149,7 +149,7 @@ def choose(option: Option, label: str, choices: Mapping[Any, str], *, as_buttons
     }
     lengths = [len(words) for words in choices.values()]
     if as_buttons or (len(values) <= AS_BUTTONS and sum(lengths) < MOST_BUTTON_CHARS):
-        more["format_func"] = lambda value: escape_markdown(choices.get(value, str(value)))  # buttons are Markdown
+        more["format_func"] = lambda value: escaped(choices.get(value, str(value)))  # buttons are Markdown
         chosen = st.segmented_control(label, values, required=True, **more)
     else:
         chosen = st.selectbox(label, values, width=min(420, 90 + 8 * max(lengths)), **more)

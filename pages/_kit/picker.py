@@ -20,7 +20,7 @@ from engine.records import RULE_HELP
 from engine.store.columns import Kind
 from engine.store.entries import Entry, StoreListing, is_profiled, run_value
 from pages._kit.chart import entry_colour
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.rows import picked_rows, show_rows, table_height
 
 FILTERS_FROM = 8  # entries: fewer are seen at once
@@ -113,14 +113,14 @@ class Picker:
             return ()
         chosen, complaints = self.read(listing)
         for complaint in complaints:
-            st.error(escape_markdown(complaint), icon=":material/error:")
+            st.error(escaped(complaint), icon=":material/error:")
         names = {id_: shortened(one_line(name), MOST_NAME) for id_, name in self.names(chosen).items()}
         label = f"{self.noun.capitalize()}s"
         if chosen and self.has_control:
             label += f": {len(chosen)} of {len(listing.entries):,} selected"
         elif chosen:
             more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
-            label += f": {escape_markdown(names[chosen[0].id])}{more}"
+            label += f": {escaped(names[chosen[0].id])}{more}"
         with st.expander(label, not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
             self._table(listing, names)
             if not chosen:
@@ -247,7 +247,7 @@ class Picker:
         if len(ticked) > self.most:
             control = ticked[:1] if self.has_control and self.most > 2 else []
             ticked = [*control, *ticked[len(control) - self.most :]]
-            left = escape_markdown(listed([names[id_] for id_ in ids if id_ not in ticked]) or "the first ones")
+            left = escaped(listed([names[id_] for id_ in ids if id_ not in ticked]) or "the first ones")
             st.toast(
                 f"At most {self.most} {self.noun}s, so this leaves out {left}.",
                 icon=":material/info:",
@@ -300,7 +300,7 @@ def show_damages(listing: StoreListing) -> None:
     count = len(listing.damages)
     subject = "1 entry of the store is" if count == 1 else f"{count} entries of the store are"
     with st.expander(f"{subject} damaged", icon=":material/warning:"):
-        lines = [f"- {escape_markdown(f'{item.where}: {item.reason}')}" for item in listing.damages[:MOST_DAMAGES]]
+        lines = [f"- {escaped(f'{item.where}: {item.reason}')}" for item in listing.damages[:MOST_DAMAGES]]
         more = [f"- and {count - MOST_DAMAGES} more"] if count > MOST_DAMAGES else []
         st.markdown(
             "\n".join(

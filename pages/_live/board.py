@@ -14,7 +14,7 @@ from engine.records import Molecule
 from pages._live import lanes as live_lanes
 from pages._live import session
 from pages._shared.components.molecule2d import molecule2d
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 from pages._shared.inspected import inspected_in, open_store
 from pages._shared.theme import DARK, palette
 from pages._shared.words import wrong_words
@@ -46,7 +46,7 @@ def choose_sample(molecules: Sequence[Molecule]) -> None:
             )
         words.code(watch.molecule_of(shown_sample()).smiles, language=None, wrap_lines=True)
     if [molecule.smiles for molecule in molecules] != [molecule.smiles for molecule in watch.molecules]:
-        which = escape_markdown(watch.molecule_of(shown_sample()).smiles)
+        which = escaped(watch.molecule_of(shown_sample()).smiles)
         st.caption(f":material/info: Results below are for {which}; press Generate to update.")
 
 

@@ -14,7 +14,7 @@ from engine.jobs.lane import REFERENCE_S
 from pages._live.inputs import REFERENCES
 from pages._shared.choices import one_of
 from pages._shared.components.view3d import APART, SNUG, view3d
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.words import atom_faults, unbroken
 
 HEIGHT_PX, BESIDE_PX = 190, 300
@@ -33,7 +33,7 @@ def choose_reference() -> None:
 def conformer(lane: str, seen: Inspected) -> None:
     """With its faults marked. ``lane`` names the view."""
     if seen.conformer is None:
-        st.info(escape_markdown(seen.why_no_conformer), icon=":material/view_in_ar:")
+        st.info(escaped(seen.why_no_conformer), icon=":material/view_in_ar:")
         return
     reference, _ = _nearest(seen)
     placement = st.session_state.get("reference") or PLACEMENTS[0]
@@ -59,7 +59,7 @@ def conformer_words(seen: Inspected) -> None:
     if seen.conformer is None:
         return
     if seen.why_no_conformer:
-        st.caption(escape_markdown(seen.why_no_conformer))
+        st.caption(escaped(seen.why_no_conformer))
     _, words = _nearest(seen)
     if words:
         st.caption(unbroken(words))
@@ -80,7 +80,7 @@ def _nearest(seen: Inspected) -> tuple[Chem.Mol | None, str]:
     with st.spinner("Embedding reference conformers …", show_time=True):
         references = references_of(seen.molecule.smiles, REFERENCES, REFERENCE_S)
     if isinstance(references, str):
-        return None, escape_markdown(references)
+        return None, escaped(references)
     try:
         nearest_id, distance_ang = nearest(seen.conformer, references)
         moved, _ = superpose(references, seen.conformer, probe_conf=nearest_id)

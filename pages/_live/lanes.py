@@ -27,7 +27,7 @@ from pages._kit.atoms import atom_rows, worst_first
 from pages._live import session
 from pages._live.session import Running
 from pages._shared.components.atom_view import ViewRow, atom_view, view_rows
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.words import HYPOTHETICAL_HELP, signed, unbroken, wrong_words
 
 Shown = TypeVar("Shown")
@@ -88,7 +88,7 @@ def progress_words(lanes: list[Running]) -> str:
 def heading(lane: Running) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):  # columns would cut the label off
         st.markdown(
-            f"**{escape_markdown(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]",
+            f"**{escaped(lane.title)}** :gray[:small[{unbroken(state_words(lane))}]]",
             width="stretch",
         )
         if not lane.seen.has_ended:
@@ -101,7 +101,7 @@ def heading(lane: Running) -> None:
                 help=f"Stop lane {lane.number}",
             )
     if lane.seen.state == "failed":
-        st.error(escape_markdown(capitalised(lane.seen.error)), icon=":material/error:")
+        st.error(escaped(capitalised(lane.seen.error)), icon=":material/error:")
 
 
 def state_words(lane: Running) -> str:
@@ -109,11 +109,11 @@ def state_words(lane: Running) -> str:
     if seen.state == "waiting":
         return waiting_words(seen.ahead).capitalize()
     if seen.state == "stopped" and not lane.was_stopped:
-        return f"Stopped: {escape_markdown(seen.note)}"
+        return f"Stopped: {escaped(seen.note)}"
     if seen.state == "done":
         return f"Done in {lane.watch.seconds:.2f} s"
     if seen.state == "running":
-        return f"{escape_markdown((one_line(seen.note) or 'starting').capitalize())} …"
+        return f"{escaped((one_line(seen.note) or 'starting').capitalize())} …"
     return "Stopping …" if seen.state == "stopping" else seen.state.capitalize()
 
 

@@ -13,7 +13,7 @@ from engine.store.store import Store
 from pages._live.conformer import conformer
 from pages._live.lanes import level, stored_atoms
 from pages._live.results import show_failures, show_verdict
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.inspected import inspected
 
 WORDS = "A stored result: adrenaline by {}, without an LP, with the group's and with the exact one."
@@ -27,7 +27,7 @@ def show_opening() -> None:
     except DriftscopeError:
         return
     if lanes:
-        st.markdown(WORDS.format(escape_markdown(lanes[0].run.model)))
+        st.markdown(WORDS.format(escaped(lanes[0].run.model)))
         level(
             lanes,
             _verdict,
@@ -38,5 +38,5 @@ def show_opening() -> None:
 
 
 def _verdict(seen: Inspected) -> None:
-    st.markdown(f"**{escape_markdown(seen.run.lp_words)}** :gray[:small[{seen.sample['tokens']} tokens]]")
+    st.markdown(f"**{escaped(seen.run.lp_words)}** :gray[:small[{seen.sample['tokens']} tokens]]")
     show_verdict(seen)

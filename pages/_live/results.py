@@ -27,7 +27,7 @@ from pages._live.files import all_files, lane_files
 from pages._live.lanes import atoms, counters, heading, level, progress
 from pages._live.session import Running
 from pages._shared.components.atom_view import visible
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.inspected import inspected, inspected_in, open_store
 from pages._shared.rows import table_height
 from pages._shared.verdict_badges import (
@@ -163,7 +163,7 @@ def _outcome(lane: Running, entries: Mapping[str, Entry], seen: Inspected | None
     if seen is not None:
         lane_files(lane, entries[seen.run.run_id], shown)
     for note in lane.watch.notes:
-        st.caption(escape_markdown(note))
+        st.caption(escaped(note))
 
 
 def show_verdict(seen: Inspected) -> None:
@@ -177,7 +177,7 @@ def show_failures(seen: Inspected) -> None:
     """What is wrong in words. Why a text has no conformer is where the conformer would be."""
     sample = seen.sample
     if not sample["clean"] or any(map(faults, seen.blocks)):  # else the badge says all of it
-        st.markdown(escape_markdown(verdict(sample, seen.blocks)))
+        st.markdown(escaped(verdict(sample, seen.blocks)))
     failed_checks(
         [failed for failed in sample["failed"] or () if failed["check"] != LOADED],
         MOST_FAILED,
@@ -214,8 +214,8 @@ def _table(lanes: list[Running], entries: Mapping[str, Entry]) -> None:
     plan, device = lanes[0].watch.plan, lanes[0].watch.device
     device = f" on {device}" if device else ""
     st.caption(
-        f"Measured here{escape_markdown(device)}, one lane after the other, with "
-        f"{escape_markdown(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
+        f"Measured here{escaped(device)}, one lane after the other, with "
+        f"{escaped(sized(f'{plan.model.alias}:{plan.model.step}'))}, seed {plan.plan.seed}. "
         "The page slows small models down a little; docs/benchmarks.md has times without it."
     )
     if words := speed_words(lanes):
@@ -229,7 +229,7 @@ def speed_words(lanes: Sequence[Running]) -> str:
         return ""
     watch = done["exact"].watch
     model = sized(f"{watch.plan.model.alias}:{watch.plan.model.step}")
-    return WHY.format(escape_markdown(model)) if watch.device.startswith("cpu") else ""
+    return WHY.format(escaped(model)) if watch.device.startswith("cpu") else ""
 
 
 def _divergences(lanes: list[Running], shown: int) -> None:
@@ -240,20 +240,20 @@ def _divergences(lanes: list[Running], shown: int) -> None:
         if lane.run_id is None or first.run_id is None:
             continue
         difference = first_divergence(first.watch, lane.watch, shown)
-        title = f"- **{escape_markdown(lane.title)}**{scope}"
+        title = f"- **{escaped(lane.title)}**{scope}"
         if difference is None:
             st.markdown(f"{title}: same tokens as lane {first.number}.")
             continue
         atom, descriptors = difference.atom, lane.watch.molecule_of(shown).descriptors
         where = "" if atom is None else f", in the block of atom {atom} {descriptors[atom]}"
         st.markdown(
-            f"{title} first differs from lane {first.number} at token {difference.pos}{escape_markdown(where)}: "
+            f"{title} first differs from lane {first.number} at token {difference.pos}{escaped(where)}: "
             f"{_quoted(difference.piece)} instead of {_quoted(difference.first_piece)}."
         )
 
 
 def _quoted(piece: str) -> str:
-    return f"“{escape_markdown(visible(piece))}”" if piece else "the end"
+    return f"“{escaped(visible(piece))}”" if piece else "the end"
 
 
 # --- while they are written ---------------------------------------------------------------------------------------

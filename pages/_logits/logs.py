@@ -20,7 +20,7 @@ from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG
 from engine.store.store import Store
 from pages._kit.picker import Picker, origin_column, rate_column
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.links import logits_address
 from pages._shared.managing import entries as managing
 from pages._shared.managing import tasks
@@ -140,7 +140,7 @@ def _buttons(store: Store, entry: Entry) -> None:
     st.link_button("Open its health", logits_address(entry.id, view="Health"), icon=":material/monitor_heart:")
     if entry.row.get("left_out") or entry.row.get("is_cut"):
         cut = " The file is truncated." if entry.row.get("is_cut") else ""
-        notes = escape_markdown(visible_text(str(entry.row.get("notes") or "")))
+        notes = escaped(visible_text(str(entry.row.get("notes") or "")))
         st.caption(
             f":material/warning: {counted(entry.row.get('left_out') or 0, 'line')} could not be read.{cut} {notes}"
         )

@@ -16,7 +16,7 @@ from engine.store.schema import TRACE
 from engine.store.store import Store
 from pages._kit.picker import Picker, origin_column, time_column
 from pages._shared.choices import by_name
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.links import compare_address, inspector_address
 from pages._shared.managing import entries as managing
 from pages._shared.managing import tasks
@@ -197,7 +197,7 @@ def _buttons(store: Store, entry: Entry) -> None:
     )  # fmt: skip
     run_id = str(entry.row.get("run_id") or "")
     if run_id and run_id not in {run.id for run in store.listing().entries}:
-        st.caption(f"It belongs to the run {escape_markdown(run_id)}, which this store does not have.")
+        st.caption(f"It belongs to the run {escaped(run_id)}, which this store does not have.")
     elif run_id:
         st.link_button("Open its run", compare_address(run_id), icon=":material/compare_arrows:", type="tertiary")
         st.link_button("Open its samples", inspector_address(run_id), icon=":material/biotech:", type="tertiary")

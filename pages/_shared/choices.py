@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from engine.errors import shown
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.shown import put_shown
 
 Option = TypeVar("Option", bound=str)
@@ -33,7 +33,7 @@ def complain(noun: str, options: Collection[str], key: str, instead: str) -> Non
     named = st.query_params.get(key)
     if named and named not in options:
         words = f"There is no {noun} {shown(named)} here. {instead} is chosen instead."
-        st.error(escape_markdown(words), icon=":material/error:")
+        st.error(escaped(words), icon=":material/error:")
 
 
 def by_name(

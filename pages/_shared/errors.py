@@ -1,6 +1,6 @@
 """An engine's error as one message on the page, and untrusted text as text.
 
-Streamlit reads messages, labels and captions as Markdown. ``escape_markdown`` makes it show a text as it was written:
+Streamlit reads messages, labels and captions as Markdown. ``escaped`` makes it show a text as it was written:
 no link, picture, formula, colour or symbol, and nothing invisible.
 """
 
@@ -60,19 +60,19 @@ def shown_errors(name: str = "This page", *, stops: bool = True) -> Iterator[Non
 
 def error_markdown(error: DriftscopeError) -> str:
     # What happened may quote anybody. What to do about it is ours: "Run `verify`".
-    message = escape_markdown(capitalised(error.what))
-    return f"{message}\\. {escape_markdown(error.fix, has_code=True)}" if error.fix else message
+    message = escaped(capitalised(error.what))
+    return f"{message}\\. {escaped(error.fix, has_code=True)}" if error.fix else message
 
 
-def escape_markdown(text: str, *, has_code: bool = False) -> str:
+def escaped(text: str, *, has_code: bool = False) -> str:
     """``text`` as Markdown that shows just that text; in words of ours, which ``has_code``, `this` becomes code."""
     seen = "".join(char if char == "\n" else visible(char) for char in text)
     apart = _REPLACED_LATER.sub(lambda match: match[0] + _WORD_JOINER, seen)
-    escaped = _PUNCTUATION.sub(r"\\\1", apart)
+    marked = _PUNCTUATION.sub(r"\\\1", apart)
     if has_code:  # without backslashes; what is quoted may be anybody's
         code = r"((?<!\w)\\'.*\\')|\\`[^`]+\\`"
-        escaped = re.sub(code, lambda match: match[1] or re.sub(r"\\(.)", r"\1", match[0]), escaped)
-    return "\\\n".join(_margin(line) for line in escaped.split("\n"))
+        marked = re.sub(code, lambda match: match[1] or re.sub(r"\\(.)", r"\1", match[0]), marked)
+    return "\\\n".join(_margin(line) for line in marked.split("\n"))
 
 
 def _margin(line: str) -> str:

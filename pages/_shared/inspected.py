@@ -12,7 +12,7 @@ from engine.inspection.runs import RunFacts, run_facts
 from engine.inspection.sample import Inspected, inspect_sample
 from engine.store.entries import Entry
 from engine.store.store import Store, keep, with_temporary
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 
 
 def save_run(entry: Entry, label: str = "") -> None:
@@ -23,7 +23,7 @@ def save_run(entry: Entry, label: str = "") -> None:
     except DriftscopeError as error:
         st.error(error_markdown(error), icon=":material/error:")
     else:
-        st.toast(f"Saved as {escape_markdown(entry.id)}", icon=":material/save:")
+        st.toast(f"Saved as {escaped(entry.id)}", icon=":material/save:")
         st.rerun()
 
 

@@ -13,7 +13,7 @@ from engine.chem.verdict import NOT_JUDGED, check_words, is_stereo_judged, strai
 from engine.figures.words import counted, listed, shortened
 from engine.inspection.tries import WEIGHED, ThrownText
 from engine.records import RULES_HELP
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.words import failed_words, unbroken, visible_text
 
 MOST_TRIES, TRY_CHARS = 50, 400
@@ -69,7 +69,7 @@ def molecule_badges(sample: Mapping[str, Any]) -> None:
 
 def failed_checks(failed: Sequence[Mapping[str, Any]], most: int) -> None:
     for check in failed[:most]:
-        st.caption(f":material/warning: {unbroken(escape_markdown(failed_words(check)))}")
+        st.caption(f":material/warning: {unbroken(escaped(failed_words(check)))}")
     if len(failed) > most:
         st.caption(f"and {counted(len(failed) - most, 'more failed check')}")
 
@@ -121,4 +121,4 @@ def still_wrong(wrong: Sequence[tuple[str, Sequence[int]]]) -> None:
         return
     parts = [f"{check} (atoms {listed([str(atom) for atom in sorted(atoms)])})" for check, atoms in wrong]
     parts[MOST_UNMENDED:] = [f"{len(wrong) - MOST_UNMENDED} more"] if len(wrong) > MOST_UNMENDED else []
-    st.caption(f":material/build_circle: Still wrong after all tries of the guard: {escape_markdown(listed(parts))}.")
+    st.caption(f":material/build_circle: Still wrong after all tries of the guard: {escaped(listed(parts))}.")

@@ -26,7 +26,7 @@ from engine.text.tokenizers import load_tokenizer
 from pages._kit.card import show_table
 from pages._kit.chart import figure_of
 from pages._shared.choices import one_of
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.sections import fold, is_unfolded
 from pages._shared.table_files import table_buttons
 from pages._shared.words import unbroken
@@ -99,10 +99,10 @@ def show() -> None:
         names = tuple(tokenizer.name for tokenizer in tokenizers())
         rows, bars = _measured(tuple(texts), names, tuple(placeholders), *weights)
         words = _sentence(rows)
-        st.markdown(unbroken(escape_markdown(words)))
+        st.markdown(unbroken(escaped(words)))
         default = [row for row in rows if row["placeholder"] == DEFAULT_PLACEHOLDER]
         if form is FIXED4 and default and not any(row["junk_prone"] for row in default):
-            st.caption(unbroken(escape_markdown(NO_JUNK)))
+            st.caption(unbroken(escaped(NO_JUNK)))
     st.plotly_chart(
         figure_of(replace(CHART, across=len(placeholders) + 1), bars, COLUMNS, [], {}),
         theme=None,
@@ -115,7 +115,7 @@ def show() -> None:
         source = "the file's own coordinates"
     floor = f"Measured on {source}. This format alone puts a conformer {form.floor_ang:g} Å (RMSD) from itself."
     st.caption(
-        unbroken(escape_markdown(floor)),
+        unbroken(escaped(floor)),
         help=BINS_WORDS if isinstance(form, BinFormat) else None,
     )
     with st.container(horizontal=True):
@@ -184,7 +184,7 @@ def _uploaded() -> list[str] | list[Chem.Mol]:
             return read_molecules(path)[:MOST_MOLECULES]
         molecules, skipped = read_molecule_file(path, limit=MOST_MOLECULES)
     if skipped:
-        first = escape_markdown(f"line {skipped[0].line:,}: {skipped[0].error}")
+        first = escaped(f"line {skipped[0].line:,}: {skipped[0].error}")
         st.warning(
             f"{len(skipped):,} rows were left out. The first is {first}.",
             icon=":material/warning:",
@@ -258,7 +258,7 @@ def _texts(molecules: list[str] | list[Chem.Mol], form: NumberFormat) -> list[st
     if errors:
         words = f"{len(errors)} of {len(molecules)} molecules were left out"
         with st.expander(words, not texts, icon=":material/warning:"):
-            st.markdown("\n".join(f"- {escape_markdown(reason)}" for reason in errors))
+            st.markdown("\n".join(f"- {escaped(reason)}" for reason in errors))
     return texts
 
 

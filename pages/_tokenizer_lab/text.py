@@ -25,7 +25,7 @@ from engine.text.tokenizers import TextTokenizer
 from pages._kit.card import show_table
 from pages._shared.components.atom_view import Token, ViewRow, atom_view, visible
 from pages._shared.components.view3d import APART, view3d
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 from pages._shared.theme import DARK, palette
 from pages._shared.verdict_badges import failed_checks, molecule_badges, text_badge
 from pages._shared.words import verdict
@@ -144,7 +144,7 @@ def _molecule(text: str) -> Molecule | None:
     except SmilesError as error:
         where = "" if error.position is None else f" at position {error.position}"
         st.warning(
-            f"Not a valid SMILES{where}: {escape_markdown(error.reason)}.",
+            f"Not a valid SMILES{where}: {escaped(error.reason)}.",
             icon=":material/info:",
         )
     except DriftscopeError as error:
@@ -224,7 +224,7 @@ def _show_text(text: str, chosen: list[TextTokenizer], placeholder: str) -> None
     is_judged = bool(annotated.blocks) and not is_other
     verdict_area = st.container()
     if is_judged:
-        st.markdown(escape_markdown(template_words(needs_by_tokenizer, placeholder)))
+        st.markdown(escaped(template_words(needs_by_tokenizer, placeholder)))
     _show_tokens(strips, text)
     if not annotated.blocks and not is_other:
         verdict_area.info(
@@ -280,7 +280,7 @@ def _verdict(text: str, annotated: ReadText) -> None:
         text_badge(row)
         molecule_badges(row)
     blocks = [{"kinds": reading.kinds, "junk_text": reading.junk_text} for reading in annotated.readings]
-    st.markdown(f"As written: {escape_markdown(verdict(row, blocks))}")
+    st.markdown(f"As written: {escaped(verdict(row, blocks))}")
     failed_checks(row["failed"], MOST_FAILED)
 
 

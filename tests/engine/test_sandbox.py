@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.paths import ROOT
 from engine.sandbox import Answer, Limits, Sandbox, SandboxError, read_aside
 
@@ -50,7 +50,7 @@ def die() -> Answer:
 
 
 def fail() -> Answer:
-    raise FileFormatError("it is no file", "Give one")
+    raise FileError("it is no file", "Give one")
 
 
 def hold_open(many: int) -> Answer:
@@ -78,7 +78,7 @@ def test_a_child_stays_warm_and_answers_in_turn(sandbox: Sandbox) -> None:
     (value, pid), (_, again) = sandbox.ask("echo", [1, "é", None]), sandbox.ask("echo", 2)
     assert value == [1, "é", None] and pid == again != str(os.getpid()).encode()
     assert list(sandbox.each("count", 3)) == [(0, b""), (1, b"\0"), (2, b"\0\0")]
-    with pytest.raises(FileFormatError, match=r"it is no file\. Give one"):
+    with pytest.raises(FileError, match=r"it is no file\. Give one"):
         sandbox.ask("fail")
     assert sandbox.ask("echo", 3) == (3, pid)
 
@@ -126,7 +126,7 @@ def test_a_file_is_read_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "x").write_text("text")
     assert read_aside(lambda *said: heard.append(said), read, None, tmp_path / "x", 4, 1000) == "text, 1000"
     assert heard == [(0, 0), (1, 0.25), (2, 0.5), (3, 0.75)]
-    with pytest.raises(FileFormatError, match="of memory"):
+    with pytest.raises(FileError, match="of memory"):
         read_aside(lambda *said: None, read, None, tmp_path / "x", 1, 256 << 20)
     with pytest.raises(FileNotFoundError) as caught:  # what the system refuses there is raised here
         read_aside(lambda *said: None, read, None, tmp_path / "none", 1, 1)

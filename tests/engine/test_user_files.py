@@ -14,7 +14,7 @@ import pytest
 
 from engine.chem.molecule_files import read_molecule_file
 from engine.chem.structure_files import read_molecules
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.logits.ingest import add_file
 from engine.paths import read_toml
 from engine.profile.ingest import add_trace
@@ -50,9 +50,7 @@ def test_what_is_no_regular_file_is_never_opened(
     store: Store, tmp_path: Path, reader: str, make: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        FileFormatError, match=r"is (?:no plain file|a folder|a directory)\. Give|is no SDF or MOL file"
-    ):
+    with pytest.raises(FileError, match=r"is (?:no plain file|a folder|a directory)\. Give|is no SDF or MOL file"):
         READERS[reader](store, make(tmp_path / "one"))
 
 
@@ -66,7 +64,7 @@ def test_a_file_reads(tmp_path: Path) -> None:
     with open_file(tmp_path / "a") as file:
         assert file.read() == b"text"
     for path in (tmp_path / "none", Path("a\0b")):
-        with pytest.raises(FileFormatError, match="cannot be read"):
+        with pytest.raises(FileError, match="cannot be read"):
             open_file(path)
 
 
@@ -101,9 +99,9 @@ def test_patterns_name_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("HOME", str(tmp_path))
     assert found("~/a.json") == [str(tmp_path / "a.json")]
     for pattern in ("*.csv", "nowhere.json", "a\0b", "**/\0", "", "~nobody-of-that-name/*.json", "[", "x" * 5_000):
-        with pytest.raises(FileFormatError, match="matches no file"):
+        with pytest.raises(FileError, match="matches no file"):
             expand(["a.json", pattern])
-    with pytest.raises(FileFormatError, match="is a folder"):
+    with pytest.raises(FileError, match="is a folder"):
         expand(["deep"])
 
     (tmp_path / ".git").mkdir()

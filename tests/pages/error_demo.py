@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from pages._shared.frame import page
 
 TEXTS = (
@@ -30,4 +30,4 @@ TEXTS = (
 page("Messages", ":material/error:", "Text as it was written.")
 for number, text in enumerate(TEXTS):
     with st.container(key=f"text-{number}"):
-        st.error(escape_markdown(text))
+        st.error(escaped(text))

@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from engine import __version__
 from engine.errors import DEBUG
 from engine.store.schema import LOGIT_LOG
-from pages._shared.errors import escape_markdown
+from pages._shared.errors import escaped
 from tests.crafted import copied, craft, craft_sheet, filled
 from tests.pages.apps import opened
 
@@ -48,11 +48,11 @@ def test_a_page_runs_alone_and_an_engine_error_is_one_message_and_its_end() -> N
 
 @given(st.text(st.characters(codec=None)))
 def test_every_mark_is_escaped_and_the_text_is_kept(text: str) -> None:
-    escaped = escape_markdown(text)
-    escaped.encode()
-    assert not re.search(r"(?<!\\)(?:\\\\)*[!-/:-@\[^-`{-~]", re.sub(r"\\[!-/:-@\[-`{-~]", "", escaped))
+    marked = escaped(text)
+    marked.encode()
+    assert not re.search(r"(?<!\\)(?:\\\\)*[!-/:-@\[^-`{-~]", re.sub(r"\\[!-/:-@\[-`{-~]", "", marked))
     if text.isascii() and text.isprintable() and not text.startswith(" "):
-        assert re.sub(r"\\(.)|\u2060", r"\1", escaped) == (text or "\u00a0")
+        assert re.sub(r"\\(.)|\u2060", r"\1", marked) == (text or "\u00a0")
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,6 @@ class Session:
             raise _failed(f"llama.cpp does not take {count} tokens (status {status})")
 
     def logits(self, index: int = -1) -> Row:
-        """[V] a copy of what ``llama_get_logits_ith`` points to now: behind the last token, or one of the last call."""
         pointer = self.library.llama_get_logits_ith(self.context, index)
         if not pointer:
             raise _failed("llama.cpp has no logits there")
@@ -156,7 +155,6 @@ class Session:
         return int(ctypes.cast(pointer, ctypes.c_void_p).value or 0)
 
     def along(self, prompt: Sequence[int], answer: Sequence[int]) -> Iterator[Row]:
-        """What each token of the answer would have been drawn from, each [V]; tokens come one by one, as in use."""
         self.feed(prompt)
         for number, id_ in enumerate(answer):
             yield self.logits()

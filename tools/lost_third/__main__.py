@@ -165,7 +165,6 @@ def lane_run(
 
 
 def command(*words: str) -> str:
-    """A command of the engine in this process. What it prints is returned with --json, else shown as progress."""
     printed = io.StringIO()
     with redirect_stdout(printed if "--json" in words else sys.stderr):
         code = engine(list(words))

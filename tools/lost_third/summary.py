@@ -181,7 +181,6 @@ def summary(
     workers: int,
     advance: Callable[[int], object],
 ) -> dict[str, Any]:
-    """Runs, texts, costs (by `cost-of-lp`) and sizes by lane; all lanes have the last of their sizes."""
     lanes: list[dict[str, Any]] = []
     first: dict[str, LaneCoverage] = {}  # at its largest
     last: dict[str, LaneCoverage] = {}  # at the size of all lanes

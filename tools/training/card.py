@@ -1,8 +1,7 @@
 """The model card: what a model is, how it was trained and how good it is, for readers, for machines and as pictures.
 
 ``write_card`` writes ``NAME.md``, ``NAME.json`` (all its facts and figures) and ``NAME.svg`` (the training curve). The
-facts come from the trainer's state, the curve from its ``log.jsonl``. What this module does not know: how any of the
-figures is measured.
+facts come from the trainer's state, the curve from its ``log.jsonl``.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from engine.chem.enriched import CLOSE_TAG, prompt_of
 from engine.comparing.array_files import write_bytes
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.user_files import parsed_json
 from tools.terminal import markdown
 from tools.training.json_files import read_json, write_json
@@ -114,7 +113,7 @@ def read_curves(path: Path, most_tokens: int | None = None) -> Curves:
                 if name in entry and math.isfinite(entry[name]):
                     points.append((tokens, float(entry[name])))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileFormatError(f"{path} is no training log ({error})", "Give the log.jsonl of it") from error
+        raise FileError(f"{path} is no training log ({error})", "Give the log.jsonl of it") from error
     return curves
 
 
@@ -209,7 +208,6 @@ def _figure(value: float | None, decimals: int, unit: str = "") -> str:
 
 
 def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, log_path: Path) -> Path:
-    """Write the card's three files; the path of the one to read. The log counts up to the tokens of the facts."""
     curves = read_curves(log_path, facts.tokens)
     last = {curve: points[-1][1] if points else None for curve, points in curves.items()}
     document = {"name": name, "facts": facts.as_json(), "quality": quality.as_json(), "training": last}
@@ -221,11 +219,10 @@ def write_card(folder: Path, name: str, facts: TrainingFacts, quality: Quality, 
 
 
 def put_section(card: Path, lines: Sequence[str], figures: Mapping[str, Any]) -> None:
-    """Put a section into a card, or in place of the one of its title, and its figures into the card's JSON."""
     sections = re.split(r"(?m)^(?=## )", card.read_text(encoding="utf-8"))
     indices = [index for index, text in enumerate(sections) if text.startswith(LAST_SECTION)]
     if not indices:
-        raise FileFormatError(f"{card} is no card that `measure` has written", "Measure the model first")
+        raise FileError(f"{card} is no card that `measure` has written", "Measure the model first")
     sections.insert(indices[0], "\n".join([*lines, "", ""]))
     same = [index for index, text in enumerate(sections) if text.startswith(f"{lines[0]}\n") and index != indices[0]]
     write_bytes(card, "".join(text for index, text in enumerate(sections) if index not in same).encode())

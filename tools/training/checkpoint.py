@@ -17,7 +17,7 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from engine.comparing.array_files import write_bytes
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.user_files import parsed_json
 
 STATE = "state"
@@ -37,6 +37,6 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             state = parsed_json(about.get(STATE) or about["about"])
             return {name: file.get_tensor(name).float() for name in file.keys()}, state  # noqa: SIM118 - no dict
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise FileFormatError(
+        raise FileError(
             f"{path} is no checkpoint that can be read ({error})", "Remove it to begin again, or bring a whole one"
         ) from error

@@ -140,7 +140,6 @@ def answer_of(conformer: ConformerTexts, text: int) -> str:
 
 
 def _mirrored(mol: Chem.Mol) -> Chem.Mol | None:
-    """The mirror image of a molecule and its conformer; None where the SMILES of both is the same."""
     image = Chem.Mol(mol)
     for atom in image.GetAtoms():
         atom.InvertChirality()

@@ -34,7 +34,7 @@ from rdkit import Chem
 from engine.chem.rdkit_log import captured_log
 from engine.comparing.array_files import Arrays, Meta, read_arrays, write_arrays
 from engine.comparing.file_jobs import FileJob, key_of, run_jobs
-from engine.errors import DriftscopeError, FileFormatError
+from engine.errors import DriftscopeError, FileError
 from engine.paths import cache_folder
 from tools.terminal import Progress, ToolParser, run_tool
 from tools.training.conformer_texts import ConformerTexts, TextRecipe, from_arrays, make_conformers
@@ -134,17 +134,17 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
 
 
 def read_corpus(folder: Path) -> Iterator[ConformerTexts]:
-    """The conformers of a finished corpus, in its order; ``FileFormatError`` names a shard that is damaged."""
+    """The conformers of a finished corpus, in its order; ``FileError`` names a shard that is damaged."""
     for name in corpus_manifest(folder)["shards"]:
         try:
             yield from from_arrays(read_arrays(folder / name)[1])
-        except FileFormatError as error:
-            raise FileFormatError(error.what, "Run the command that built the corpus again") from error
+        except FileError as error:
+            raise FileError(error.what, "Run the command that built the corpus again") from error
 
 
 def corpus_manifest(folder: Path) -> Meta:
     if not (folder / MANIFEST).is_file():
-        raise FileFormatError(f"{folder} holds no finished corpus", "Build it with python -m tools.training.corpus")
+        raise FileError(f"{folder} holds no finished corpus", "Build it with python -m tools.training.corpus")
     return read_json(folder / MANIFEST)
 
 
@@ -157,7 +157,7 @@ def _plan(folder: Path, settings: Settings, source: Iterable[str], workers: int)
         if meta.get("key") == key:
             lines = arrays["lines"].tobytes().decode().splitlines()
             plan = [(kind, smiles) for kind, _, smiles in (line.partition("\t") for line in lines)]
-    except FileFormatError as error:
+    except FileError as error:
         log.warning("%s: made again", error.what)
     if plan is None:
         plan = plan_molecules(source, settings.wanted, folder, workers)
@@ -171,7 +171,6 @@ def _plan(folder: Path, settings: Settings, source: Iterable[str], workers: int)
 
 
 def plan_molecules(source: Iterable[str], wanted: MoleculePlan, folder: Path, workers: int) -> list[tuple[str, str]]:
-    """Kind and SMILES of each molecule, in drawn order; fewer than wanted where the source has no more."""
     pieces = round(wanted.molecules * wanted.fragment_share)
     quotas = {WHOLE: wanted.molecules - pieces, PIECE: pieces}
     taken: dict[str, str] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.comparing.array_files import write_bytes
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.user_files import PART
 
 
@@ -20,9 +20,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_bytes()))
     except OSError as error:
-        raise FileFormatError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
+        raise FileError(f"{path} cannot be read: {error.strerror or error}", "Make it again") from error
     except (ValueError, TypeError) as error:
-        raise FileFormatError(f"{path} is damaged: {error}", "Make it again") from error
+        raise FileError(f"{path} is damaged: {error}", "Make it again") from error
 
 
 def remove_stale(folder: Path, patterns: Iterable[str], kept: Collection[str]) -> None:

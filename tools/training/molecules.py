@@ -32,7 +32,7 @@ from rdkit.Chem.EnumerateStereoisomers import EnumerateStereoisomers, StereoEnum
 
 from engine.chem.smiles import parse_smiles
 from engine.comparing.array_files import write_bytes
-from engine.errors import AssetError, FileFormatError, shown
+from engine.errors import AssetError, FileError, shown
 from engine.paths import cache_folder
 from engine.records import Molecule
 
@@ -73,7 +73,6 @@ def draw(*parts: str) -> int:
 
 
 def read_moses() -> Iterator[str]:
-    """The SMILES of the training split, in the file's order, read as they are asked for. Brings the file if missing."""
     path = cache_folder() / REQUIREMENT.replace("==", "-") / MEMBER.rpartition("/")[2]
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != MEMBER_SHA256:
         log.info("bringing %s out of %s", path.name, REQUIREMENT)
@@ -98,11 +97,11 @@ def read_csv(path: Path) -> Iterator[str]:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             rows = csv.DictReader(file)
             if "SMILES" not in (rows.fieldnames or ()):
-                raise FileFormatError(f"{path} has no column SMILES", "Give a file of the MOSES data set")
+                raise FileError(f"{path} has no column SMILES", "Give a file of the MOSES data set")
             for row in rows:
                 yield row["SMILES"]
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"{path} cannot be read: {error}", "Give another file") from error
+        raise FileError(f"{path} cannot be read: {error}", "Give another file") from error
 
 
 def is_held_out(smiles: str) -> bool:
@@ -134,7 +133,6 @@ def skeleton(molecule: Molecule | Chem.Mol) -> str:
 
 
 def stereoisomers(mol: Chem.Mol, draw: int) -> Iterator[Chem.Mol]:
-    """A few of the isomers of a molecule with unspecified stereo, every centre and double bond specified."""
     if not any(element.specified == Chem.StereoSpecified.Unspecified for element in Chem.FindPotentialStereo(mol)):
         return
     options: Any = StereoEnumerationOptions(unique=True, maxIsomers=4 * MOST_ISOMERS, rand=draw % 2**31)

@@ -48,7 +48,6 @@ class Network(nn.Module):
         return rows
 
     def weights(self) -> dict[str, Tensor]:
-        """All of it by name, as ``load_weights`` takes it; the head is the embedding and is not named twice."""
         body = {name: value for name, value in self.causal.state_dict().items() if name != HEAD}
         return {TAIL_ROW: self.tail_row.detach(), **body}
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.comparing.array_files import Arrays, read_arrays
-from engine.errors import FileFormatError, shown
+from engine.errors import FileError, shown
 from engine.text.tokenizers import MARKS, NumberIds
 from tools.training.json_files import read_json
 
@@ -230,12 +230,10 @@ class PackedCorpus:
         self.tokenizer = tokenizer
         self.manifest = read_json(folder / MANIFEST)
         if self.manifest.get("format") != PACKED_FORMAT:
-            raise FileFormatError(f"{folder} is no packed corpus of format {PACKED_FORMAT}", "Pack it again")
+            raise FileError(f"{folder} is no packed corpus of format {PACKED_FORMAT}", "Pack it again")
         packed = self.manifest["tokenizers"]
         if tokenizer not in packed:
-            raise FileFormatError(
-                f"{folder} is packed for {', '.join(packed)}, not for {shown(tokenizer)}", "Pack it again"
-            )
+            raise FileError(f"{folder} is packed for {', '.join(packed)}, not for {shown(tokenizer)}", "Pack it again")
         about = packed[tokenizer]
         self.slot = str(about["slot"])
         self.end = int(about["end"])
@@ -255,7 +253,7 @@ class PackedCorpus:
         """A part by its file name, not kept."""
         meta, arrays = read_arrays(self.folder / name)
         if meta.get("texts") != self.manifest["parts"][name]["texts"]:
-            raise FileFormatError(f"{self.folder / name} belongs to another corpus", "Pack it again")
+            raise FileError(f"{self.folder / name} belongs to another corpus", "Pack it again")
         return PackedPart(arrays, self.slot, self.numbers, self.end, **self._options)
 
 

@@ -172,7 +172,6 @@ def measure(
     seen_ids: Collection[int] | None = None,
     device: str = "auto",
 ) -> Quality:
-    """Ask the model in the folder for each molecule once. ``seen_ids`` are the ids that its training texts hold."""
     model = load_model(folder)
     model.to(pick_device(device))
     molecules = [parse_smiles(text) for text in smiles]

@@ -31,7 +31,6 @@ ABOUT = ("alias", "tokens", "texts", "steps", "spent_s", "hardware", "optimisers
 
 
 def shipped_from(path: Path, packed: Path) -> Shipped:
-    """The shipped form of a checkpoint or snapshot; ``packed`` is the corpus that it was trained on."""
     weights, state = checkpoint.load(path)
     recipe: Recipe = recipe_of(str(state["alias"]))
     live = LiveIds(PackedCorpus(packed, recipe.tokenizer))

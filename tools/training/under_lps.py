@@ -57,7 +57,6 @@ Judged = list[tuple[Molecule, MoleculeVerdict, bool]]
 
 
 def measure_lp(loaded: LoadedModel, molecules: Sequence[Molecule], lp: str, batch: int = 32) -> Rates:
-    """Counts of one answer a molecule. The first two of blocks are the reports' ways to count junk."""
     plan = RunPlan(ModelChoice(loaded.entry.alias, loaded.entry.step), Plan(lp, batch_size=batch))
     work = GroupWork(Generation(loaded, molecules, plan.plan), "", plan)
     for _ in work.events():

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from engine.chem.enriched import prompt_of
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.lp_records import ALIASES, stored_lp
 from engine.records import CHECK_COLUMNS
 from engine.store import reports as keys
@@ -54,7 +54,7 @@ def export_report(entry: Entry, path: Path) -> None:
 def report_bytes(entry: Entry) -> bytes:
     if is_binned(entry):
         problem = f"{entry.id} has binned texts, and the report format does not say what a bin is"
-        raise FileFormatError(problem, "Give --as generations.pickle or --as sdf")
+        raise FileError(problem, "Give --as generations.pickle or --as sdf")
     try:
         if REPORT_FILES.name in entry.parts:
             return str(entry.read(REPORT_FILES.name)["content"][0]).encode()

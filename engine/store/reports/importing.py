@@ -33,7 +33,7 @@ from engine.chem.enriched import CLOSE_TAG, OPEN_TAG, SMILES_TAGS, described, pr
 from engine.chem.other_forms import OTHER_WORDS, is_summary, other_form
 from engine.chem.smiles import in_text_order, parse_smiles
 from engine.decode.plan import PRESETS
-from engine.errors import DriftscopeError, FileFormatError, PlaceholderError, shown
+from engine.errors import DriftscopeError, FileError, PlaceholderError, shown
 from engine.lp_records import ALIASES, DEFAULT_PLACEHOLDER, LPS, full_name, split_cleanup, stored_lp
 from engine.records import DESCRIPTORS, Molecule, NumberFormat
 from engine.store import reports as keys
@@ -179,10 +179,10 @@ def import_report(
             file = REPORT_FILES.rows([{"run_id": run_id, "content": content.decode()}])
             staging.add({REPORT_FILES.name: file}, number=0)
             return staging.publish(_write(staging, items, run, progress), **form)
-    except (FileFormatError, PlaceholderError) as error:
-        raise FileFormatError(f"{shown(path.name)}: {error.what}", error.fix) from error
+    except (FileError, PlaceholderError) as error:
+        raise FileError(f"{shown(path.name)}: {error.what}", error.fix) from error
     except RecursionError as error:
-        raise FileFormatError(f"{shown(path.name)}: lists and objects are nested too deep", "Write it again") from error
+        raise FileError(f"{shown(path.name)}: lists and objects are nested too deep", "Write it again") from error
 
 
 def _write(
@@ -220,10 +220,10 @@ def _content(path: Path) -> bytes:
             content = source.read(MOST_BYTES + 1)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             problem = f"{shown(path.name)} is no whole gz file: {error}"
-            raise FileFormatError(problem, "Compress it again") from error
+            raise FileError(problem, "Compress it again") from error
     if len(content) > MOST_BYTES:
         problem = f"{shown(path.name)} holds over {MOST_BYTES / 1024**3:g} GiB of JSON"
-        raise FileFormatError(problem, "Split it by its samples")
+        raise FileError(problem, "Split it by its samples")
     return content
 
 
@@ -237,10 +237,10 @@ def _parsed(content: bytes) -> dict[str, Any]:
         text = content.decode("utf-8-sig")
         document = parsed_json(text, parse_float=finite, parse_constant=lambda _: None)
         if is_summary(document):
-            raise FileFormatError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
+            raise FileError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
         msgspec.convert(document, _Report)
     except ValueError as error:
-        raise FileFormatError(f"it is no report: {error}", "Correct it there") from error
+        raise FileError(f"it is no report: {error}", "Correct it there") from error
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark
         whole = json.dumps(document, ensure_ascii=False).encode("utf-16", "surrogatepass")
         document = json.loads(whole.decode("utf-16", "replace"))
@@ -252,12 +252,12 @@ def _items(document: Mapping[str, Any]) -> list[ReportItem]:
     parts = ((part, document.get(part, ())) for part in (keys.PASSES, keys.FAILURES))
     items = [read_item(item, part, number) for part, listed in parts for number, item in enumerate(listed)]
     if not items:
-        raise FileFormatError("it has no passes and no failures", "It is no report file, or there is nothing to import")
+        raise FileError("it has no passes and no failures", "It is no report file, or there is nothing to import")
     forms = Counter(other_form(split_text(text, item.smiles)[1]) for item in items for text in item.texts)
     if form := next((form for form in OTHER_WORDS if forms[form]), None):
         rest = ", the others are not: it mixes formats" if forms[form] < forms.total() else ""
         problem = f"{forms[form]:,} of its {forms.total():,} texts are {OTHER_WORDS[form]}{rest}"
-        raise FileFormatError(problem, "Write the file with enriched text alone")
+        raise FileError(problem, "Write the file with enriched text alone")
     return items
 
 
@@ -266,7 +266,7 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
     where, text, listed = f"{listed_in}[{number}]", item.get(keys.TEXT), item.get(keys.GENERATIONS)
     if text is None and not listed:
         if listed_in == keys.PASSES:
-            raise FileFormatError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
+            raise FileError(f"{where} has no {keys.TEXT}", "Without a text there is nothing to import")
         text = ""  # what failed may have written nothing
     answers = [{keys.TEXT: answer} if isinstance(answer, str) else answer for answer in listed or ()]
     texts = [answer[keys.TEXT] for answer in answers]
@@ -277,9 +277,7 @@ def read_item(item: Mapping[str, Any], listed_in: str, number: int) -> ReportIte
     extras[main] |= {key: value for key, value in item.items() if key not in keys.KNOWN}
     smiles = item.get("prompt_smiles") or ""
     if not smiles.strip() and not (smiles := prompt_smiles(text or texts[0])).strip():
-        raise FileFormatError(
-            f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out"
-        )
+        raise FileError(f"{where} has no prompt_smiles, and none in its {keys.TEXT}", "Add it, or leave the item out")
     return ReportItem(listed_in == keys.PASSES, smiles, tuple(texts), tuple(extras), main)
 
 

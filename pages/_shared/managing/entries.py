@@ -23,7 +23,7 @@ from engine.store.schema import RUN
 from engine.store.staging import Unfinished, abandon, unfinished_runs
 from engine.store.store import MOST_TAG, MOST_TAGS, Store
 from pages._kit.card import choose
-from pages._shared.errors import error_markdown, escape_markdown, shown_errors
+from pages._shared.errors import error_markdown, escaped, shown_errors
 from pages._shared.managing import tasks
 from pages._shared.rows import picked_rows, show_rows, table_height
 from pages._shared.shown import put_shown
@@ -48,7 +48,7 @@ class Managed:
 
 def switch(views: Mapping[str, Callable[[], None]], labels: Mapping[str, str], store: Store) -> None:
     """The part of the section that the address names, else the first; ``labels`` where a button says it otherwise."""
-    option = Option("manage", help=f"Work on {escape_markdown(store.home.where)}")
+    option = Option("manage", help=f"Work on {escaped(store.home.where)}")
     view = choose(option, "What to do", {name: labels.get(name, name) for name in views}, as_buttons=True)
     with shown_errors():
         views[view]()
@@ -109,7 +109,7 @@ def _table(managed: Managed, store: Store, control: str | None) -> None:
     chosen = [entries[id_] for id_ in ids if id_ in entries]
     own = [entry for entry in chosen if entry.files is store.home]
     if len(own) < len(chosen):
-        where = escape_markdown(next(entry for entry in chosen if entry not in own).files.where)
+        where = escaped(next(entry for entry in chosen if entry not in own).files.where)
         st.info(f"What ships with the project is in {where}: it can be exported, not changed.", icon=":material/lock:")
     with st.container(horizontal=True, vertical_alignment="bottom", key="managed-buttons"):
         if len(ids) == 1 and chosen:
@@ -166,7 +166,7 @@ def _deletion(managed: Managed, store: Store, own: Sequence[Entry], runs: Sequen
         named = listed([*ids[:MOST_NAMED], *([f"{len(ids) - MOST_NAMED} more"] if len(ids) > MOST_NAMED else [])])
         samples = sum(entry.row.get("samples") or 0 for entry in own) if managed.kind is RUN else 0
         of = f" ({counted(samples, 'sample')})" if samples else ""
-        subject = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escape_markdown(named)}."
+        subject = f"**{counted(len(ids), managed.noun)}**{of} permanently: {escaped(named)}."
         st.markdown(f"This deletes {subject} {managed.loss}")
         st.button("Delete permanently", key="remove-ticked", type="primary", disabled=not ids, on_click=delete)
 

@@ -16,7 +16,7 @@ from engine.jobs.commands import Input, Task, TaskSnapshot, task_queue
 from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
-from pages._shared.errors import error_markdown, escape_markdown
+from pages._shared.errors import error_markdown, escaped
 from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
@@ -40,7 +40,7 @@ def submit(title: str, words: Sequence[str], inputs: Iterable[Input] = (), *, ab
     except DriftscopeError as error:
         st.error(error_markdown(error), icon=":material/error:")
         return False
-    st.toast(f"{escape_markdown(task.title)}: in the queue", icon=":material/playlist_add_check:")
+    st.toast(f"{escaped(task.title)}: in the queue", icon=":material/playlist_add_check:")
     return True
 
 
@@ -66,7 +66,7 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
     results = brought(store, seen) if seen.has_ended else {}
     with st.container(border=True, key=f"task-{task.number}"):
         with st.container(horizontal=True, vertical_alignment="center"):
-            title = f"{SYMBOLS[seen.state]} **{escape_markdown(task.title)}**"
+            title = f"{SYMBOLS[seen.state]} **{escaped(task.title)}**"
             st.markdown(f"{title} · {_state_words(seen, results)}", width="stretch")
             with st.popover("Details", icon=":material/terminal:", type="tertiary", key=f"details-{task.number}"):
                 st.code(task.command, language=None, wrap_lines=True)
@@ -83,15 +83,15 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
                     on_click=task.job.stop, help="What is saved or imported stays, and runs can be resumed",
                 )  # fmt: skip
         if not seen.has_ended and seen.state != "waiting":
-            st.progress(seen.share, text=escape_markdown(progress_words(seen)))
+            st.progress(seen.share, text=escaped(progress_words(seen)))
         if seen.error:
-            st.error(escape_markdown(seen.error), icon=":material/error:")
+            st.error(escaped(seen.error), icon=":material/error:")
         for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
             stored = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else stored
-            st.caption(f":material/info: **{escape_markdown(part.name)}**, {escape_markdown(words)}")
+            st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
         for log in [log for log in results.get("log", ()) if log.row.get("left_out") or log.row.get("is_cut")]:
-            st.caption(f":material/warning: {escape_markdown(log.id + ': ' + str(log.row.get('notes')))}")
+            st.caption(f":material/warning: {escaped(log.id + ': ' + str(log.row.get('notes')))}")
 
 
 def _state_words(seen: TaskSnapshot, results: Brought) -> str:

@@ -23,7 +23,7 @@ from engine.chem.conformer_files import (
     under_its_key,
 )
 from engine.chem.structure_files import to_sdf
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.sandbox import Limits
 from tests.engine.chem.pickles import conformers, embedded, generations, geom, references, write
 
@@ -102,15 +102,15 @@ def test_files_of_a_folder_are_of_one_form(tmp_path: Path) -> None:
     inner = tmp_path / "[a]"
     inner.mkdir()
     (inner / "readme.txt").write_text("no molecule")
-    with pytest.raises(FileFormatError, match="no file of references"):
+    with pytest.raises(FileError, match="no file of references"):
         read(tmp_path)
     (inner / "one.sdf").write_text(to_sdf([embedded("CCO")]))
     (inner / "two.sdf").write_text(to_sdf([embedded("CCN")]))
     assert [item.smiles for item in read(tmp_path) if not item.problem] == ["CCO", "CCN"]
     parquet(tmp_path / "a.parquet", smiles=["OCC"], xyz=[FLAT])
-    with pytest.raises(FileFormatError, match="files of several forms"):
+    with pytest.raises(FileError, match="files of several forms"):
         read(tmp_path)
-    with pytest.raises(FileFormatError, match=r"its columns are smiles .*Give smiles.* and xyz"):
+    with pytest.raises(FileError, match=r"its columns are smiles .*Give smiles.* and xyz"):
         read(parquet(tmp_path / "b.parquet", smiles=["CCO"]))
 
 
@@ -122,7 +122,7 @@ def test_a_parquet_column_of_another_kind_is_named_or_not_read(tmp_path: Path, c
         columns: dict[str, Any] = {"smiles": ["C"], "xyz": [[0.0] * 3], column: cells}
         path = parquet(tmp_path / "a.parquet", **columns)
         if cells is late:
-            with pytest.raises(FileFormatError, match="is no whole Parquet file"):
+            with pytest.raises(FileError, match="is no whole Parquet file"):
                 read(path)
         else:
             (found,) = read(path)
@@ -174,13 +174,13 @@ MISSHAPEN: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("document", "error"), MISSHAPEN)
 def test_what_is_of_no_known_shape(document: Any, error: str) -> None:
-    with pytest.raises(FileFormatError, match=error):
+    with pytest.raises(FileError, match=error):
         list(molecules_of(document, ("references", "molecules", "geom")))
 
 
 def test_another_shape_than_was_asked_for_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.pickle", references())
-    with pytest.raises(FileFormatError, match=r"it has references .* in place of generations .*`references add` takes"):
+    with pytest.raises(FileError, match=r"it has references .* in place of generations .*`references add` takes"):
         unpickled(path, shapes=("molecules",))
 
 
@@ -209,11 +209,11 @@ def test_a_bomb_is_one_error(tmp_path: Path, content: bytes, error: str, monkeyp
     monkeypatch.setattr(conformer_files, "limits_of", lambda size: SMALL)
     path = tmp_path / "a.pickle"
     path.write_bytes(content)
-    with pytest.raises(FileFormatError, match=rf"'a\.pickle': .*({error})"):
+    with pytest.raises(FileError, match=rf"'a\.pickle': .*({error})"):
         unpickled(path)
 
 
 def test_a_file_over_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformer_files, "MOST_BYTES", 10)
-    with pytest.raises(FileFormatError, match="over 0 MB"):
+    with pytest.raises(FileError, match="over 0 MB"):
         unpickled(write(tmp_path / "a.pickle", references()))

@@ -22,7 +22,7 @@ from rdkit import Chem
 from engine.chem import molecule_files
 from engine.chem.molecule_files import MoleculeList, heavy_atoms_of, read_molecule_file, read_rows, smiles_of
 from engine.chem.smiles import parse_smiles, parse_written
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.records import Molecule
 from tests.strategies import MOLECULES, damaged, seeds
 
@@ -98,7 +98,7 @@ def test_a_column_can_be_named(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, contents.get(name, "smiles,Product SMILES,name\nC,CC,CCC\n"), name)
     for column, smiles in (("product_smiles", "CC"), ("Product SMILES", "CC"), ("name", "CCC")):
         assert [cell for _, cell in rows_of(path, column)] == [smiles]
-    with pytest.raises(FileFormatError, match=r"has no column 'produkt': .*'Product SMILES'"):
+    with pytest.raises(FileError, match=r"has no column 'produkt': .*'Product SMILES'"):
         rows_of(path, "produkt")
 
 
@@ -130,7 +130,7 @@ def test_the_limit_counts_what_can_be_used_and_what_follows_is_not_read(tmp_path
     molecules, skipped = read_molecule_file(path, limit=2)
     assert [molecule.smiles for molecule in molecules] == ["C", "CC"]
     assert [one.line for one in skipped] == [2, 4]
-    with pytest.raises(FileFormatError, match="line 8 is binary"):
+    with pytest.raises(FileError, match="line 8 is binary"):
         read_molecule_file(path, limit=99)
 
 
@@ -170,7 +170,7 @@ DAMAGED: dict[str, tuple[str, str | bytes, str]] = {
 @pytest.mark.parametrize("case", DAMAGED)
 def test_damage_is_named_on_one_line(tmp_path: Path, case: str) -> None:
     name, content, message = DAMAGED[case]
-    with pytest.raises(FileFormatError) as caught:
+    with pytest.raises(FileError) as caught:
         read_molecule_file(written(tmp_path, content, name))
     assert message in str(caught.value)
     assert str(caught.value).isprintable() and len(str(caught.value)) < 600
@@ -187,7 +187,7 @@ def test_any_damage_gives_molecules_or_the_named_error(tmp_path: Path, suffix: s
         molecules, skipped = read_molecule_file(path)
         assert molecules
         messages = [one.error for one in skipped]
-    except FileFormatError as error:
+    except FileError as error:
         messages = [str(error)]
     assert all(message.isprintable() for message in messages)
 
@@ -232,7 +232,7 @@ def test_a_file_that_is_of_no_use_is_not_read_to_its_end(tmp_path: Path, monkeyp
     monkeypatch.setattr(molecule_files, "MOST_USELESS", 20)
     file = tmp_path / "a.smi"
     file.write_text("CCO\n" + 1_000 * "C1C\n")
-    with pytest.raises(FileFormatError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used.* at 2"):
+    with pytest.raises(FileError, match=r"21 of the first 22 molecules of 'a\.smi' cannot be used.* at 2"):
         read_molecule_file(file)
     file.write_text(10 * "CCO\n" + 85 * "C1C\n")
     molecules, skipped = read_molecule_file(file)

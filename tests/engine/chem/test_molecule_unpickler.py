@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from engine.chem.molecule_unpickler import MAKERS, PickledMol, load
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from tests.engine.chem.pickles import Planted, calling, conformers
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
@@ -68,7 +68,7 @@ ATTACKS: dict[str, Callable[[Path], Any]] = {
 def test_nothing_planted_is_called(tmp_path: Path, attack: str, protocol: int) -> None:
     marker = tmp_path / "marker"
     content = pickle.dumps(ATTACKS[attack](marker), protocol)
-    with pytest.raises(FileFormatError, match=r"it names '.*', which no file of molecules needs: it was not called"):
+    with pytest.raises(FileError, match=r"it names '.*', which no file of molecules needs: it was not called"):
         load(content)
     assert not marker.exists()
     if attack in ("os.system", "eval", "among molecules"):  # a reader that is not careful calls it
@@ -88,7 +88,7 @@ def test_nothing_planted_is_called(tmp_path: Path, attack: str, protocol: int) -
     ],
 )
 def test_names_are_compared_as_pairs(module: str, name: str, is_stacked: bool) -> None:
-    with pytest.raises(FileFormatError, match="which no file of molecules needs"):
+    with pytest.raises(FileError, match="which no file of molecules needs"):
         load(calling(module, name, "x", is_stacked=is_stacked))
 
 
@@ -107,7 +107,7 @@ HOLLOW = [
 
 @pytest.mark.parametrize(("content", "error"), HOLLOW)
 def test_what_is_no_pickle_of_molecules_is_one_error(content: bytes, error: str) -> None:
-    with pytest.raises(FileFormatError, match=error):
+    with pytest.raises(FileError, match=error):
         load(content)
 
 
@@ -116,5 +116,5 @@ def test_a_damaged_byte_is_an_error_or_another_value() -> None:
     for at in range(0, len(content), 7):
         damaged = bytearray(content)
         damaged[at] ^= 0x55
-        with suppress(FileFormatError, MemoryError):
+        with suppress(FileError, MemoryError):
             load(bytes(damaged))

@@ -19,7 +19,7 @@ from engine.chem.conformers import reference_conformers
 from engine.chem.rdkit_log import captured_log
 from engine.chem.smiles import parse_smiles, same_graph
 from engine.chem.structure_files import read_molecules, read_record, smiles_of_mol_blocks, to_sdf
-from engine.errors import ConformerError, FileFormatError
+from engine.errors import ConformerError, FileError
 
 SMILES = [
     "C[C@H](N)C(=O)O", "F/C=C/F", "CC(=O)[O-].[NH4+]", "[13CH3]C", "[2H]OC", "[H]/N=C/C", "N->[Cu+2]", "c1cc[nH]c1",
@@ -101,7 +101,7 @@ DAMAGED = {
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damage_is_named_with_file_and_record(tmp_path: Path, name: str) -> None:
     text, message = DAMAGED[name]
-    with pytest.raises(FileFormatError, match=message) as caught:
+    with pytest.raises(FileError, match=message) as caught:
         read_molecules(written(tmp_path, text, "hurt.sdf"))
     assert "'hurt.sdf'" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -116,16 +116,16 @@ def test_text_that_is_not_ascii_survives_next_to_damage(tmp_path: Path) -> None:
         if place < 3:  # title, program and comment
             assert len(read_molecules(path)) == 2
         else:
-            with pytest.raises(FileFormatError, match="record 2 "):
+            with pytest.raises(FileError, match="record 2 "):
                 read_molecules(path)
 
 
 def test_a_file_or_a_record_without_end_is_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structure_files, "MOST_MOLECULES", 2)
-    with pytest.raises(FileFormatError, match="more than 2 records"):
+    with pytest.raises(FileError, match="more than 2 records"):
         read_molecules(written(tmp_path, GOOD * 3))
     monkeypatch.setattr(structure_files, "MOST_RECORD_CHARACTERS", 4_000)
-    with pytest.raises(FileFormatError, match=r"record 1 .* longer than 4,000"):
+    with pytest.raises(FileError, match=r"record 1 .* longer than 4,000"):
         read_molecules(written(tmp_path, 5 * ("x" * 999 + "\n")))
 
 
@@ -138,12 +138,12 @@ def test_pasted_mol_blocks_are_smiles_whatever_lines_came_along() -> None:
         assert smiles_of_mol_blocks(text, most=1) == ["C[C@H](O)CN"]
     assert len(smiles_of_mol_blocks(f"{block}$$$$\n{block}", most=2)) == 2
     assert smiles_of_mol_blocks("CCO", most=1) == smiles_of_mol_blocks("CCO M  END", most=1) == []
-    with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
+    with pytest.raises(FileError, match="record 1 of 'the pasted text' cannot be read: Element 'Qq'"):
         smiles_of_mol_blocks(block.replace(" C ", " Qq ", 1), most=1)
     loose = str(Chem.MolToMolBlock(Chem.MolFromSmiles("Cc1ccccc1"))).replace("  1  2  1  0", "  1  2  5  0")
-    with pytest.raises(FileFormatError, match="record 1 of 'the pasted text' cannot be read"):
+    with pytest.raises(FileError, match="record 1 of 'the pasted text' cannot be read"):
         smiles_of_mol_blocks(loose, most=1)
-    with pytest.raises(FileFormatError, match=r"2 mol blocks .*Paste at most 1"):
+    with pytest.raises(FileError, match=r"2 mol blocks .*Paste at most 1"):
         smiles_of_mol_blocks(2 * block, most=1)
 
 
@@ -157,10 +157,10 @@ def v3000(atoms: int, bonds: Sequence[tuple[int, int]] = ()) -> str:
 def test_large_and_dense_molecules_are_refused_before_they_are_ordered() -> None:
     rings = list(itertools.product(range(1, 12), range(12, 24)))  # 110 rings
     for block in (v3000(5_001), v3000(23, rings)):
-        with pytest.raises(FileFormatError, match="over 5,000 atoms or over 100 rings"):
+        with pytest.raises(FileError, match="over 5,000 atoms or over 100 rings"):
             smiles_of_mol_blocks(block, most=1)
     assert len(smiles_of_mol_blocks(v3000(23, rings[:23]), most=1)) == 1
-    with pytest.raises(FileFormatError, match="over 5,000 atoms"):
+    with pytest.raises(FileError, match="over 5,000 atoms"):
         read_block(v3000(5_001))
 
 
@@ -181,6 +181,6 @@ def test_a_block_on_which_the_reader_ends_costs_that_block() -> None:
         str(Chem.MolToMolBlock(ETHANOL)).replace("M  END", "M  ALS   1  2 F C   N   \nM  END"): "cannot be read",
     }
     for text, reason in hostile.items():
-        with pytest.raises(FileFormatError, match=reason):
+        with pytest.raises(FileError, match=reason):
             read_block(text)
         assert read_block(block).GetNumAtoms() == 3

@@ -11,7 +11,7 @@ import pytest
 
 from engine.comparing.array_files import Arrays, Meta, packed_bytes, read_arrays, write_arrays, write_bytes
 from engine.comparing.file_jobs import FileJob, run_jobs
-from engine.errors import AssetError, DriftscopeError, FileFormatError
+from engine.errors import AssetError, DriftscopeError, FileError
 
 META = {"key": "abc", "count": 3}
 ARRAYS: dict[str, Any] = {
@@ -43,7 +43,7 @@ def test_any_changed_or_missing_byte_is_damage(path: Path) -> None:
     for place in range(0, len(content), 7):
         for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
             path.write_bytes(damaged)
-            with pytest.raises(FileFormatError, match=r"shard\.arrays is damaged"):
+            with pytest.raises(FileError, match=r"shard\.arrays is damaged"):
                 read_arrays(path)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.comparing import queries
-from engine.errors import FileFormatError, StoreError
+from engine.errors import FileError, StoreError
 from engine.store.console import Console
 from engine.store.files import Files
 from engine.store.store import Store
@@ -198,6 +198,6 @@ def test_what_cannot_be_kept(files: Files, name: str, sql: str, said: str) -> No
 def test_a_damaged_file_is_named_and_left_alone(files: Files, content: bytes) -> None:
     files.write(queries.FILE, content)
     for act in (lambda: queries.own_queries(files), lambda: queries.save_query(files, "a", "SELECT 1")):
-        with pytest.raises(FileFormatError, match=r"queries.json' holds no saved queries \(.+\). Correct it"):
+        with pytest.raises(FileError, match=r"queries.json' holds no saved queries \(.+\). Correct it"):
             act()
     assert files.read(queries.FILE) == content

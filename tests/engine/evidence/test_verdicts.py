@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.evidence import claims
 from engine.evidence.checks import CHECKS
 from engine.evidence.claims import Claim, load_claims
@@ -73,9 +73,9 @@ def test_what_is_saved_is_read_again_or_named(tmp_path: Path) -> None:
     save(load(), path)
     assert load(path) == load() and path.read_text(encoding="utf-8") == FILE.read_text(encoding="utf-8")
     path.write_text(path.read_text().replace('"reproduced"', '"right"'))
-    with pytest.raises(FileFormatError, match="holds no verdicts"):
+    with pytest.raises(FileError, match="holds no verdicts"):
         load(path)
-    with pytest.raises(FileFormatError, match="make claims"):
+    with pytest.raises(FileError, match="make claims"):
         load(tmp_path / "none.json")
 
 
@@ -83,5 +83,5 @@ def test_what_is_saved_is_read_again_or_named(tmp_path: Path) -> None:
 def test_a_damaged_file_of_claims_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     (tmp_path / "000.toml").write_text(text)
     monkeypatch.setattr(claims, "FOLDER", tmp_path)
-    with pytest.raises(FileFormatError, match="000"):
+    with pytest.raises(FileError, match="000"):
         claims.load_claims.__wrapped__()

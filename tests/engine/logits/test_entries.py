@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.logits import entries
 from engine.logits.entries import NoEntryError, clean_text, fingerprint, read_line, read_lines, row_length
 
@@ -100,5 +100,5 @@ def test_a_compressed_file_that_breaks_off_is_read_up_to_there(tmp_path: Path) -
 def test_a_line_of_over_16_mb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "MOST_LINE_BYTES", 1 << 20)
     (tmp_path / "a").write_bytes(b"[]\n" + b"x" * (3 << 19) + b"\n[]\n")
-    with pytest.raises(FileFormatError, match="a line of 'a' is over 1 MB"):
+    with pytest.raises(FileError, match="a line of 'a' is over 1 MB"):
         read(tmp_path / "a")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.logits import ingest
 from engine.logits.health import findings_in
 from engine.logits.ingest import LogNames, add_file
@@ -124,7 +124,7 @@ def test_a_file_that_begins_with_no_entry_for_long_is_not_read_on(
     path.write_bytes(b"x\n" * 2 + b'{"values": [1]}\n' + b"x\n" * 5)
     assert add_file(store, path)[0].row["left_out"] == 7
     path.write_bytes(b"x\n" * 3 + b'{"values": [1]}\n')
-    with pytest.raises(FileFormatError, match="no logit entry: line 1: it is no JSON"):
+    with pytest.raises(FileError, match="no logit entry: line 1: it is no JSON"):
         add_file(store, path)
 
 
@@ -135,6 +135,6 @@ MANY = b"".join(b'{"engine": "e%d", "values": [1, 2]}\n' % number for number in 
     ("content", "why"), [(b"", "no logit entry"), (b"[1, 2]\n", "no logit entry"), (MANY, "over 64 engines")]
 )
 def test_a_file_that_is_refused_leaves_nothing(store: Store, tmp_path: Path, content: bytes, why: str) -> None:
-    with pytest.raises(FileFormatError, match=why):
+    with pytest.raises(FileError, match=why):
         add_file(store, write(tmp_path / "a.jsonl", content))
     assert not store.home.folders("staging") and not store.listing(LOGIT_LOG).entries

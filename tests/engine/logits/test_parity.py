@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.logits.ingest import add_file
 from engine.logits.parity import Parity, compare_logs
 from engine.store.entries import Entry
@@ -172,8 +172,8 @@ def test_values_that_are_no_numbers_are_counted_and_left_out(pair: Pair) -> None
 
 def test_logs_that_do_not_meet_are_refused(pair: Pair) -> None:
     entry = pair.add(objects(clean()), "one")
-    with pytest.raises(FileFormatError, match="twice"):
+    with pytest.raises(FileError, match="twice"):
         compare_logs(pair.store, entry, entry)
     other = pair.add(objects(clean(), checkpoint="elsewhere"), "other")
-    with pytest.raises(FileFormatError, match="share no checkpoint"):
+    with pytest.raises(FileError, match="share no checkpoint"):
         compare_logs(pair.store, entry, other)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers import logging as transformers_logging
 
-from engine.errors import AssetError, FileFormatError, ModelError
+from engine.errors import AssetError, FileError, ModelError
 from engine.models import devices, loading, shipped
 from engine.models.devices import idle_cores, pick_device, usable_cores
 from engine.models.loading import load_model, load_outline, model_folder, sized, summarise
@@ -85,7 +85,7 @@ def test_a_model_is_expanded_once_and_damage_to_it_is_named(
     monkeypatch.setattr(shipped, "expand", None)
     assert model_folder(embedded) == folder
     (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-1])
-    with pytest.raises(FileFormatError, match=rf"{folder}.* damaged .*delete its folder if it is in our cache"):
+    with pytest.raises(FileError, match=rf"{folder}.* damaged .*delete its folder if it is in our cache"):
         load_model(embedded, "cpu")
 
 
@@ -106,7 +106,7 @@ def test_what_goes_wrong_leaves_nothing_half_written(
     content = embedded.shipped.read_bytes()
     for damaged in (content[:-1], content[:-1] + b"x", b""):
         embedded.shipped.write_bytes(damaged)
-        with pytest.raises(FileFormatError, match="the registry says"):
+        with pytest.raises(FileError, match="the registry says"):
             load_model(embedded, "cpu")
         assert "the registry says" in summarise(embedded)["problem"]
     assert not list((cache / "models").glob("*"))
@@ -236,10 +236,10 @@ NORM = "model.norm.weight"
     [
         (changed(**{f"{LAYER}extra": torch.zeros(3)}), ModelError, f"does not ask for: '{LAYER}extra'"),
         (changed(**{ROWS: None}), ModelError, rf"has no tensor '{HEAD}'"),
-        (changed(**{NORM: torch.zeros(32, dtype=torch.int8)}), FileFormatError, "quantized, of the type I8"),
-        (cut, FileFormatError, "the weights '.*safetensors' are missing or damaged"),
-        (indexed, FileFormatError, "the weights '.*part.safetensors' are missing or damaged"),
-        (pickled, FileFormatError, "has no .* pickled weights are not loaded"),
+        (changed(**{NORM: torch.zeros(32, dtype=torch.int8)}), FileError, "quantized, of the type I8"),
+        (cut, FileError, "the weights '.*safetensors' are missing or damaged"),
+        (indexed, FileError, "the weights '.*part.safetensors' are missing or damaged"),
+        (pickled, FileError, "has no .* pickled weights are not loaded"),
     ],
 )
 def test_weights_that_do_not_fit_or_are_damaged(

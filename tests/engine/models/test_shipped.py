@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.models.loading import summarise
 from engine.models.registry import EMBEDDED, ModelEntry, read_registry
 from engine.models.shipped import ROWS, VOCAB_ROWS, Shipped, expand, tail_rows, unpack
@@ -76,14 +76,14 @@ def test_tail_rows_are_what_they_were_when_the_first_model_was_shipped() -> None
 
 def test_a_wrong_checksum_names_both_and_other_content_is_no_shipped_model(tmp_path: Path) -> None:
     path, sha256 = written(tmp_path, pack(small_shipped()))
-    with pytest.raises(FileFormatError, match=rf"SHA-256 {sha256}, the registry says {'0' * 64}\. Restore"):
+    with pytest.raises(FileError, match=rf"SHA-256 {sha256}, the registry says {'0' * 64}\. Restore"):
         unpack(path, "0" * 64)
     path.unlink()
-    with pytest.raises(FileFormatError, match=r"has 0 bytes with SHA-256"):
+    with pytest.raises(FileError, match=r"has 0 bytes with SHA-256"):
         unpack(path, sha256)
     numbers = {"a": np.zeros(3, dtype=np.float16)}
     for content in (b"", b"none at all", save(numbers, metadata={"format": "pt"}), pack(small_shipped())[:-100]):
-        with pytest.raises(FileFormatError, match=r"is not a shipped model \("):
+        with pytest.raises(FileError, match=r"is not a shipped model \("):
             unpack(*written(tmp_path, content))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.profile.families import VARIABLE, load_families
 from tests.engine.profile.made_traces import KERNELS
 
@@ -129,8 +129,8 @@ def test_rules_of_ones_own_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_file_that_is_wrong_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, word: str) -> None:
     own = tmp_path / "own.toml"
     monkeypatch.setenv(VARIABLE, str(own))
-    with pytest.raises(FileFormatError, match="cannot be read"):
+    with pytest.raises(FileError, match="cannot be read"):
         load_families()
     own.write_text(text)
-    with pytest.raises(FileFormatError, match=word):
+    with pytest.raises(FileError, match=word):
         load_families()

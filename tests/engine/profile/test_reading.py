@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.profile import columns
 from engine.profile import events as reader
 from engine.profile.events import TraceFile
@@ -195,10 +195,10 @@ def file_of(tmp_path: Path, content: bytes, name: str = "t.json") -> Path:
     ],
 )
 def test_what_is_no_trace_is_named(tmp_path: Path, content: bytes, word: str) -> None:
-    with pytest.raises(FileFormatError, match=word) as raised:
+    with pytest.raises(FileError, match=word) as raised:
         read(file_of(tmp_path, content))
     assert "\n" not in str(raised.value)
-    with pytest.raises(FileFormatError):
+    with pytest.raises(FileError):
         read(file_of(tmp_path, gzip.compress(content), "t.json.gz"))
 
 
@@ -212,7 +212,7 @@ def test_gzip_that_is_cut_or_damaged(tmp_path: Path, place: int | None, word: st
         del content[len(content) // 2 :]
     else:
         content[place] ^= 0x55
-    with pytest.raises(FileFormatError, match=word):
+    with pytest.raises(FileError, match=word):
         read(file_of(tmp_path, bytes(content), "t.json.gz"))
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("inflate")]
 
@@ -221,11 +221,11 @@ def test_what_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name, value in (("PIECE_BYTES", 1024), ("MOST_EVENT_BYTES", 10_000), ("MOST_HEAD_BYTES", 10_000)):
         monkeypatch.setattr(reader, name, value)
     monkeypatch.setattr(columns, "MOST_OPERATIONS", 3)
-    with pytest.raises(FileFormatError, match="an event of over"):
+    with pytest.raises(FileError, match="an event of over"):
         read(file_of(tmp_path, json.dumps([one(name="x" * 50_000)]).encode()))
-    with pytest.raises(FileFormatError, match="no array of traceEvents"):
+    with pytest.raises(FileError, match="no array of traceEvents"):
         read(file_of(tmp_path, json.dumps({"a": "x" * 50_000, "traceEvents": [one()]}).encode()))
-    with pytest.raises(FileFormatError, match="over 3 operations"):
+    with pytest.raises(FileError, match="over 3 operations"):
         read(file_of(tmp_path, json.dumps([one(name=f"k{number}") for number in range(99)]).encode()))
 
 
@@ -234,7 +234,7 @@ def test_nothing_is_left_of_what_was_refused(tmp_path: Path) -> None:
     whole = tmp_path / "whole.json.gz"
     write_trace(whole, 5_000)
     path = file_of(tmp_path, whole.read_bytes()[:-3_000], "t.json.gz")
-    with pytest.raises(FileFormatError):
+    with pytest.raises(FileError):
         add_trace(store, path, keep_file=True)
     assert store.listing(TRACE).entries == ()
     assert [one for one in (tmp_path / "store").rglob("*") if one.is_file()] == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import FileFormatError
+from engine.errors import FileError
 from engine.profile import tables
 from engine.profile.families import VARIABLE
 from engine.profile.ingest import add_trace
@@ -112,5 +112,5 @@ def test_what_is_no_table_is_named(
     store: Store, tmp_path: Path, lines: list[str], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "MOST_LINES", 50)
-    with pytest.raises(FileFormatError, match=why):
+    with pytest.raises(FileError, match=why):
         add_trace(store, written(tmp_path, [line.split() for line in lines]))

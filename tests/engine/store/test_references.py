@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.chem.conformer_files import HeavyConformer, omitted
-from engine.errors import FileFormatError, RunError, StoreError
+from engine.errors import FileError, RunError, StoreError
 from engine.store.files import Files
 from engine.store.references import omissions, reference_set, write_references
 from engine.store.schema import REFERENCES
@@ -89,13 +89,11 @@ def test_the_label_becomes_the_name(empty: Store) -> None:
 def test_nothing_is_left_of_a_reading_that_fails(empty: Store) -> None:
     def failing() -> Iterator[HeavyConformer]:
         yield conformer(1)
-        raise FileFormatError("record 2 is damaged")
+        raise FileError("record 2 is damaged")
 
-    with pytest.raises(FileFormatError, match="record 2 is damaged"):
+    with pytest.raises(FileError, match="record 2 is damaged"):
         write(empty, failing())
-    with pytest.raises(
-        FileFormatError, match=r"'a\.sdf' has no conformer that can be used: record 5: it cannot be read"
-    ):
+    with pytest.raises(FileError, match=r"'a\.sdf' has no conformer that can be used: record 5: it cannot be read"):
         write(empty, CONFORMERS[-1:])
     assert empty.listing(REFERENCES).entries == () and empty.home.folders("staging") == []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from engine.errors import DriftscopeError, FileFormatError, RunError, TokenizerError
+from engine.errors import DriftscopeError, FileError, RunError, TokenizerError
 from engine.inspection.runs import number_format, run_facts
 from engine.store.files import ASIDE
 from engine.store.reports import importing
@@ -208,7 +208,7 @@ DAMAGED: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("content", "where"), DAMAGED, ids=[where[:40] for _, where in DAMAGED])
 def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> None:
     store = store_in(tmp_path)
-    with pytest.raises(FileFormatError) as caught:
+    with pytest.raises(FileError) as caught:
         import_report(store, file_of(tmp_path, content))
     assert where in str(caught.value) and "run.json" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -217,7 +217,7 @@ def test_a_damaged_file_says_where(content: Any, where: str, tmp_path: Path) -> 
 
 def test_too_large_a_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "MOST_BYTES", 1_000_000)
-    with pytest.raises(FileFormatError, match="holds over"):
+    with pytest.raises(FileError, match="holds over"):
         import_report(store_in(tmp_path), file_of(tmp_path, gzip.compress(b" " * 50_000_000), "bomb.json"))
 
 
