@@ -40,7 +40,7 @@ def inspected_in(store: Store, run_id: str | None, sample_id: int) -> Inspected 
 
 
 @st.cache_resource(
-    max_entries=128,
+    max_entries=32,  # a megabyte each
     show_spinner="Aligning tokens …",
     hash_funcs={RunFacts: lambda run: run.key},
 )
