@@ -28,7 +28,7 @@ from engine.figures.statistics import Array, Bootstrap, Interval, correlation_wi
 from engine.inspection.memo import computed_once
 from engine.inspection.runs import RunFacts, facts_of
 from engine.store.entries import Entry
-from engine.store.schema import STEPS
+from engine.store.schema import SAMPLES, STEPS
 from engine.store.store import Store
 
 MOST_SAMPLES = 5_000
@@ -153,7 +153,7 @@ def cost_of_run(store: Store, run: RunFacts) -> RunCost:
 
 def known_cost(store: Store, entry: Entry) -> tuple[RunCost | None, str]:
     """What the LP cost the model, where kept steps tell; else None, and what is wrong with them."""
-    if STEPS.name not in entry.parts:
+    if not {STEPS.name, SAMPLES.name} <= entry.parts.keys():
         return None, ""
     try:
         cost = cost_of_run(store, facts_of(entry))

@@ -11,6 +11,7 @@ import pyarrow as pa
 import streamlit as st
 
 from engine.errors import one_line
+from engine.figures.words import capitalised
 from engine.jobs.commands import task_queue
 from engine.models.devices import spare_cores
 from engine.questions import ask, choices_of, entries_of, question_of
@@ -70,7 +71,7 @@ def card(key: str, store: Store, ids: Sequence[str]) -> None:
                     )
             except NeedsWork as missing:
                 area.info(
-                    escaped(str(missing).partition(" Run: ")[0]),
+                    escaped(capitalised(str(missing)).partition(" Run: ")[0]),
                     icon=":material/calculate:",
                 )
                 if st.button(

@@ -90,7 +90,7 @@ class Picker:
                 entries.setdefault(entry.id, entry)
             except StoreError as error:
                 complaint = capitalised(error.what.replace(self.kind.key, self.noun, 1))
-                complaints.append(f"{complaint}{self.among}.")
+                complaints.append(f"{complaint}{self.among if complaint.startswith('There is no') else ''}.")
         if entries and self.has_control and control and control not in next(iter(entries)):
             complaints[0] += f" The first {self.noun} below is the control instead."
         if len(names) > self.most:
@@ -121,6 +121,7 @@ class Picker:
         elif chosen:
             more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
             label += f": {escaped(names[chosen[0].id])}{more}"
+        label += f" · {len(listing.damages):,} damaged" if listing.damages else ""
         with st.expander(label, not chosen, key=f"{self.key}_open", icon=":material/checklist:"):
             self._table(listing, names)
             if not chosen:

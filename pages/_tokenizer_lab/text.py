@@ -264,7 +264,7 @@ def template_words(needs: dict[str, list[Block]], placeholder: str) -> str:
         blocks = f"of {counted(len(of_blocks), 'block')}"
         parts.append(f"{name} {cut} {blocks} cut, {junk_prone} junk-prone")
     return (
-        f"Hypothetical, in a template of {placeholder}: {'; '.join(parts)}. a line marks tokens for which it has no "
+        f"Hypothetical, in a template of {placeholder}: {'; '.join(parts)}. A line marks tokens for which it has no "
         "position; the text has them all the same. In the Drift inspector, cut means that an LP did close the number."
     )
 

@@ -98,7 +98,6 @@ def measure(
     rounds: int,
     copied: float,
 ) -> None:
-    """Every side in turn, in both directions, after a short run of each; then what is steady in it."""
     count, shape = len(limits), model.shape
     for side in sides:
         run_side(model, side, [WARM_TOKENS] * batch, batch)

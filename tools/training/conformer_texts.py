@@ -49,8 +49,6 @@ class TextRecipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConformerTexts:
-    """One conformer: coordinates in 1e-4 angstrom, and SMILES that write its atoms in the order given."""
-
     xyz: NDArray[np.int32]  # [atoms, 3]
     texts: tuple[tuple[str, tuple[int, ...]], ...]  # SMILES, and for each atom of it the row in xyz; canonical first
 

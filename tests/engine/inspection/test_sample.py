@@ -17,11 +17,13 @@ from engine.chem.smiles import parse_smiles
 from engine.chem.verdict import judge_answer
 from engine.errors import StoreError
 from engine.inspection.conformers import GroupShape, conformer_of
+from engine.inspection.lp_cost import known_cost
 from engine.inspection.realign import with_kinds
 from engine.inspection.runs import runs_with_samples
 from engine.inspection.sample import estimates_of, inspect_sample
 from engine.inspection.tries import ThrownText, checks_by_block
 from engine.records import Kind
+from engine.store.schema import RUN
 from engine.store.store import Store
 from engine.text.align import Alignment, align
 from engine.text.check import answer_of
@@ -146,6 +148,8 @@ def test_a_damaged_part_costs_only_what_it_held(store: Store) -> None:
     found = inspect_sample(store, "one", 0)
     assert found.steps == {} and len(found.blocks) == 2 and found.alignment is not None
     assert "not stored" in " ".join(found.missing)
+    (folder_of(store) / "samples.parquet").write_bytes(b"")
+    assert known_cost(store, store.listing().get("one", RUN)) == (None, "")
 
 
 def test_what_the_group_reader_makes_of_a_damaged_text(tmp_path: Path) -> None:
