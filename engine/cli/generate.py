@@ -95,7 +95,6 @@ class Plan:
     bins: tuple[float, float] | None = BINS
 
     def of(self, numbers: NumberFormat, lp: str) -> DecodePlan:
-        """For a model that writes such ``numbers``."""
         from engine.decode.plan import Plan as DecodePlan
         from engine.decode.plan import Sampling, preset
 
@@ -371,7 +370,6 @@ def run(
 
     Each model writes the molecules under each LP. Every pair of model and LP becomes a run of the store.
     """
-    from engine.jobs.cluster import begun, resumed
     from engine.jobs.plan import RunPlan
     from engine.models.devices import set_threads
     from engine.store.references import reference_set
@@ -394,16 +392,16 @@ def run(
     to = io.opened()
     more = cli.given(RunPlan, of_run) | {"closing": not of_run.no_closing, "source": cli.typed_command("run")}
 
-    def states() -> Iterator[Any]:
-        if of_run.resume:
-            yield resumed(to.home, elsewhere, of_run.resume, of_model.device)
-            return
+    plans: list[RunPlan] = []
+    listed: Sequence[Molecule] = ()
+    if not of_run.resume:
         chosen = list(map(of_model.chosen, models))
         references = None if molecules.references is None else reference_set(to, molecules.references)
         rmsd: dict[str, Any] = {"rmsd_references": references.name} if references and of_run.rmsd else {}
         plans = [RunPlan(choice, of_plan.of(entry.numbers, name), **more, **rmsd)
                  for entry, choice in chosen for name in lps]  # fmt: skip
-        yield from begun(to.home, elsewhere, molecules.read(io, references), plans)
+        listed = molecules.read(io, references)
+    from engine.jobs.cluster import begun, resumed  # torch: seconds, so after all that may be refused
 
     with (
         progress.reporting(is_quiet=io.is_json) as say,
@@ -412,8 +410,11 @@ def run(
     ):
         if not elsewhere:
             set_threads(of_model.threads)
+        states: Iterator[Any] = begun(to.home, elsewhere, listed, plans)  # each as it is asked for
+        if of_run.resume:
+            states = iter([resumed(to.home, elsewhere, of_run.resume, of_model.device)])
         tasks, logs = [], Path(cluster.logs).absolute() if cluster.logs else None
-        for task in states() if cluster.submit else ():  # all are submitted before any is waited for
+        for task in states if cluster.submit else ():  # all are submitted before any is waited for
             task.submit(logs)
             tasks.append(task)
         if tasks and not cluster.wait and cluster.submit != "debug":
@@ -422,7 +423,7 @@ def run(
                  "jobs": task.ids, "cancel": task.cancel, "logs": str(task.logs)} for task in tasks
             ])  # fmt: skip
         entries = []
-        for number, written in enumerate(tasks or states()):
+        for number, written in enumerate(tasks or states):
             row, plan = written.staging.sheet["row"], written.plan.plan
             written.part, written.parts = number, parts
             label = written.plan.label or f"{row['model_alias']}:{row['model_step']}, {plan.lp}"

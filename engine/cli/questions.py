@@ -41,7 +41,6 @@ CONTROL, TEST = cli.words(..., "CONTROL"), cli.words(..., "TEST")
 
 
 def write_answer(store: Store, key: str, ids: Sequence[str], options: dict[str, Any] | None = None) -> int:
-    """The sentences of a question and the tables that its card shows."""
     from engine.questions import ask, question_of
     from engine.questions.question import answer_lines
 
