@@ -129,7 +129,7 @@ def read_files(io: cli.Io, progress: cli.Progress, kind: Kind, paths: Sequence[P
             say(now=True, state="there" if ids.issuperset(entry.id for entry in of_file) else "done", work=1.0, **about)
             for entry in of_file:
                 if entry.id in ids:
-                    cli.note(f"{path} is already in the store, as {entry.id}")
+                    cli.note(f"{path} is already in the store, as {entry.id}; `rm` it to read it anew")
                 of_log = entry.row.get("notes") if entry.row.get("left_out") or entry.row.get("is_cut") else None
                 for warning in (entry.row.get("warnings") or of_log or "").splitlines():
                     cli.note(f"{path.name}: {warning}")

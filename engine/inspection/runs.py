@@ -112,7 +112,7 @@ def run_tokenizer(run: RunFacts) -> tuple[TextTokenizer | None, str]:
     try:
         return load_tokenizer(_tokenizer_name(run)), ""
     except DriftscopeError as error:
-        return None, f"Its tokenizer is not available here: {error.what}."
+        return None, f"Its tokenizer is not available here: {error}."
 
 
 def number_format(run: RunFacts) -> NumberFormat:
@@ -143,5 +143,6 @@ def _tokenizer_name(run: RunFacts) -> str:
         return run.tokenizer
     entry = model_entry(run)
     if entry is None:
-        raise TokenizerError(f"no model here has the tokenizer {shown(run.tokenizer)}", "Register its model")
+        fix = "Register its model, or remove the run and import its file with `--tokenizer`"
+        raise TokenizerError(f"no model here has the tokenizer {shown(run.tokenizer)}", fix)
     return str(entry.folder) if entry.tokenizer == OWN_TOKENIZER and entry.folder else entry.tokenizer

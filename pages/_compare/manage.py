@@ -32,8 +32,8 @@ FIELDS = (
     ("Tokenizer", "import_tokenizer", "--tokenizer", "the one that the files name, or qwen3, llama3, a folder"),
 )
 ABOUT_FILES = (
-    "Report files in the JSON format of the reports’ runner, also as `.gz`. Texts are checked again; the files’ own "
-    "figures are kept as reported. The same file is imported once, whatever its name."
+    "Report files in the JSON format of the reports’ runner, also as `.gz`, or `generation_results.pickle`. Texts are "
+    "checked again; the files’ own figures are kept as reported. The same file is imported once, whatever its name."
 )
 
 MOST_DEFAULT = 7
@@ -80,7 +80,7 @@ def show(store: Store, ids: Sequence[str]) -> None:
     example = "/data/outputs/smoke/**/*.json.gz"
     views: dict[str, Callable[[], None]] = {
         "Start runs": START.show,
-        "Import": partial(show_import, "import", ("json", "gz"), example, ABOUT_FILES, ("import",), FIELDS),
+        "Import": partial(show_import, "import", ("json", "gz", "pickle"), example, ABOUT_FILES, ("import",), FIELDS),
         "Several runs": partial(entries.show, RUNS, store, control),
         "References": partial(entries.show, REFERENCE_SETS, store, None),
     }

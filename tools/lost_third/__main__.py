@@ -127,7 +127,6 @@ def lane_run(
     molecules: Sequence[str],
     texts: Mapping[str, Texts],
 ) -> Entry | None:
-    """The lane's finished run: as it is, resumed, or written now. None where another process writes it."""
     lane, where = PLANS[key], ["--store", args.store] if args.store else []
     # With its size, so that a smaller trial is no part of the experiment.
     label = f"lost-third {args.model} {key} {size.molecules}x{size.samples}"

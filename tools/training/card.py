@@ -36,8 +36,6 @@ DATA = (
 
 @dataclass(frozen=True, slots=True)
 class TrainingFacts:
-    """How a model was trained. ``hardware`` entries are as the trainer notes them: device and precision."""
-
     alias: str
     step: str
     tokenizer: str

@@ -228,8 +228,6 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
-    """A document with values of the right kinds; errors say where in it something is wrong."""
-
     def finite(digits: str) -> float | None:
         return value if math.isfinite(value := float(digits)) else None
 
@@ -239,6 +237,9 @@ def _parsed(content: bytes) -> dict[str, Any]:
         if is_summary(document):
             raise FileError(f"it is {OTHER_WORDS['summary']}", "Import the report files of its runs")
         msgspec.convert(document, _Report)
+    except json.JSONDecodeError as error:
+        ends = "Unterminated" in error.msg or not text[error.pos :].strip()
+        raise FileError(f"it {'ends early' if ends else 'is no report'}: {error}", "Copy it again") from error
     except ValueError as error:
         raise FileError(f"it is no report: {error}", "Correct it there") from error
     if _HALF.search(text):  # halves of a character outside the BMP, which no text can hold, become a question mark

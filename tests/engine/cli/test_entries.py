@@ -218,7 +218,7 @@ def test_files_come_in_by_pattern_and_once_and_a_program_reads_what_became_of_ea
     assert list(first) == list(RUNS.names) and first == second
     assert (first["origin"], first["label"]) == ("imported", "ours")
     there, left_out = result.err.splitlines()
-    assert there == f"b.json.gz is already in the store, as {first['run_id']}"
+    assert there.startswith(f"b.json.gz is already in the store, as {first['run_id']}; `rm`")
     assert left_out.startswith("left out: c.json: ")
     assert ids(store_at(empty)) == [first["run_id"]]
     lines = [json.loads(line) for line in (tmp_path / "said").read_text().splitlines()]
@@ -230,7 +230,7 @@ def test_files_come_in_by_pattern_and_once_and_a_program_reads_what_became_of_ea
         ("c.json", 2, 3, "failed"),
     ]
     assert {line["run_id"] for line in ended[:2]} == {first["run_id"]}
-    assert "it is no report" in ended[2]["error"]
+    assert "it ends early" in ended[2]["error"]
     assert ended[0]["done"] == ended[0]["samples"] == first["samples"]
 
 

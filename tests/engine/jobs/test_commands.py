@@ -134,7 +134,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place:
         ("torn.json", "failed"),
         ("good.json", "failed"),
     ]
-    assert "it is no report" in found.parts[2].error
+    assert "it ends early" in found.parts[2].error
     (entry,) = Store(place).listing().entries
     assert (found.state, found.run_ids) == ("done", (entry.id,))
     assert (entry.row["label"], entry.row["source"]) == ("-x", "good.json")
@@ -142,7 +142,7 @@ def test_files_are_imported_once_and_damaged_ones_named(board: TaskQueue, place:
 
     alone = ended(board, board.submit("torn", ["import", "--"], [("torn.json", b"{")]))
     assert alone.state == "failed"
-    assert alone.error.startswith("'torn.json': it is no report")
+    assert alone.error.startswith("'torn.json': it ends early")
     board.forget(task)
     assert task not in dict(board.tasks())
     assert not task.folder.exists()

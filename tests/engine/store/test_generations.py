@@ -35,7 +35,7 @@ def read_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     path = str(write(folder / "generation_results.pickle", document))
     (row,) = run_json("import", path, "--store", str(folder / "store"))
     again = run("import", path, "--store", str(folder / "store"))
-    assert again.err.endswith(f"is already in the store, as {row['run_id']}\n")
+    assert f"is already in the store, as {row['run_id']}; " in again.err
     return folder, row
 
 

@@ -181,7 +181,7 @@ def texts_of(*answers: str) -> dict[str, Any]:
 
 WHOLE = gzip.compress(json.dumps(document()).encode())
 DAMAGED: list[tuple[Any, str]] = [
-    (b"", "it is no report: Expecting value: line 1 column 1"),
+    (b"", "it ends early: Expecting value: line 1 column 1"),
     (b'{"passes": [\n  {"a": 1},\n  {"a" 2}]}', "it is no report: Expecting ':' delimiter: line 3 column 8"),
     (b'{"events": []}', "it has no passes and no failures"),
     (b'{"timestamp": "now", "logs": [{}]}', "it is an LP summary file: figures in a list of logs"),
