@@ -374,9 +374,9 @@ def test_an_import_tells_of_each_file_and_captured_runs_are_compared_by_their_lp
     hostile = "<img src=x>[x](http://a.b)"
     there = PartProgress(0, 2, "there", run_id="r", file="x.json")
     board.tell("done", there, PartProgress(1, 2, "failed", file=hostile, error=f"no JSON {hostile}"))
-    board.tell("failed", error=f"there is no model {hostile}")
+    board.tell("failed", PartProgress(0, 1, "failed", error=f"no {hostile}"), error=f"it is no {hostile}")
     app = opened()
-    assert "x.json**, already in the store, as r" in words(app) and is_harmless(app)
+    assert is_harmless(app) and "already in the store, as r" in words(app) and words(app).count("left out: ") == 1
     control, test = both(store)
     runs = [PartProgress(n, 2, "done", run_id=str(entry.row["run_id"])) for n, entry in enumerate((test, control))]
     board.tell("done", *runs).words = ("run", "--profile", "--lp", "none")

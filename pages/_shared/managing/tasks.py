@@ -17,7 +17,7 @@ from engine.store.entries import Entry
 from engine.store.schema import LOGIT_LOG, RUN, TRACE
 from engine.store.store import Store
 from pages._shared.errors import error_markdown, escaped
-from pages._shared.links import MOST_TESTS, compare_address, logits_address, profiles_address
+from pages._shared.links import MOST_TESTS, compare_address, inspector_address, logits_address, profiles_address
 
 Brought = Mapping[str, Sequence[Entry]]  # by noun
 TICK_S = 0.7
@@ -86,7 +86,8 @@ def _task(store: Store, task: Task, seen: TaskSnapshot) -> None:
             st.progress(seen.share, text=escaped(progress_words(seen)))
         if seen.error:
             st.error(escaped(seen.error), icon=":material/error:")
-        for part in [part for part in seen.parts if part.state in ("failed", "there")][:MOST_PARTS]:
+        apart = [part for part in seen.parts if part.state in ("failed", "there")]
+        for part in [part for part in apart if not part.error or part.error not in (seen.error or "")][:MOST_PARTS]:
             stored = f"already in the store, as {part.run_id or part.made}"
             words = f"left out: {part.error}" if part.state == "failed" else stored
             st.caption(f":material/info: **{escaped(part.name)}**, {escaped(words)}")
@@ -141,7 +142,6 @@ def progress_words(seen: TaskSnapshot) -> str:
 
 
 def brought(store: Store, seen: TaskSnapshot) -> Brought:
-    """Runs that it wrote; traces and logs that it read or recorded, or that were there already."""
     made = {id_ for part in seen.parts for id_ in part.made_ids}
     return {
         noun: [e for e in store.listing(kind).entries if e.id in made or e.row.get("run_id") in seen.run_ids]
@@ -150,7 +150,6 @@ def brought(store: Store, seen: TaskSnapshot) -> Brought:
 
 
 def _links(store: Store, task: Task, results: Brought) -> None:
-    """To each kind of what it brought; what has no LP is the control."""
     lps = {run.id: run.row.get("lp") for run in store.listing().entries}
     for noun, entries in results.items():
         if not entries:
@@ -158,7 +157,7 @@ def _links(store: Store, task: Task, results: Brought) -> None:
         control, *tests = sorted(entries, key=lambda entry: lps.get(str(entry.row.get("run_id"))) != "none")
         ids = [test.id for test in tests]
         if noun == "run":
-            address = compare_address(control.id, ids[:MOST_TESTS])
+            address = compare_address(control.id, ids[:MOST_TESTS]) if ids else inspector_address(control.id)
         elif noun == "trace":
             address = profiles_address(control.id, ids[-1] if ids else None)
         else:
