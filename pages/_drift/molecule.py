@@ -349,7 +349,7 @@ def _atoms(
     continued = f"≈ by the greedy continuation of {estimated_by or 'the model'}" if estimates else ""
     hypothetical = "no template wrote this text, so its drift is hypothetical" if inspection.run.is_hypothetical else ""
     parts = (
-        f"the template's tokens above those written, aligned {by}",
+        f"the template's tokens above those written, aligned {by}" if alignment else "its tokens are not known",
         steps_words,
         continued,
         hypothetical,

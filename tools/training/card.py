@@ -119,7 +119,6 @@ LEFT, RIGHT, TOP, BOTTOM = 92, 868, 108, 468
 
 
 def training_curve(title: str, curves: Curves) -> bytes:
-    """An SVG: losses on a logarithmic axis, the shares of held-out molecules on the right one, over tokens seen."""
     most = max((tokens for points in curves.values() for tokens, _ in points), default=1) or 1
     losses = [loss for name, points in curves.items() if name.endswith("nat") for _, loss in points if loss > 0] or [1]
     low = math.floor(math.log10(min(losses)))

@@ -134,7 +134,6 @@ def build_corpus(folder: Path, settings: Settings, source: Iterable[str], worker
 
 
 def read_corpus(folder: Path) -> Iterator[ConformerTexts]:
-    """The conformers of a finished corpus, in its order; ``FileError`` names a shard that is damaged."""
     for name in corpus_manifest(folder)["shards"]:
         try:
             yield from from_arrays(read_arrays(folder / name)[1])

@@ -212,6 +212,7 @@ function rowElement(row) {
   const parts = row.words.split("`"); // what was written is between backticks
   const said = make("p", "say", "", parts.map((part, place) => (place % 2 ? make("code", "", part) : part)));
   const harm = make("div", "harm", "", [make("span", "tag", row.tag), make("span", "off", row.off), make("small", "", row.need)]);
+  harm.lastChild.title = "Tokens that its numbers need, of those that the template gives";
   const element = make("li", `row ${row.kind} ${row.is_other ? "other" : ""}`, "", [make("div", "name", row.name), ladder, harm, said]);
   element.setAttribute("role", "option");
   element.setAttribute("tabindex", "-1");

@@ -82,7 +82,7 @@ def view_rows(
             kind=row.damage,
             tag=TAGS.get(row.damage, row.damage),
             off="" if row.off_ang is None else f"{'≈ ' if row.is_estimate else ''}{angstrom(row.off_ang)}",
-            need="" if row.given is None else f"{'?' if row.needed is None else row.needed} of {row.given}",
+            need="" if row.given is None else f"{'' if row.needed is None else row.needed} of {row.given}".lstrip(),
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
         )
