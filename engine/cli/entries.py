@@ -88,7 +88,6 @@ def read_molecules(
 
 
 def list_entries(io: cli.Io, kind: Kind, maker: str) -> int:
-    """The store's entries of a kind; where it has none, the command that makes one."""
     store = io.opened()
     entries, damages = (listing := store.listing(kind)).entries, listing.damages
     cli.note_left_out([f"{damage.where}: {damage.reason}" for damage in damages], rest="; `verify` names all")
@@ -193,7 +192,10 @@ def runs(io: cli.Io, unfinished: bool = cli.option(False, "runs that were stoppe
     if not unfinished:
         return list_entries(io, RUN, "run")
     keys = ("run_id", "samples_done", "samples", "state")
-    return io.show([{key: getattr(run, key) for key in keys} for run in unfinished_runs(io.opened().home)])
+    rows = [{key: getattr(run, key) for key in keys} for run in unfinished_runs(io.opened().home)]
+    if not rows and not io.is_json:
+        cli.note("No run is unfinished.")
+    return io.show(rows)
 
 
 @cli.command(app, "annotate", rules=True)

@@ -441,7 +441,6 @@ def run(
 
 
 def _write(state: Run | TaskRun, say: cli.Say, *, is_quiet: bool) -> Entry:
-    """The whole run, into the store; how far it is on the terminal and in the progress file."""
     row, id_ = state.staging.sheet["row"], state.staging.id
     say(**asdict(state.now()), now=True)
     if not is_quiet:

@@ -99,7 +99,6 @@ def ask_question(
 
 
 def worked(io: cli.Io, progress: cli.Progress, label: str, work: Callable[..., Any], *of: Any, **how: Any) -> Any:
-    """What work on a run gives, while it says how far it is."""
     with progress.reporting(is_quiet=io.is_json) as say:
 
         def seen(done: int, all_of_them: int) -> None:
