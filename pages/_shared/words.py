@@ -111,12 +111,10 @@ def verdict(sample: Row, blocks: Sequence[Row]) -> str:
         return f"Passes{decodes} and is clean: every atom has its block, and every block its three numbers.{before}"
     why_not = of_blocks or "not every atom has a block of its own"
     if sample["passed"]:
-        by_runner = {
-            True: " and decodes by the runner's",
-            False: " but does not decode",
-            None: "",
-        }
+        by_runner = {True: " and decodes by the runner's", False: " but does not decode", None: ""}
         return f"Not clean: {why_not}. It passes the reports' rule{by_runner[sample['decodes']]}."
+    if sample["passed"] is None:
+        return "A conformer without a text: whether it passes and is clean is not known."
     reasons = "; ".join(sample["issues"] or ()) or "no reason was kept"
     decodes = " It decodes by the runner's rule." if sample["decodes"] else ""
     return f"Failed: {reasons}.{decodes}" + (f" Besides, {of_blocks}." if of_blocks else "")

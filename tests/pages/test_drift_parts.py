@@ -19,9 +19,9 @@ from pages._drift import files as drift_files
 from pages._drift import state
 from pages._drift.runs import default_run
 from pages._drift.scoring import compatible, question_of
-from pages._drift.state import Spot
 from pages._shared.rows import picked_rows, show_rows
 from pages._shared.table_files import csv_of
+from pages._shared.words import verdict
 from tests.engine.store.stored_runs import store_at
 from tests.pages.apps import Params
 from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, with_demo
@@ -29,7 +29,6 @@ from tests.pages.drift_stores import BARE, EXACT, WITH_JUNK, WORST, add_bare, wi
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One store for all: nothing here writes to it."""
     place = tmp_path_factory.mktemp("parts")
     add_bare(with_demo(place, WITH_JUNK, EXACT))
     return place
@@ -55,6 +54,7 @@ def test_only_models_with_the_runs_tokenizer_are_asked_its_own_first(place: Path
     assert question.token_ids == inspected.sample["token_ids"]
     assert (question.plan.lp, question.plan.placeholder) == ("group-v2.1", "0.0000,0.0000,0.0000")
     assert question.tokenizer == load_tokenizer("llama3").name
+    assert "is not known" in verdict({**inspected.sample, "passed": None, "clean": None}, ()), "of a conformer's file"
 
 
 def test_files_of_the_rows_that_are_shown(place: Path) -> None:
@@ -81,9 +81,9 @@ def test_the_address_of_a_bar_survives_any_name(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_sample_of_a_link_is_of_the_first_run_unless_it_says_of_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "query_params", Params(sample="7", run=["one", "two"]))
-    assert state.spot(["run-one", "run-two"]) == Spot("run-one", 7)
-    state.put_spot(Spot("run-two", 3))
-    assert state.spot(["run-one", "run-two"]) == Spot("run-two", 3)
+    assert state.spot(["run-one", "run-two"]) == state.Spot("run-one", 7)
+    state.put_spot(state.Spot("run-two", 3))
+    assert state.spot(["run-one", "run-two"]) == state.Spot("run-two", 3)
     assert state.spot([]) is None
 
 
