@@ -268,7 +268,7 @@ def tick_s() -> float:
 
 
 def show_running(shown: int) -> None:
-    """Draws all lanes, and redraws them until the last has ended. The rows are of the sample ``shown``."""
+    """Until the last lane has ended. The rows are of the sample ``shown``."""
     tick = tick_s()
     st.fragment(_draw, run_every=tick)(shown, tick)
 

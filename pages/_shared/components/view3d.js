@@ -8,8 +8,8 @@ const NO_SCRIPT = "3Dmol.js could not be loaded from this server. Reload the pag
 const NO_WEBGL = "The 3D view needs WebGL, which this browser does not offer. All else works without it.";
 const page = window.parent;
 const why = !window.$3Dmol ? NO_SCRIPT : (page.driftscopeWebGl ??= hasWebGl()) ? "" : NO_WEBGL;
-// py3Dmol's drawing waits for this: for ever, where there is nothing to draw with.
-var $3Dmolpromise = why ? new Promise(() => {}) : Promise.resolve();
+// py3Dmol's drawing waits for this: until the page is up; for ever, where there is nothing to draw with.
+var $3Dmolpromise = new Promise((draw) => why || (window.requestIdleCallback ?? setTimeout)(draw));
 if (!why) drawOnceAFrame($3Dmol.GLViewer.prototype);
 
 function begin() {
