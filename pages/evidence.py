@@ -31,8 +31,8 @@ def in_two_minutes(store: Store) -> None:
     claims = ask(store, "evidence_claims", [])
     st.markdown(unbroken(escaped(claims.answer)))
     with st.container(border=True, key="lost-third"), shown_errors(LOST_THIRD, stops=False):
-        answered = ask(store, "evidence_lost_third", [])
         st.markdown(f"**{question_of('evidence_lost_third').TITLE}**")
+        answered = ask(store, "evidence_lost_third", [])
         st.markdown(unbroken(escaped(answered.answer.partition("\n\n")[0])))
         st.button("Show how", type="tertiary", on_click=st.session_state.update, args=({VIEW: LOST_THIRD},))
     st.header("What the conclusions rest on", anchor=False)

@@ -64,7 +64,7 @@ def tables(store: Store, entries: Sequence[Entry], options: Options) -> Tables:
     documents, damaged = load_usable(store.locations)
     if not documents:
         problem = "no result of the lost third is here yet"
-        raise RunError(problem, "make lost-third MODEL=demo-qwen writes one in about two hours")
+        raise RunError(problem, "`make lost-third MODEL=demo-qwen` writes one in two hours")
     changes = []
     for document in documents:
         steps = [(step["step"], step["cov_r"], True) for step in document["fall"] or ()]

@@ -82,7 +82,7 @@ def view_rows(
             kind=row.damage,
             tag=TAGS.get(row.damage, row.damage),
             off="" if row.off_ang is None else f"{'≈ ' if row.is_estimate else ''}{angstrom(row.off_ang)}",
-            need="" if row.given is None else f"{'' if row.needed is None else row.needed} of {row.given}".lstrip(),
+            need="" if (n := row.given) is None else f"{n} given" if row.needed is None else f"{row.needed} of {n}",
             words=visible(row.words, 600, blanks=False),
             is_other=bool(other),
         )
