@@ -26,7 +26,7 @@ LEAD = "A profiler's trace, or two side by side: **where the time goes, and what
 
 
 def sql(store: Store, ids: Sequence[str]) -> None:
-    """The ready queries over traces; each opens in the one SQL, which is Compare's."""
+    """The ready queries over traces; each opens in Compare's SQL."""
     queries = {query.key: query for query in ready_queries() if "JOIN traces USING" in query.sql}
     first = next(iter(queries))
     key = by_name("Question", queries, "question", "asked_question", usual=first,

@@ -492,6 +492,6 @@ def prepare(out: cli.Output, check: bool = cli.option(False, "make nothing; exit
         except DriftscopeError as error:
             problem = str(error)
             cli.note(f"{name}: {problem}{'' if is_needed else '. The app works without it, except for the 3D view'}")
-        parts.append({"name": name, "needed": is_needed, "problem": problem})
+        parts.append({"name": name, "ready": not problem, "needed": is_needed, "problem": problem})
     out.show({"ready": not any(part["problem"] for part in parts), "parts": parts})
     return 2 if any(part["problem"] and (part["needed"] or check) for part in parts) else 0

@@ -111,7 +111,7 @@ class StoreListing:
         """The entry of that id or label, or the only one with this in its id."""
         near = [entry for entry in self.entries if entry.id == id_]
         for damage in () if near else self.damages:
-            if damage.where.endswith(f"/{kind.key}={id_}"):
+            if f"/{kind.key}={id_}/" in damage.where + "/":
                 raise StoreError(f"{damage.where}: {damage.reason}", "Run `verify`")
         near = near or [entry for entry in self.entries if id_ and entry.row.get("label") == id_]
         near = near or [entry for entry in self.entries if id_ and id_ in entry.id]

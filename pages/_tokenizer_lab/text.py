@@ -346,8 +346,8 @@ def _blocks_table(annotated: ReadText, needs: dict[str, list[Block]]) -> None:
         }
         for name, of_blocks in needs.items():
             need = of_blocks[index]
-            tokens = "?" if need.needed is None else need.needed
-            row[f"{name}: drift"] = f"{drift_words(need.drift)} · {tokens} of {need.template_free}"
+            tokens = "" if need.needed is None else f" · {need.needed} of {need.template_free}"
+            row[f"{name}: drift"] = drift_words(need.drift) + tokens
         rows.append(row)
     show_table("blocks", rows_table(rows), {})
     st.caption(
