@@ -127,11 +127,11 @@ small_model = functools.cache(fresh_model)
 
 @functools.cache
 def made(lp: str, tokenizer: str = "qwen3", **parameters: Any) -> tuple[TextTokenizer, Constraint]:
-    known = load_tokenizer(tokenizer)
-    return known, build_constraint(lp, known, VOCAB_ROWS[tokenizer], LpParameters(**{"form": FORM, **parameters}))
+    loaded = load_tokenizer(tokenizer)
+    return loaded, build_constraint(lp, loaded, VOCAB_ROWS[tokenizer], LpParameters(**{"form": FORM, **parameters}))
 
 
-def asked(
+def requests_of(
     constraint: Constraint,
     tokenizer: TextTokenizer,
     smiles: Sequence[str] = SMILES,
@@ -139,7 +139,7 @@ def asked(
     generations: int = 1,
 ) -> list[Request]:
     limits = None if limit is None else [limit] * len(smiles)
-    molecules = [parse_smiles(one) for one in smiles]
+    molecules = [parse_smiles(text) for text in smiles]
     return requests_for(molecules, constraint, tokenizer, positions=4096, generations=generations, limits=limits)
 
 
@@ -179,9 +179,9 @@ class Written:
 
 
 def collected(events: Iterable[Event]) -> dict[int, Written]:
-    found: dict[int, Written] = {}
+    samples: dict[int, Written] = {}
     for event in events:
-        sample = found.setdefault(event.sample, Written())
+        sample = samples.setdefault(event.sample, Written())
         assert not sample.reason, "a step or a stop behind a stop"
         if isinstance(event, Stop):
             sample.reason = event.reason
@@ -193,7 +193,7 @@ def collected(events: Iterable[Event]) -> dict[int, Written]:
             assert event.pos == len(sample.ids)
             sample.ids.append(event.token_id)
             sample.forced.append(event.forced)
-    return found
+    return samples
 
 
 def probabilities(logits: Tensor, sampling: Sampling) -> Tensor:
@@ -218,28 +218,28 @@ def written(
 ) -> Written:
     tables = Tables.of(constraint.automaton, [request.program])
     state = tables.start() if request.start is None else State(*torch.tensor(request.start)[:, None])
-    found = Written(reason="length")
-    while len(found.ids) < request.limit and found.reason != "end":
-        ids = torch.tensor([[*request.prompt, *found.ids]])
+    sample = Written(reason="length")
+    while len(sample.ids) < request.limit and sample.reason != "end":
+        ids = torch.tensor([[*request.prompt, *sample.ids]])
         logits = model(ids, use_cache=False, logits_to_keep=1).logits[:, -1].float()
         mask = tables.mask(state)
         forced = int(tables.forced_id(state)[0])
-        number = uniform(seed, torch.tensor([request.key]), torch.tensor([len(found.ids)]))
+        number = uniform(seed, torch.tensor([request.key]), torch.tensor([len(sample.ids)]))
         chances = probabilities(logits.masked_fill(~mask, -torch.inf), sampling)
         id_ = forced if forced != NO_ID else int(draw(chances, number)[0])
-        found.ids.append(id_)
-        found.forced.append(forced != NO_ID)
-        found.seen.append((logits[0], mask[0]))
+        sample.ids.append(id_)
+        sample.forced.append(forced != NO_ID)
+        sample.seen.append((logits[0], mask[0]))
         state = tables.step(state, torch.tensor([id_]))
         if id_ == end:
-            found.reason = "end"
-    return found
+            sample.reason = "end"
+    return sample
 
 
-def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> None:
+def same(diagnoses: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> None:
     close: Any = functools.partial(pytest.approx, rel=2e-4, abs=1e-9)
-    assert len(found) == len(expected)
-    for got, wanted in zip(found, expected, strict=True):
+    assert len(diagnoses) == len(expected)
+    for got, wanted in zip(diagnoses, expected, strict=True):
         assert wanted is not None
         assert (got.block, got.rule) == (wanted.block, wanted.rule)
         for name in ("p_raw", "p_lp", "allowed_mass", "entropy_nat"):
@@ -247,9 +247,9 @@ def same(found: Sequence[Diagnosis], expected: Sequence[Diagnosis | None]) -> No
         for name in ("ln_p", "ln_p_tempered", "ln_mass", "ln_q"):
             assert getattr(got, name) == pytest.approx(getattr(wanted, name), abs=3e-4), name
         assert abs(got.rank_raw - wanted.rank_raw) <= 2, "two of 150,000 may be as good as equal"
-        assert [one.p_raw for one in got.top_k] == close([one.p_raw for one in wanted.top_k])
-        assert [(one.token_id, one.allowed) for one in got.top_k] == [
-            (one.token_id, one.allowed) for one in wanted.top_k
+        assert [candidate.p_raw for candidate in got.top_k] == close([candidate.p_raw for candidate in wanted.top_k])
+        assert [(candidate.token_id, candidate.allowed) for candidate in got.top_k] == [
+            (candidate.token_id, candidate.allowed) for candidate in wanted.top_k
         ]
 
 
@@ -268,8 +268,8 @@ def each_pass(patch: Any, backend: FastBackend | HfBackend | Body, do: Callable[
         return
     whole = Body.__call__
 
-    def called(body: Body, ids: Tensor, places: Any, cache: Any) -> Tensor:
-        do(next(passes), places.grid[0])
-        return whole(body, ids, places, cache)
+    def called(body: Body, ids: Tensor, layout: Any, cache: Any) -> Tensor:
+        do(next(passes), layout.grid[0])
+        return whole(body, ids, layout, cache)
 
     patch.setattr(Body, "__call__", called)

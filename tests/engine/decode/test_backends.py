@@ -58,7 +58,7 @@ def plainest(lp: str, name: str, sampling: Sampling) -> dict[int, ref.Written]:
     end = tokenizer.end_id or 0
     return {
         request.sample: ref.written(ref.small_model(name), constraint, request, sampling, end=end)
-        for request in ref.asked(constraint, tokenizer, MIXED, limit_of(sampling))
+        for request in ref.requests_of(constraint, tokenizer, MIXED, limit_of(sampling))
     }
 
 
@@ -71,13 +71,13 @@ def limit_of(sampling: Sampling) -> int:
 def test_the_same_tokens_as_the_plainest_loop(lp: str, name: str, sampling: Sampling, kind: str) -> None:
     """Prompts of mixed length, rows that end and are given on, runs of other length in each row."""
     tokenizer, constraint = ref.made(lp, name)
-    requests = ref.asked(constraint, tokenizer, MIXED, limit_of(sampling))
+    requests = ref.requests_of(constraint, tokenizer, MIXED, limit_of(sampling))
     counters = Counters()
     backend = ref.backend_of(kind, ref.small_model(name), constraint, tokenizer)
-    found = ref.collected(ref.events_of(backend, requests, sampling, counters=counters))
-    assert found == plainest(lp, name, sampling)
-    assert counters.tokens == sum(len(sample.ids) for sample in found.values())
-    assert counters.forced_tokens == sum(sum(sample.forced) for sample in found.values())
+    samples = ref.collected(ref.events_of(backend, requests, sampling, counters=counters))
+    assert samples == plainest(lp, name, sampling)
+    assert counters.tokens == sum(len(sample.ids) for sample in samples.values())
+    assert counters.forced_tokens == sum(sum(sample.forced) for sample in samples.values())
     assert counters.batch_size == 3
 
 
@@ -88,8 +88,8 @@ def test_draws_of_each_sampling_are_the_plainest_loops(
     tiny: Any, kind: str, constraint: HasAutomaton, sampling: Sampling
 ) -> None:
     requests = ref.tiny_requests(6, constraint)
-    found = written_by(kind, tiny, requests, sampling, constraint=constraint)
-    assert found == {request.sample: ref.written(tiny, constraint, request, sampling) for request in requests}
+    samples = written_by(kind, tiny, requests, sampling, constraint=constraint)
+    assert samples == {request.sample: ref.written(tiny, constraint, request, sampling) for request in requests}
 
 
 @each_backend
@@ -115,12 +115,12 @@ def test_a_row_may_start_inside_an_answer(tiny: Any, kind: str) -> None:
 
 def test_forced_tokens_take_no_pass_of_their_own() -> None:
     tokenizer, constraint = ref.made("exact")
-    requests = ref.asked(constraint, tokenizer, ["CC(C)C=O"])
+    requests = ref.requests_of(constraint, tokenizer, ["CC(C)C=O"])
     counters = Counters()
     backend = ref.backend_of("fast", ref.small_model(), constraint, tokenizer)
-    (found,) = ref.collected(ref.events_of(backend, requests, counters=counters)).values()
-    assert found.reason == "end"
-    choices = sum(not forced for forced in found.forced)
+    (answer,) = ref.collected(ref.events_of(backend, requests, counters=counters)).values()
+    assert answer.reason == "end"
+    choices = sum(not forced for forced in answer.forced)
     assert counters.forward_passes == choices  # the prompt's pass makes the first one, none is made behind the last
 
 
@@ -134,7 +134,7 @@ def test_rows_without_a_token_never_come(kind: str, sampling: Sampling) -> None:
     head[ref.END] *= 30
     model.lm_head.weight = torch.nn.Parameter(head)
     requests = ref.tiny_requests(4, ref.NO_LP, limit=15)
-    free, kept = (written_by(kind, model, requests, sampling, constraint=one) for one in (ref.NO_LP, endless))
+    free, kept = (written_by(kind, model, requests, sampling, constraint=lp) for lp in (ref.NO_LP, endless))
     assert "end" in {sample.reason for sample in free.values()}
     assert {sample.reason for sample in kept.values()} == {"length"}
     assert all(id_ < ref.TOKENS for sample in free.values() for id_ in sample.ids)
@@ -155,12 +155,12 @@ def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, kind: str, constraint:
         seen = ref.written(tiny, constraint, request, ref.PLAIN, 4).seen
         tokens = torch.tensor([step.token_id for step in steps])
         raw, mask = (torch.stack(rows)[:, : ref.TOKENS] for rows in zip(*seen, strict=True))
-        places = [one.block for one in diagnoses], [one.rule for one in diagnoses]
-        ref.same(diagnoses, diagnose(raw, mask, tokens, 3, *places, sampling=ref.PLAIN))
+        labels = [d.block for d in diagnoses], [d.rule for d in diagnoses]
+        ref.same(diagnoses, diagnose(raw, mask, tokens, 3, *labels, sampling=ref.PLAIN))
         if constraint is ref.LETTERS_ONLY:
             inner, last = ["a letter, or the close"] * (len(steps) - 4), "the end of the template: only the end token"
-            assert [one.rule for one in diagnoses] == [*["forced by the template"] * 2, "any letter", *inner, last]
-            assert [one.block for one in diagnoses] == [-1, -1, *[0] * (len(steps) - 3), -1]
+            assert [d.rule for d in diagnoses] == [*["forced by the template"] * 2, "any letter", *inner, last]
+            assert [d.block for d in diagnoses] == [-1, -1, *[0] * (len(steps) - 3), -1]
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -168,9 +168,9 @@ def test_diagnoses_are_what_a_plain_loop_finds(tiny: Any, kind: str, constraint:
 @pytest.mark.parametrize("limit", [1, 9])
 def test_a_limit_holds_inside_an_opening_and_inside_a_run(kind: str, limit: int) -> None:
     tokenizer, constraint = ref.made("exact")
-    requests = ref.asked(constraint, tokenizer, ["CC=O", "C"], limit=limit)
-    found = ref.collected(ref.events_of(ref.backend_of(kind, ref.small_model(), constraint, tokenizer), requests))
-    assert {(sample.reason, len(sample.ids)) for sample in found.values()} == {("length", limit)}
+    requests = ref.requests_of(constraint, tokenizer, ["CC=O", "C"], limit=limit)
+    samples = ref.collected(ref.events_of(ref.backend_of(kind, ref.small_model(), constraint, tokenizer), requests))
+    assert {(sample.reason, len(sample.ids)) for sample in samples.values()} == {("length", limit)}
 
 
 @each_backend
@@ -189,11 +189,11 @@ def test_cancelled_rows_and_rows_that_wait_stop_once(tiny: Any, kind: str, after
     seen: list[Event] = []
     options = DecodeOptions(ref.PLAIN, seed=5, batch_size=3)
     list(map(seen.append, backend.run(requests, options, counters, lambda: len(seen) >= after)))
-    found, whole = ref.collected(seen), ref.collected(ref.events_of(backend, requests))
-    assert len(found) == 8
-    assert "cancelled" in {sample.reason for sample in found.values()}
+    samples, whole = ref.collected(seen), ref.collected(ref.events_of(backend, requests))
+    assert len(samples) == 8
+    assert "cancelled" in {sample.reason for sample in samples.values()}
     assert counters.tokens == sum(isinstance(event, Step) for event in seen)
-    assert all(whole[number].ids[: len(sample.ids)] == sample.ids for number, sample in found.items())
+    assert all(whole[number].ids[: len(sample.ids)] == sample.ids for number, sample in samples.items())
 
 
 @each_backend
@@ -213,12 +213,12 @@ def without_symbols(program: Program) -> Program:
 @pytest.mark.parametrize("diagnostics", [False, True])
 def test_a_row_without_a_legal_token_stops_and_the_others_go_on(kind: str, diagnostics: bool) -> None:
     tokenizer, constraint = ref.made("exact")
-    requests = ref.asked(constraint, tokenizer, ["CC=O", "CCO", "CO"])
+    requests = ref.requests_of(constraint, tokenizer, ["CC=O", "CCO", "CO"])
     requests[1] = replace(requests[1], program=without_symbols(requests[1].program))
     backend = ref.backend_of(kind, ref.small_model(), constraint, tokenizer)
-    found = ref.collected(ref.events_of(backend, requests, QWEN3, diagnostics=diagnostics))
-    assert [found[number].reason for number in range(3)] == ["end", "empty_mask", "end"]
-    assert tokenizer.decode(found[1].ids).count(",") == 2, "it came as far as the first block's end"
+    samples = ref.collected(ref.events_of(backend, requests, QWEN3, diagnostics=diagnostics))
+    assert [samples[number].reason for number in range(3)] == ["end", "empty_mask", "end"]
+    assert tokenizer.decode(samples[1].ids).count(",") == 2, "it came as far as the first block's end"
 
 
 @pytest.mark.parametrize("kind", ["fast", "static"])
@@ -236,8 +236,8 @@ def test_a_token_outside_the_mask_is_named(tiny: Any, kind: str, monkeypatch: py
     monkeypatch.setattr(fast, "sample", wrong)
     tokenizer, constraint = ref.made("exact")
     backend = ref.backend_of(kind, ref.small_model(), constraint, tokenizer)
-    found = ref.collected(ref.events_of(backend, ref.asked(constraint, tokenizer, ["CC=O", "CCO"])))
-    assert sorted(sample.reason for sample in found.values()) == ["desync", "end"]
+    samples = ref.collected(ref.events_of(backend, ref.requests_of(constraint, tokenizer, ["CC=O", "CCO"])))
+    assert sorted(sample.reason for sample in samples.values()) == ["desync", "end"]
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -257,11 +257,11 @@ def test_where_memory_is_short_the_samples_are_the_same(
 
     ref.each_pass(monkeypatch, backend, short)
     counters = Counters()
-    found = ref.collected(ref.events_of(backend, requests, batch_size=8, counters=counters))
-    assert found == expected
+    samples = ref.collected(ref.events_of(backend, requests, batch_size=8, counters=counters))
+    assert samples == expected
     sizes = [4, 2] if first < 2 else [int(counters.notes[0].split()[5])]  # some rows were done by then
     assert counters.notes[: len(sizes)] == [f"memory was short: batches of {size} from here on" for size in sizes]
-    assert counters.tokens == sum(len(sample.ids) for sample in found.values())
+    assert counters.tokens == sum(len(sample.ids) for sample in samples.values())
 
 
 @each_backend

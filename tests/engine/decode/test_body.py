@@ -64,7 +64,7 @@ def test_rows_go_on_from_their_own_positions(family: str, width: int, is_packed:
     body = Body(made, 64)
     cache = KvCache(body, len(rows), 64)
     done = torch.zeros(len(rows), dtype=torch.int64)
-    found: list[list[torch.Tensor]] = [[] for _ in rows]
+    outputs: list[list[torch.Tensor]] = [[] for _ in rows]
     generator = torch.Generator().manual_seed(width)
     while any(int(count) < len(row) for count, row in zip(done, rows, strict=True)):
         take = torch.randint(0, width + 1, (len(rows),), generator=generator)
@@ -82,9 +82,9 @@ def test_rows_go_on_from_their_own_positions(family: str, width: int, is_packed:
             hidden = body(ids.reshape(-1), grid_layout(done, width, 48), cache)
         hidden = hidden.view(len(rows), width, -1)
         for number in range(len(rows)):
-            found[number].extend(hidden[number, : take[number]])
+            outputs[number].extend(hidden[number, : take[number]])
         done += take
-    for row, states in zip(expected(made, rows), found, strict=True):
+    for row, states in zip(expected(made, rows), outputs, strict=True):
         torch.testing.assert_close(torch.stack(states), row, atol=2e-5, rtol=1e-4)
 
 

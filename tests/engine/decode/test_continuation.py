@@ -70,27 +70,27 @@ def desk(name: str) -> Desk:
 @functools.cache
 def greedy_blocks(name: str) -> tuple[tuple[Cut, range], ...]:
     """All blocks of greedy answers under the exact LP: the whole answer, and where in it a block's inside is."""
-    at, found = desk(name), []
+    at, blocks = desk(name), []
     backend = backend_of("fast", small_model(name), at.exact, at.tokenizer)
     requests = requests_for(MOLECULES, at.exact, at.tokenizer, positions=4096)
     answers = collected(events_of(backend, requests, GREEDY))
     for molecule, request in zip(MOLECULES, requests, strict=True):
         ids = tuple(answers[request.sample].ids)
         pieces = [at.tokenizer.piece(id_) for id_ in ids]
-        opened = [place + 1 for place, piece in enumerate(pieces) if "<" in piece and ">" not in piece]
-        closed = [place for place, piece in enumerate(pieces) if piece.startswith(">")]
+        opened = [index + 1 for index, piece in enumerate(pieces) if "<" in piece and ">" not in piece]
+        closed = [index for index, piece in enumerate(pieces) if piece.startswith(">")]
         assert len(opened) == len(closed) == molecule.atoms and answers[request.sample].reason == "end"
         ends = enumerate(zip(opened, closed, strict=True))
-        found += [(Cut(molecule, request.prompt, ids, block), range(*inside)) for block, inside in ends]
-    return tuple(found)
+        blocks += [(Cut(molecule, request.prompt, ids, block), range(*inside)) for block, inside in ends]
+    return tuple(blocks)
 
 
 def every_cut(blocks: Sequence[tuple[Cut, range]]) -> list[tuple[Cut, range, Cut]]:
     """The whole block, its inside, and the block cut at each place of it."""
     return [
-        (whole, inside, replace(whole, written=whole.written[:place]))
+        (whole, inside, replace(whole, written=whole.written[:end]))
         for whole, inside in blocks
-        for place in (*inside, inside.stop)
+        for end in (*inside, inside.stop)
     ]
 
 
@@ -98,8 +98,8 @@ def every_cut(blocks: Sequence[tuple[Cut, range]]) -> list[tuple[Cut, range, Cut
 def test_a_greedy_exact_block_cut_anywhere_goes_on_as_it_did(name: str) -> None:
     at, seen = desk(name), set()
     cuts = every_cut(greedy_blocks(name))
-    found = at.go_on([cut for *_, cut in cuts])
-    for (whole, inside, cut), got in zip(cuts, found, strict=True):
+    results = at.go_on([cut for *_, cut in cuts])
+    for (whole, inside, cut), got in zip(cuts, results, strict=True):
         assert got is not None
         text, rest = at.tokenizer.decode(whole.written[:-1]), whole.written[len(cut.written) : inside.stop]
         content = text.split("<")[whole.block + 1].split(">")[0]
@@ -173,15 +173,15 @@ def test_what_does_not_go_on(name: str) -> None:
         replace(right, block=1),
         replace(right, block=-1),
     ]
-    found = at.go_on([*wrong, right, at.cut("1.0,-2.0")])
-    assert [one is None for one in found] == [True] * len(wrong) + [False] * 2
+    results = at.go_on([*wrong, right, at.cut("1.0,-2.0")])
+    assert [result is None for result in results] == [True] * len(wrong) + [False] * 2
     assert at.go_on([]) == []
 
 
 def test_where_the_context_ends_before_the_block_there_is_no_continuation() -> None:
     at, two = desk("qwen3"), greedy_blocks("qwen3")[2:4]  # the last block of CC=O, and the first of C
     late, early = (replace(whole, written=whole.written[: inside.start]) for whole, inside in two)
-    (of_late, of_early), ends = at.go_on([late, early]), [inside.stop + len(one.prompt) + 2 for one, inside in two]
+    (of_late, of_early), ends = at.go_on([late, early]), [inside.stop + len(cut.prompt) + 2 for cut, inside in two]
     assert ends[0] > ends[1], "the close and the end behind the inside"
     short = FastBackend(small_model(), at.position, at.backend.end_id, at.backend.vocab_size)
     for positions, expected in (

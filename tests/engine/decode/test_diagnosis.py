@@ -21,12 +21,12 @@ from tests.engine.decode.reference import (
 INF = math.inf
 
 
-def one(raw: list[float], allowed: list[int], token: int, candidates: int = 10) -> Diagnosis:
+def diagnosis_of(raw: list[float], allowed: list[int], token: int, candidates: int = 10) -> Diagnosis:
     mask = torch.zeros((1, len(raw)), dtype=torch.bool)
     mask[0, allowed] = True
-    (found,) = diagnose(torch.tensor([raw]), mask, torch.tensor([token]), candidates, [3], ["a rule"])
-    assert (found.block, found.rule) == (3, "a rule")
-    return found
+    (diagnosis,) = diagnose(torch.tensor([raw]), mask, torch.tensor([token]), candidates, [3], ["a rule"])
+    assert (diagnosis.block, diagnosis.rule) == (3, "a rule")
+    return diagnosis
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.1, 3.0, 20.0]), st.sampled_from([torch.float32, torch.bfloat16]))
@@ -36,8 +36,8 @@ def test_each_number_by_its_definition(seed: int, scale: float, dtype: torch.dty
     allowed = torch.rand((3, 30), generator=generator) < 0.3
     tokens = torch.randint(0, 30, (3,), generator=generator)
     allowed[torch.arange(3), tokens] = True
-    found = diagnose(raw, allowed, tokens, 4, [0, 1, -1], ["a", "b", "c"])
-    for row, (diagnosis, token) in enumerate(zip(found, tokens.tolist(), strict=True)):
+    diagnoses = diagnose(raw, allowed, tokens, 4, [0, 1, -1], ["a", "b", "c"])
+    for row, (diagnosis, token) in enumerate(zip(diagnoses, tokens.tolist(), strict=True)):
         p = [math.exp(value - float(raw[row].double().logsumexp(0))) for value in raw[row].double().tolist()]
         mass = sum(chance for chance, legal in zip(p, allowed[row].tolist(), strict=True) if legal)
         order = sorted(range(30), key=lambda id_: (-p[id_], id_))
@@ -55,10 +55,10 @@ def test_each_number_by_its_definition(seed: int, scale: float, dtype: torch.dty
 
 
 def test_candidates_are_those_that_can_come_likeliest_first() -> None:
-    found = one([1.0, 2.0, -INF, 2.0], [1], 1)
-    assert [(candidate.token_id, candidate.allowed) for candidate in found.top_k] == [(1, True), (3, False), (0, False)]
-    assert one([1.0, 2.0], [0], 0, candidates=0).top_k == ()
-    assert one([0.0, -INF, -INF], [0, 1], 0).entropy_nat == 0
+    stats = diagnosis_of([1.0, 2.0, -INF, 2.0], [1], 1)
+    assert [(candidate.token_id, candidate.allowed) for candidate in stats.top_k] == [(1, True), (3, False), (0, False)]
+    assert diagnosis_of([1.0, 2.0], [0], 0, candidates=0).top_k == ()
+    assert diagnosis_of([0.0, -INF, -INF], [0, 1], 0).entropy_nat == 0
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ def test_candidates_are_those_that_can_come_likeliest_first() -> None:
 def test_at_the_edges(
     raw: list[float], allowed: list[int], token: int, p_raw: float, p_lp: float, allowed_mass: float
 ) -> None:
-    found = one(raw, allowed, token)
-    assert (found.p_raw, found.p_lp, found.allowed_mass) == pytest.approx((p_raw, p_lp, allowed_mass), abs=1e-4)
+    stats = diagnosis_of(raw, allowed, token)
+    assert (stats.p_raw, stats.p_lp, stats.allowed_mass) == pytest.approx((p_raw, p_lp, allowed_mass), abs=1e-4)
 
 
 def test_chances_are_numbers_that_json_has_or_none() -> None:
     raw, allowed = torch.tensor([[0.0, -INF]]), torch.tensor([[False, True]])
-    (found,) = diagnose(raw, allowed, torch.tensor([1]), 2, [0], ["forced"], sampling=Sampling())
-    assert (found.ln_p, found.ln_p_tempered, found.ln_mass, found.ln_q) == (None, None, None, 0.0)
-    assert one([1.0, 2.0], [0], 0).ln_q is None, "how it was drawn is not said"
+    (diagnosis,) = diagnose(raw, allowed, torch.tensor([1]), 2, [0], ["forced"], sampling=Sampling())
+    assert (diagnosis.ln_p, diagnosis.ln_p_tempered, diagnosis.ln_mass, diagnosis.ln_q) == (None, None, None, 0.0)
+    assert diagnosis_of([1.0, 2.0], [0], 0).ln_q is None, "how it was drawn is not said"
 
 
 # --- the chance of a token that was drawn ---------------------------------------------------------------------------

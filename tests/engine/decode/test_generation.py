@@ -74,7 +74,7 @@ def test_the_parameters_of_an_lp_reach_it(loaded: LoadedModel) -> None:
 def test_equal_work(loaded: LoadedModel) -> None:
     plan = Plan("none", form=FORM, equal_work=True, sampling=preset("greedy"))
     exact = Generation(loaded, MOLECULES, replace(plan, lp="exact", equal_work=False)).run()
-    assert [sample.tokens for sample in Generation(loaded, MOLECULES, plan).run()] == [one.tokens for one in exact]
+    assert [sample.tokens for sample in Generation(loaded, MOLECULES, plan).run()] == [s.tokens for s in exact]
 
 
 def test_a_molecule_without_bounds_is_written_as_under_exact_and_said_to_be(
@@ -85,7 +85,7 @@ def test_a_molecule_without_bounds_is_written_as_under_exact_and_said_to_be(
     exact, generation = (Generation(loaded, MOLECULES, Plan(lp, form=FORM)) for lp in ("exact", "guarded"))
     samples = generation.run()
     assert [sample.guarding is None for sample in samples] == [True, True, False]
-    assert [one.token_ids for one in samples[:2]] == [one.token_ids for one in exact.run()[:2]]
+    assert [sample.token_ids for sample in samples[:2]] == [sample.token_ids for sample in exact.run()[:2]]
     no_bounds = "was written as under exact, without a guard: distance geometry has no bounds for the molecule"
     assert generation.counters.notes == [f"CC=O {no_bounds}", f"CCO {no_bounds}"]
 
@@ -94,8 +94,8 @@ def test_a_guard_of_greedy_sampling_throws_nothing_away_and_says_so(loaded: Load
     greedy = Plan("exact", form=FORM, sampling=preset("greedy"))
     exact, guarded = (Generation(loaded, MOLECULES, replace(greedy, lp=lp)) for lp in ("exact", "guarded"))
     samples = guarded.run()
-    assert [one.token_ids for one in samples] == [one.token_ids for one in exact.run()]
-    assert guarded.counters.thrown_tokens == 0 and any(one.guarding and one.guarding.unmended for one in samples)
+    assert [sample.token_ids for sample in samples] == [sample.token_ids for sample in exact.run()]
+    assert guarded.counters.thrown_tokens == 0 and any(s.guarding and s.guarding.unmended for s in samples)
     assert any(note.startswith("greedy sampling redraws nothing") for note in guarded.counters.notes)
 
 

@@ -32,18 +32,18 @@ class FirstDigits:
     def __init__(self, *judged: int) -> None:
         self.judged = judged
 
-    def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
+    def wrong_places(self, positions: np.ndarray, atom: int) -> list[WrongPlace]:
         if atom not in self.judged:
             return []
-        before = places[atom - 1, 0] if atom else 8
-        return [] if 0 <= places[atom, 0] < before else [WrongPlace("bonds", tuple(range(atom + 1))[-2:])]
+        before = positions[atom - 1, 0] if atom else 8
+        return [] if 0 <= positions[atom, 0] < before else [WrongPlace("bonds", tuple(range(atom + 1))[-2:])]
 
 
 def guarded(
     smiles: str, guard: Any, settings: GuardSettings | None = None, *, count: int = 1, limit: int | None = None
 ) -> list[Request]:
     tokenizer, constraint = ref.made("guarded", form=DIGIT)
-    requests = ref.asked(constraint, tokenizer, [smiles], generations=count, limit=limit)
+    requests = ref.requests_of(constraint, tokenizer, [smiles], generations=count, limit=limit)
     shared = AnswerGuard(guard, requests[0].program, tokenizer, settings or GuardSettings())
     return [replace(request, guard=shared) for request in requests]
 
@@ -85,9 +85,9 @@ def test_with_tries_enough_it_is_rejection_by_block() -> None:
     chances: dict[float, float] = dict.fromkeys(shares[1], 0.0)
     right = {x: share for x, share in shares[0].items() if 0 <= x < 8}
     for x, share in right.items():
-        passing = {y: one for y, one in shares[1].items() if 0 <= y < x} or shares[1]  # the last try is kept
-        for y, one in passing.items():
-            chances[y] += share / sum(right.values()) * one / sum(passing.values())
+        passing = {y: part for y, part in shares[1].items() if 0 <= y < x} or shares[1]  # the last try is kept
+        for y, part in passing.items():
+            chances[y] += share / sum(right.values()) * part / sum(passing.values())
     assert chi_square_is_likely(kept, chances, count)
 
 
@@ -95,7 +95,7 @@ def chi_square_is_likely(seen: Counter[float], chances: dict[float, float], coun
     """The chances are themselves those of as many draws, so twice the usual spread is expected."""
     often = [value for value, chance in chances.items() if chance * count >= 8]
     parts = [(seen[value], chances[value] * count) for value in often]
-    parts.append((count - sum(one for one, _ in parts), count - sum(one for _, one in parts)))
+    parts.append((count - sum(observed for observed, _ in parts), count - sum(expected for _, expected in parts)))
     value = sum((observed - expected) ** 2 / expected for observed, expected in parts if expected > 1)
     freedom = len(parts) - 1
     assert freedom > 4
@@ -136,7 +136,7 @@ class Never:
 
     first: int = 0
 
-    def wrong_places(self, places: np.ndarray, atom: int) -> list[WrongPlace]:
+    def wrong_places(self, positions: np.ndarray, atom: int) -> list[WrongPlace]:
         return [WrongPlace("stereo", tuple(range(atom + 1)))] if atom >= self.first else []
 
 

@@ -24,7 +24,7 @@ from tests.engine.jobs.small_runs import loaded as small_model
 from tests.small_models import small_folder, use_small_model
 
 PLAN = Plan("exact", batch_size=2, limit=25)
-ASKED = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
+ARGUMENTS = ("CC=O", "--model", "small", "--decimals", "1-2", "--integer-digits", "1", "--max-new-tokens", "40")
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +54,8 @@ def test_every_token_is_logged_and_drawn_alike_from_the_log(
     with LogFile(tmp_path / "a.jsonl", 8) as recorded:
         generation.tap = recorded.tap(small, plan.sampling, plan.seed, "here")
         steps = [event for event in generation.events() if isinstance(event, Step)]
-    alike = [(one.token_ids, one.forced) for one in Generation(small, molecules(3), plan).run()]
-    assert [(one.token_ids, one.forced) for one in generation.in_order()] == alike
+    alike = [(sample.token_ids, sample.forced) for sample in Generation(small, molecules(3), plan).run()]
+    assert [(sample.token_ids, sample.forced) for sample in generation.in_order()] == alike
     lines = logged(tmp_path / "a.jsonl")
     said = {(line["source"], line["token_idx"]): (line["token"], line["forced"]) for line in lines}
     assert said == {(f"here sample {step.sample}", step.pos): (step.token_id, step.forced) for step in steps}
@@ -102,40 +102,40 @@ def test_a_run_logs_what_it_writes_and_not_what_it_checks(folder: Path, tmp_path
         second.tap = log.tap(second.loaded, PLAN.sampling, 0, "run")
         finished(second)
     sources = {line["source"] for line in logged(tmp_path / "a.jsonl")}
-    left = {place for group in second.groups[1:] for place in group}
-    assert sources == {f"run sample {place}" for place in left}
+    left = {number for group in second.groups[1:] for number in group}
+    assert sources == {f"run sample {number}" for number in left}
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use_small_model(monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DRIFTSCOPE_STORE", str(tmp_path / "store"))
     return tmp_path
 
 
-def test_from_the_command_line(place: Path) -> None:
+def test_from_the_command_line(workdir: Path) -> None:
     for wanted, path in (("16", "a.jsonl.gz"), ("17,24", "b.jsonl")):
-        assert run("generate", *ASKED, "--log-logits", wanted, "--logit-log", path).code == 0
-    assert {tuple(line["ids"]) for line in logged(place / "b.jsonl")} == {(17, 24)}
+        assert run("generate", *ARGUMENTS, "--log-logits", wanted, "--logit-log", path).code == 0
+    assert {tuple(line["ids"]) for line in logged(workdir / "b.jsonl")} == {(17, 24)}
     (row,) = run_json("logits", "add", "a.jsonl.gz")
     assert (row["engine"], row["model"], row["precision"]) == ("driftscope", "small:final", "f32")
     assert (row["flagged_values"], row["origin"]) == (0, "measured")
-    for wrong, told in (
+    for wrong, message in (
         (("generate", "--log-logits", "3", "--logit-log", "a.jsonl.gz"), "there already"),
         (("run", "--add-log"), "belongs to --log-logits"),
         (("run", "--log-logits", "3", "--submit", "local"), "belongs to a run of this process"),
     ):
-        assert told in run(*wrong, *ASKED).error
+        assert message in run(*wrong, *ARGUMENTS).error
 
 
-def test_a_run_adds_its_log_by_itself(place: Path) -> None:
-    progress = place / "progress.jsonl"
+def test_a_run_adds_its_log_by_itself(workdir: Path) -> None:
+    progress = workdir / "progress.jsonl"
     logged = ("--log-logits", "4", "--add-log", "--label", "mine", "--progress", str(progress))
-    assert run("run", *ASKED, *logged).code == 0
+    assert run("run", *ARGUMENTS, *logged).code == 0
     (row,) = run_json("logits", "list")
     assert (row["origin"], row["label"], row["values_logged"]) == ("measured", "mine", 4 * row["entries"])
-    assert not list(place.glob("*.gz")), "nobody asked for the file"
+    assert not list(workdir.glob("*.gz")), "nobody asked for the file"
     (part,) = ProgressFile(progress).parts()
     assert (part.state, part.made_ids) == ("done", (row["log_id"],))
     assert part.run_id.split("-")[0] in row["source"]

@@ -46,7 +46,7 @@ def body(name: str) -> Body:
 def sampled(lp: str, name: str) -> tuple[TextTokenizer, Constraint, list[Stored], list[list[Step]]]:
     """Samples of the fast backend, as they would be stored, and their steps with its own diagnostics."""
     tokenizer, constraint = ref.made(lp, name, **({"placeholder": SHORT} if "position" in lp else {}))
-    requests = ref.asked(constraint, tokenizer, MIXED, limit=LIMIT)
+    requests = ref.requests_of(constraint, tokenizer, MIXED, limit=LIMIT)
     steps = steps_by("fast", lp, name)
     answers = [tuple(step.token_id for step in own) for own in steps]
     stored = [
@@ -57,7 +57,7 @@ def sampled(lp: str, name: str) -> tuple[TextTokenizer, Constraint, list[Stored]
 
 def steps_by(kind: str, lp: str, name: str) -> list[list[Step]]:
     tokenizer, constraint = ref.made(lp, name, **({"placeholder": SHORT} if "position" in lp else {}))
-    requests = ref.asked(constraint, tokenizer, MIXED, limit=LIMIT)
+    requests = ref.requests_of(constraint, tokenizer, MIXED, limit=LIMIT)
     backend = ref.backend_of(kind, model(name), constraint, tokenizer)
     events = ref.events_of(backend, requests, SAMPLING, diagnostics=True, candidates=3)
     steps = [event for event in events if isinstance(event, Step)]
@@ -71,14 +71,14 @@ def steps_by(kind: str, lp: str, name: str) -> list[list[Step]]:
 )
 def test_as_both_backends_said_while_they_sampled(name: str, lp: str) -> None:
     tokenizer, constraint, stored, steps = sampled(lp, name)
-    found = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3, sampling=SAMPLING))
-    for scored, one, expected, hf in zip(found, stored, steps, steps_by("hf", lp, name), strict=True):
+    scores = list(score(body(name), constraint, stored, tokenizer.vocab_size, candidates=3, sampling=SAMPLING))
+    for scored, sample, expected, hf in zip(scores, stored, steps, steps_by("hf", lp, name), strict=True):
         ref.same(scored.diagnoses, [step.diagnosis for step in expected])
         ref.same(scored.diagnoses, [step.diagnosis for step in hf])
-        tables = Tables.of(constraint.automaton, [one.program])
-        states = list(walk(tables, torch.tensor([one.answer])))[:-1]
+        tables = Tables.of(constraint.automaton, [sample.program])
+        states = list(walk(tables, torch.tensor([sample.answer])))[:-1]
         only = [int(tables.forced_id(state)) for state in states]
-        forced = [known == id_ for known, id_ in zip(only, one.answer, strict=True)]
+        forced = [forced_id == id_ for forced_id, id_ in zip(only, sample.answer, strict=True)]
         assert forced == [step.forced for step in expected]
 
 
@@ -87,18 +87,18 @@ def test_another_lp_is_asked_what_it_would_have_allowed() -> None:
     tokenizer, _, stored, steps = sampled("group-v2.1", "qwen3")
     _, exact = ref.made("exact")
     others = [
-        replace(one, program=exact.compile(parse_smiles(smiles))) for one, smiles in zip(stored, MIXED, strict=True)
+        replace(entry, program=exact.compile(parse_smiles(smiles))) for entry, smiles in zip(stored, MIXED, strict=True)
     ]
     for scored, own in zip(score(body("qwen3"), exact, others, tokenizer.vocab_size), steps, strict=True):
-        found = scored.diagnoses
-        places = [place for place, one in enumerate(found) if one.rule == LOST_RULE]
-        first = places[0]
-        assert places == list(range(first, len(own))), "lost, and lost for good"
-        assert all((one.p_lp, one.allowed_mass, one.block) == (0, 0, -1) for one in found[first:])
-        assert found[first - 1].p_lp == 0
-        assert found[first - 1].allowed_mass > 0
-        assert all(one.p_lp > 0 for one in found[: first - 1])
-        assert [one.p_raw for one in found] == pytest.approx(
+        diagnoses = scored.diagnoses
+        lost = [index for index, d in enumerate(diagnoses) if d.rule == LOST_RULE]
+        first = lost[0]
+        assert lost == list(range(first, len(own))), "lost, and lost for good"
+        assert all((d.p_lp, d.allowed_mass, d.block) == (0, 0, -1) for d in diagnoses[first:])
+        assert diagnoses[first - 1].p_lp == 0
+        assert diagnoses[first - 1].allowed_mass > 0
+        assert all(d.p_lp > 0 for d in diagnoses[: first - 1])
+        assert [d.p_raw for d in diagnoses] == pytest.approx(
             [step.diagnosis.p_raw for step in own if step.diagnosis], rel=2e-4
         )
 
@@ -132,13 +132,13 @@ def tiny() -> Body:
 def test_a_sample_does_not_depend_on_its_batch(
     monkeypatch: pytest.MonkeyPatch, tiny: Body, read_width: int, most_scores: int
 ) -> None:
-    alone = [next(score(tiny, ref.LETTERS_ONLY, [one], ref.TOKENS)).diagnoses for one in tiny_stored()]
-    assert [len(found) for found in alone] == [len(one.answer) for one in tiny_stored()]
+    alone = [next(score(tiny, ref.LETTERS_ONLY, [sample], ref.TOKENS)).diagnoses for sample in tiny_stored()]
+    assert [len(diagnoses) for diagnoses in alone] == [len(sample.answer) for sample in tiny_stored()]
     monkeypatch.setattr(scoring, "READ_WIDTH", read_width)
     monkeypatch.setattr(scoring, "MOST_SCORES", most_scores)
     for batch_size in (1, 2, 3, 8):
-        for found, expected in zip(tiny_scores(tiny, batch_size=batch_size), alone, strict=True):
-            ref.same(found, expected)
+        for diagnoses, expected in zip(tiny_scores(tiny, batch_size=batch_size), alone, strict=True):
+            ref.same(diagnoses, expected)
 
 
 def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.MonkeyPatch, tiny: Body) -> None:
@@ -149,33 +149,33 @@ def test_short_memory_halves_the_batch_and_loses_nothing(monkeypatch: pytest.Mon
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
 
     ref.each_pass(monkeypatch, tiny, check)
-    for found, wanted in zip(tiny_scores(tiny, counters=counters), expected, strict=True):
-        ref.same(found, wanted)
+    for diagnoses, wanted in zip(tiny_scores(tiny, counters=counters), expected, strict=True):
+        ref.same(diagnoses, wanted)
     assert counters.notes == [f"memory was short: batches of {size} from here on" for size in (3, 1)]
 
 
 # --- what does not fit --------------------------------------------------------------------------------------------
 def test_what_the_model_cannot_read_is_named_before_anything_is_read(tiny: Body) -> None:
-    one = tiny_stored()[2]
-    list(score(tiny, ref.LETTERS_ONLY, [replace(one, answer=(5,) * 58)], ref.TOKENS))
-    for wrong, told in (
+    sample = tiny_stored()[2]
+    list(score(tiny, ref.LETTERS_ONLY, [replace(sample, answer=(5,) * 58)], ref.TOKENS))
+    for wrong, message in (
         ({"answer": (5,) * 59}, "sample of 65 tokens is longer than the model's context of 64"),
         ({"answer": (5, 40)}, "the token 40, and the model's tokenizer has 40"),
         ({"prompt": (41,)}, "the token 41"),
         ({"answer": (-1,)}, "the token -1"),
     ):
-        with pytest.raises(ModelError, match=told):
-            score(tiny, ref.LETTERS_ONLY, [one, replace(one, **wrong)], ref.TOKENS)
+        with pytest.raises(ModelError, match=message):
+            score(tiny, ref.LETTERS_ONLY, [sample, replace(sample, **wrong)], ref.TOKENS)
     with pytest.raises(ConstraintError, match="the model has 48 rows, the constraint was built for 151,936"):
-        score(tiny, ref.made("exact")[1], [one], ref.TOKENS)
+        score(tiny, ref.made("exact")[1], [sample], ref.TOKENS)
 
 
 # --- closing ------------------------------------------------------------------------------------------------------
 @each
 def test_which_tokens_close_and_which_go_on(name: str) -> None:
     tokenizer = load_tokenizer(name)
-    found = close_ids(tokenizer)
-    closing, going_on = found.closing.tolist(), found.going_on.tolist()
+    ids = close_ids(tokenizer)
+    closing, going_on = ids.closing.tolist(), ids.going_on.tolist()
     assert set(going_on) == all_ids(number_ids(tokenizer))
     assert all(tokenizer.piece(id_).startswith(">") for id_ in closing)
     exact = ref.made("exact", name)[1].compile(parse_smiles("CC(C)(C)c1cc(C#N)ccc1F"))
@@ -216,17 +216,17 @@ def test_a_models_own_wish_at_a_forced_close(name: str, lp: str) -> None:
     tokenizer, constraint, stored, template = position_sample(name, lp)
     ids = close_ids(tokenizer)
     (scored,) = score(body(name), constraint, [stored], tokenizer.vocab_size, candidates=None, close_ids=ids)
-    found = scored.masses
-    assert (scored.diagnoses, list(found)) == ([], [0, 1, 2])
+    masses = scored.masses
+    assert (scored.diagnoses, list(masses)) == ([], [0, 1, 2])
     with torch.inference_mode():
         logits = model(name)(torch.tensor([[*stored.prompt, *stored.answer]])).logits[0, :, : tokenizer.vocab_size]
     chances = logits.float().softmax(dim=-1)
     for cell, block in closing_cells(stored.program).items():
         row = chances[len(stored.prompt) + cell - 1]
-        assert found[block].closing == pytest.approx(float(row[ids.closing].sum()), rel=1e-3)
-        assert found[block].going_on == pytest.approx(float(row[ids.going_on].sum()), rel=1e-3)
+        assert masses[block].closing == pytest.approx(float(row[ids.closing].sum()), rel=1e-3)
+        assert masses[block].going_on == pytest.approx(float(row[ids.going_on].sum()), rel=1e-3)
     (both,) = score(body(name), constraint, [stored], tokenizer.vocab_size, candidates=1, close_ids=ids)
-    assert both.masses == found
+    assert both.masses == masses
     assert len(both.diagnoses) == len(stored.answer)
-    blocks = align(template, stored.answer, tokenizer, lp=lp, masses=found).blocks
+    blocks = align(template, stored.answer, tokenizer, lp=lp, masses=masses).blocks
     assert [block.kinds for block in blocks] == [("unverified",)] * 3, "a model of random weights wants neither"

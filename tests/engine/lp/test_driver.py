@@ -46,14 +46,14 @@ def steps(made: Tables, count: int, seed: int = 0) -> Iterator[tuple[State, torc
 def test_a_row_is_alone_what_it_is_in_a_batch(name: str) -> None:
     batch, made = tables(name), constraint(name)
     alone = [Tables.of(made.automaton, [made.compile(molecule)]) for molecule in MOLECULES]
-    states = [one.start() for one in alone]
+    states = [single.start() for single in alone]
     for state, token in steps(batch, STEPS):
         forced, live = batch.forced_id(state), batch.live_mask(state)
-        for row, one in enumerate(alone):
+        for row, single in enumerate(alone):
             own = states[row]
-            assert int(one.forced_id(own)[0]) == int(forced[row])
-            assert all(torch.equal(a[0], b[row]) for a, b in zip(one.live_mask(own), live, strict=True))
-            states[row] = one.step(own, token[row : row + 1])
+            assert int(single.forced_id(own)[0]) == int(forced[row])
+            assert all(torch.equal(a[0], b[row]) for a, b in zip(single.live_mask(own), live, strict=True))
+            states[row] = single.step(own, token[row : row + 1])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -148,9 +148,9 @@ def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> Non
         assert int(count.max()) <= 2 + run
         slow = made.step(state, token)
         assert torch.equal(tokens[:, 0], token)
-        for place in range(1, 2 + run):
-            forced, is_meant = made.forced_id(slow), count > place
-            assert torch.equal(tokens[is_meant, place], forced[is_meant])
+        for column in range(1, 2 + run):
+            forced, is_meant = made.forced_id(slow), count > column
+            assert torch.equal(tokens[is_meant, column], forced[is_meant])
             then = made.step(slow, forced.clamp(min=0))
             slow = State(torch.where(is_meant, then.cell, slow.cell), torch.where(is_meant, then.node, slow.node))
         assert torch.equal(slow.cell, after.cell) and torch.equal(slow.node, after.node)
@@ -158,12 +158,12 @@ def test_what_is_appended_is_what_single_steps_force(name: str, run: int) -> Non
 
 
 def test_a_row_is_given_another_program_and_rows_are_kept() -> None:
-    made, known = constraint("exact"), tables("exact")
+    made, batch = constraint("exact"), tables("exact")
     longest = max(len(made.compile(molecule)) for molecule in MOLECULES)
     small = Tables.of(made.automaton, [made.compile(MOLECULES[1])] * 2, cells=longest)
     small.put(1, made.compile(MOLECULES[2]))
-    kept = known.keep(torch.tensor([1, 2]))
-    for (one, token), (other, _) in zip(steps(kept, 40), steps(small, 40), strict=True):
-        assert torch.equal(one.cell, other.cell)
-        assert torch.equal(kept.mask(one), small.mask(other))
+    kept = batch.keep(torch.tensor([1, 2]))
+    for (state, token), (other, _) in zip(steps(kept, 40), steps(small, 40), strict=True):
+        assert torch.equal(state.cell, other.cell)
+        assert torch.equal(kept.mask(state), small.mask(other))
         assert len(token) == 2

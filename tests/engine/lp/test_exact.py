@@ -57,9 +57,9 @@ def end_of(name: str) -> int:
 @functools.cache
 def matcher(name: str, form: NumberFormat, molecule: Molecule) -> LLMatcher:
     rules = AnswerGrammar.of(molecule, form, load_tokenizer(name)).lark()
-    found = LLMatcher(judging(name), f'%llguidance {{"no_forcing": true}}\n{rules}', log_level=0)
-    assert not found.is_error(), found.get_error()
-    return found
+    judge = LLMatcher(judging(name), f'%llguidance {{"no_forcing": true}}\n{rules}', log_level=0)
+    assert not judge.is_error(), judge.get_error()
+    return judge
 
 
 @functools.cache
@@ -70,11 +70,11 @@ def judging(name: str) -> LLTokenizer:
 
 def is_number(form: NumberFormat, text: str) -> bool:
     """Whether a model with this format may write the number."""
-    found = re.fullmatch(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?", text)
-    if found is None or re.fullmatch(r"-0(\.0*)?", text):
+    match = re.fullmatch(r"-?(0|[1-9][0-9]*)(?:\.([0-9]+))?", text)
+    if match is None or re.fullmatch(r"-0(\.0*)?", text):
         return False
-    decimals = len(found[2] or "")
-    return len(found[1]) <= form.most_integer_digits and form.least_decimals <= decimals <= form.most_decimals
+    decimals = len(match[2] or "")
+    return len(match[1]) <= form.most_integer_digits and form.least_decimals <= decimals <= form.most_decimals
 
 
 def verdicts(name: str, form: NumberFormat, molecule: Molecule, text: str) -> tuple[bool, bool]:

@@ -64,7 +64,7 @@ def template(text: str, backend) -> list[tuple[int, bool]]:
 def legal(keys: dict[int, str], version: str, *, first: bool, distance: int) -> frozenset[int]:
     """``distance`` positions before the next COPY token, which holds a > behind a FREE one."""
     blocked, numbers_only, no_pairs, ahead, points, comma_first, _ = VERSIONS[version]
-    found = set()
+    ids = set()
     for id_, key in keys.items():
         is_number = bool(key) and set(key) <= set("0123456789.,-")
         has_pair = is_number and any(pair in key for pair in ("..", ",,", "--", ".,", ",.", ".-", "-,"))
@@ -77,8 +77,8 @@ def legal(keys: dict[int, str], version: str, *, first: bool, distance: int) -> 
             or (distance <= ahead and (is_lone or (points and key in (".,", ",."))))
             or (first and not comma_first and set(key) == {","})
         )
-        found |= set() if is_barred else {id_}
-    return frozenset(found)
+        ids |= set() if is_barred else {id_}
+    return frozenset(ids)
 
 
 @pytest.mark.parametrize(("name", "version"), [*(("qwen3", version) for version in VERSIONS), ("llama3", "v4.3")])
@@ -97,21 +97,21 @@ def test_forced_and_legal_sets_are_the_groups_at_every_step(version, name):
         tokens = [*template(skeleton(molecule.smiles, placeholder), backend), (end, False)]
         assert len(program) == len(tokens)
         tables = Tables.of(constraint.automaton, [program])
-        for place, (id_, is_free) in enumerate(tokens):
-            assert (program.forced[place] == NO_ID) == is_free
+        for cell, (id_, is_free) in enumerate(tokens):
+            assert (program.forced[cell] == NO_ID) == is_free
             if not is_free:
-                assert program.forced[place] == id_
+                assert program.forced[cell] == id_
                 continue
-            until = next(further for further in range(place, len(tokens)) if not tokens[further][1]) - place
-            kind = (not tokens[place - 1][1], min(until, 5))
+            until = next(further for further in range(cell, len(tokens)) if not tokens[further][1]) - cell
+            kind = (not tokens[cell - 1][1], min(until, 5))
             if kind not in expected:
                 expected[kind] = legal(keys, version, first=kind[0], distance=kind[1])
-            state = State(torch.tensor([place]), torch.tensor([int(program.entry[place])]))
-            signature = (int(program.entry[place]), int(program.symbols[place].max()))
+            state = State(torch.tensor([cell]), torch.tensor([int(program.entry[cell])]))
+            signature = (int(program.entry[cell]), int(program.symbols[cell].max()))
             if (signature, kind) not in equal:
                 mask = frozenset(tables.mask(state)[0].nonzero().flatten().tolist())
                 equal[signature, kind] = mask == expected[kind]
-            assert equal[signature, kind], (smiles, place)
+            assert equal[signature, kind], (smiles, cell)
     assert len(expected) > 3
 
 

@@ -15,10 +15,10 @@ from tests.engine.store.stored_runs import store_at, written
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two whole runs, to be copied: writing them through to the disk takes longer than a test."""
-    place = tmp_path_factory.mktemp("whole")
+    folder = tmp_path_factory.mktemp("whole")
     for name in ("one", "other"):
-        written(Files(place), name, steps=True)
-    return place
+        written(Files(folder), name, steps=True)
+    return folder
 
 
 @pytest.fixture

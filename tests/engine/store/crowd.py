@@ -17,7 +17,7 @@ from engine.store.staging import sweep
 from engine.store.store import damaged_parts
 from tests.engine.store.stored_runs import BLOCKS_EACH, add, begun, published, store_at
 
-ASKED = """
+QUERY = """
 SELECT runs.run_id, any_value(runs.samples) AS said, count(*) AS samples, any_value(n) AS blocks
 FROM runs JOIN samples USING (run_id)
 JOIN (SELECT run_id, count(*) AS n FROM blocks GROUP BY run_id) USING (run_id)
@@ -39,8 +39,8 @@ def lasting(writers: int, runs: int) -> dict[str, int]:
     return {f"w{writer}-{number}": samples_of(number) for writer, number in names}
 
 
-def write(place: Path, writer: int, runs: int) -> None:
-    store = store_at(place)
+def write(folder: Path, writer: int, runs: int) -> None:
+    store = store_at(folder)
     for number in range(runs):
         sweep(store.home, RUN)  # as every new run does
         staging = begun(store.home, f"w{writer}-{number}", samples_of(number))
@@ -56,31 +56,31 @@ def write(place: Path, writer: int, runs: int) -> None:
         store.remove(f"w{writer}-{runs - 1}")
 
 
-def read(place: Path, over: Path) -> dict[str, int]:
+def read(folder: Path, over: Path) -> dict[str, int]:
     """One look after the other; a run that was seen and stays never goes again."""
-    store, seen, looks, rows, is_last = store_at(place), set[str](), 0, 0, False
+    store, seen, looks, rows, is_last = store_at(folder), set[str](), 0, 0, False
     while not is_last:
         is_last = over.exists()  # the last look begins after the end
-        found = store.listing()
-        assert found.damages == (), found.damages
-        ids = {entry.id for entry in found.entries}
+        listing = store.listing()
+        assert listing.damages == (), listing.damages
+        ids = {entry.id for entry in listing.entries}
         assert seen <= ids, seen - ids
-        for row in store.rows(ASKED):
+        for row in store.rows(QUERY):
             assert row["said"] == row["samples"] == samples_of(int(row["run_id"].partition("-")[2])), row
             assert row["blocks"] == BLOCKS_EACH * row["samples"], row
             rows += 1
         seen |= {id_ for id_ in ids if stays(int(id_.partition("-")[2]))}
         looks += 1
-    assert not any(damaged_parts(entry) for entry in found.entries)
+    assert not any(damaged_parts(entry) for entry in listing.entries)
     return {"looks": looks, "rows": rows}
 
 
 if __name__ == "__main__":
-    place, over = Path(sys.argv[1], "store"), Path(sys.argv[1], "over")
+    folder, over = Path(sys.argv[1], "store"), Path(sys.argv[1], "over")
     writers, readers, runs = map(int, sys.argv[2:])
     with ProcessPoolExecutor(writers + readers, get_context("fork")) as pool:
-        reading = [pool.submit(read, place, over) for _ in range(readers)]
-        writing = [pool.submit(write, place, writer, runs) for writer in range(writers)]
+        reading = [pool.submit(read, folder, over) for _ in range(readers)]
+        writing = [pool.submit(write, folder, writer, runs) for writer in range(writers)]
         try:
             for task in writing:
                 task.result()

@@ -15,9 +15,9 @@ from tests.engine.store.faults import Fault
 from tests.engine.store.stored_runs import add, begun, published, store_at, written
 
 
-def work(place: Path) -> None:
+def work(folder: Path) -> None:
     """All that a writer does: a run in two groups, another one removed, a third one annotated."""
-    store = store_at(place)
+    store = store_at(folder)
     staging = begun(store.home, "new", 4)
     add(staging, range(2), steps=True)
     add(staging, range(2, 4))
@@ -26,12 +26,12 @@ def work(place: Path) -> None:
     store.annotate("kept", label="said")
 
 
-def was_killed(place: Path, turn: int) -> bool:
+def was_killed(folder: Path, turn: int) -> bool:
     number = os.fork()
     if number == 0:
         try:
             with Fault(lambda: os.kill(os.getpid(), signal.SIGKILL), turn).armed():
-                work(place)
+                work(folder)
         except BaseException as error:  # noqa: BLE001 - nothing of this process may run on
             sys.stderr.write(f"{error!r}\n")
             os._exit(1)

@@ -45,11 +45,11 @@ def tables(run_id: str, ids: Iterable[int], *, steps: bool = False) -> dict[str,
         for number in ids
         for block in range(BLOCKS_EACH)
     ]
-    found = {SAMPLES.name: SAMPLES.rows(samples), BLOCKS.name: BLOCKS.rows(blocks)}
+    parts = {SAMPLES.name: SAMPLES.rows(samples), BLOCKS.name: BLOCKS.rows(blocks)}
     if steps:
         row = {"run_id": run_id, "sample_id": ids[0], "pos": 0, "token_id": 5, "p_raw": 0.5}
-        found[STEPS.name] = STEPS.rows([row | {"top_k": [{"token_id": 5, "p_raw": 0.5, "allowed": True}]}])
-    return found
+        parts[STEPS.name] = STEPS.rows([row | {"top_k": [{"token_id": 5, "p_raw": 0.5, "allowed": True}]}])
+    return parts
 
 
 def sums(ids: Sequence[int]) -> dict[str, float]:
@@ -87,8 +87,8 @@ def written(files: Files, run_id: str = "one", samples: int = 4, *, steps: bool 
     return published(staging, **row)
 
 
-def store_at(place: Path) -> Store:
-    return Store(Files(place))
+def store_at(folder: Path) -> Store:
+    return Store(Files(folder))
 
 
 def sheet_of(store: Store, run_id: str = "one") -> Path:

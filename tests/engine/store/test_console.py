@@ -59,14 +59,14 @@ def still_answers(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test has asked, and however it was refused, the same console answers the next statement."""
     yield
     for name in {"console", "small"} & set(request.fixturenames):
-        assert one(request.getfixturevalue(name), "SELECT 1") == 1
+        assert value_of(request.getfixturevalue(name), "SELECT 1") == 1
 
 
 def rows(console: Console, sql: str) -> list[dict[str, object]]:
     return list(rows_of(console.query(sql).table))
 
 
-def one(console: Console, sql: str) -> object:
+def value_of(console: Console, sql: str) -> object:
     ((value,),) = [row.values() for row in rows(console, sql)]
     return value
 
@@ -95,8 +95,8 @@ WORKING: list[tuple[str, list[object]]] = [
 
 def test_what_works(console: Console) -> None:
     for sql, expected in WORKING:
-        found = console.query(sql).table
-        assert (found.num_columns, found.column(0).to_pylist()) == (1, expected), sql
+        table = console.query(sql).table
+        assert (table.num_columns, table.column(0).to_pylist()) == (1, expected), sql
 
 
 def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
@@ -120,8 +120,8 @@ def test_whole_statements_of_describe_and_summarize(console: Console) -> None:
 )
 def test_named_parameters_stand_for_texts_and_lists(console: Console, sql: str, value: object) -> None:
     names: dict[str, str | tuple[str, ...]] = {"control": "a", "tests": ("b", "c"), "runs": ("a", "b", "c"), "none": ()}
-    ((found,),) = [row.values() for row in rows_of(console.query(sql, names).table)]
-    assert found == value
+    ((result,),) = [row.values() for row in rows_of(console.query(sql, names).table)]
+    assert result == value
 
 
 def test_named_parameters_are_values_and_never_sql(console: Console) -> None:
@@ -165,7 +165,7 @@ def test_attacks_are_refused(console: Console, folder: Path, sql: str) -> None:
         console.query(sql)
     assert str(caught.value).isprintable() and "4711" not in str(caught.value)
     assert [path.name for path in folder.iterdir()] == ["secret.csv"]
-    assert one(console, "SELECT count(*) FROM t WHERE a < 4") == 3
+    assert value_of(console, "SELECT count(*) FROM t WHERE a < 4") == 3
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_bytes_are_cut_too() -> None:
 )
 def test_memory_runs_out_there_and_not_here(small: Console, sql: str) -> None:
     # DuckDB's parser does not check each of its allocations: rarely the process falls where it should complain.
-    told = r"the statement ran out of memory \(limit 64 MB\)\. Filter or aggregate"
-    with pytest.raises(SqlError, match=rf"{told}|ended its process" if sql == NESTED_WITH else told):
+    message = r"the statement ran out of memory \(limit 64 MB\)\. Filter or aggregate"
+    with pytest.raises(SqlError, match=rf"{message}|ended its process" if sql == NESTED_WITH else message):
         small.query(sql)
-    assert one(small, "SELECT 1") == 1
+    assert value_of(small, "SELECT 1") == 1
 
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_deep_answers_come_as_text(console: Console, opened: str, closed: str, l
 
 
 def process_of(console: Console) -> subprocess.Popen[bytes]:
-    one(console, "SELECT 1")
+    value_of(console, "SELECT 1")
     assert console._child._process is not None
     return console._child._process
 
@@ -371,7 +371,7 @@ def test_cancel_stops_what_is_running(sql: str) -> None:
             console.cancel()
             asking.join(0.01)
         assert str(asking.error) == "the statement was stopped"
-        assert one(console, "SELECT sum(a) FROM t") == 6
+        assert value_of(console, "SELECT sum(a) FROM t") == 6
 
 
 def test_a_cancel_that_comes_after_the_answer_spoils_no_later_statement(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -379,15 +379,15 @@ def test_a_cancel_that_comes_after_the_answer_spoils_no_later_statement(monkeypa
     with Console({}) as console:
 
         def receive_and_cancel(child: Sandbox) -> Answer | None:
-            found = receive(child)
+            answer = receive(child)
             console.cancel()
-            return found
+            return answer
 
         console.cancel()
         with monkeypatch.context() as patched:
             patched.setattr(Sandbox, "receive", receive_and_cancel)
-            assert one(console, "SELECT 1") == 1
-        assert one(console, "SELECT 2") == 2
+            assert value_of(console, "SELECT 1") == 1
+        assert value_of(console, "SELECT 2") == 2
 
 
 def test_close_stops_what_is_running_and_is_final() -> None:
@@ -406,8 +406,8 @@ def test_close_stops_what_is_running_and_is_final() -> None:
 def test_statements_of_several_threads_wait_for_each_other_and_a_process_that_went_is_replaced() -> None:
     with Console({"t": TABLE}) as console, ThreadPoolExecutor(8) as pool:
         for _ in range(2):
-            found = pool.map(lambda n: one(console, f"SELECT {n} + count(*) FROM t"), range(8))
-            assert list(found) == [n + 3 for n in range(8)]
+            values = pool.map(lambda n: value_of(console, f"SELECT {n} + count(*) FROM t"), range(8))
+            assert list(values) == [n + 3 for n in range(8)]
             before = process_of(console)
             before.send_signal(signal.SIGSEGV)
             before.wait()
@@ -436,16 +436,16 @@ def test_a_dataset_is_read_and_does_not_tell_where_it_lies(tmp_path: Path) -> No
     files = parquet(tmp_path / "store")
     united = ds.dataset([files, ds.dataset(tmp_path / "store/run=0", schema=files.schema)])
     with Console({"files": files, "united": united, "nothing": TABLE.schema.empty_table()}) as console:
-        assert one(console, "SELECT sum(a) FROM files WHERE run = 1") == 145
-        assert one(console, "SELECT count(*) FROM united") == 40
-        assert one(console, "SELECT count(*) FROM nothing") == 0
+        assert value_of(console, "SELECT sum(a) FROM files WHERE run = 1") == 145
+        assert value_of(console, "SELECT count(*) FROM united") == 40
+        assert value_of(console, "SELECT count(*) FROM nothing") == 0
         for column in ("filename", "__filename", "file_name", "rowid"):
             with pytest.raises(SqlError, match=f'"{column}" not found'):
                 console.query(f"SELECT {column} FROM files")
         (tmp_path / "store/run=1/part.parquet").unlink()
         with pytest.raises(SqlError, match=r"run=1/part\.parquet' cannot be read\. It was removed or is damaged"):
             console.query("SELECT sum(a) FROM files")
-        assert one(console, "SELECT count(*) FROM files WHERE run = 2") == 10
+        assert value_of(console, "SELECT count(*) FROM files WHERE run = 2") == 10
 
 
 # --- what stays out -------------------------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ def measured() -> list[Entry]:
 
 
 def test_it_is_whole_and_small(measured: list[Entry]) -> None:
-    found = STORE.listing()
-    assert found.damages == ()
-    assert [damage for entry in found.entries for damage in damaged_parts(entry)] == []
+    listing = STORE.listing()
+    assert listing.damages == ()
+    assert [damage for entry in listing.entries for damage in damaged_parts(entry)] == []
     assert sum(path.stat().st_size for path in DEMO.rglob("*") if path.is_file()) < MOST_BYTES
     assert not (DEMO / "staging").exists()
 
@@ -55,8 +55,8 @@ def test_it_is_of_the_models_and_the_schema_that_ship(measured: list[Entry]) -> 
 
 
 def test_sixteen_samples_of_each_keep_their_steps(measured: list[Entry]) -> None:
-    known = "count(DISTINCT sample_id) AS samples, count(*) - count(p_raw) AS unknown"
-    rows = STORE.rows(f"SELECT {known} FROM steps GROUP BY run_id")
+    counts = "count(DISTINCT sample_id) AS samples, count(*) - count(p_raw) AS unknown"
+    rows = STORE.rows(f"SELECT {counts} FROM steps GROUP BY run_id")
     assert [tuple(row.values()) for row in rows] == [(16, 0)] * len(measured)
 
 
@@ -86,8 +86,8 @@ def test_both_models_logged_sixteen_texts() -> None:
         row = entry.row
         assert (row["origin"], row["precision"], row["flagged_values"]) == ("measured", "f32", 0)
         assert row["values_logged"] == 8 * row["entries"]
-        (found,) = STORE.table("SELECT count(DISTINCT sequence) AS texts FROM logit_entries", of=[entry.id]).to_pylist()
-        assert found["texts"] == 16
+        (count,) = STORE.table("SELECT count(DISTINCT sequence) AS texts FROM logit_entries", of=[entry.id]).to_pylist()
+        assert count["texts"] == 16
         steps = STORE.table("SELECT sequence, token_idx FROM logit_entries ORDER BY entry", of=[entry.id]).to_pylist()
         assert steps == sorted(steps, key=lambda step: (step["sequence"], step["token_idx"])), "one after the other"
 

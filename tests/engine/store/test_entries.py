@@ -30,11 +30,11 @@ Damaging = Callable[[Path], object]
 
 
 def test_entries_and_their_files(store: Store) -> None:
-    found = store.listing()
-    assert found.damages == ()
-    assert [entry.id for entry in found.entries] == ["one", "other"]
+    listing = store.listing()
+    assert listing.damages == ()
+    assert [entry.id for entry in listing.entries] == ["one", "other"]
     assert [store.entry(said).id for said in ("one", "oth")] == ["one", "other"], "by what only it has"
-    entry = found.entries[0]
+    entry = listing.entries[0]
     assert set(entry.parts) == {"samples", "blocks", "steps"}
     assert entry.row["samples"] == 4 and entry.row["cut_blocks"] == 4 and entry.row["peak_memory_mb"] == 7.5
     assert entry.row["created_at"].isoformat() == "2026-01-02T03:04:05+00:00"
@@ -125,14 +125,14 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
     "empty folder": (partial(in_place_of, make=Path.mkdir), "run.json: "),
     "a list": (content(b"[]"), "run.json holds no JSON object"),
     "NaN": (row("wall_s", float("nan")), "run.json holds no JSON object"),
-    "schema 0": (sheet(lambda one: one.update(schema=0)), "schema"),
+    "schema 0": (sheet(lambda document: document.update(schema=0)), "schema"),
     "newer schema": (
-        sheet(lambda one: one.update(schema=VERSION + 1)),
+        sheet(lambda document: document.update(schema=VERSION + 1)),
         f"run.json is of version {VERSION + 1}, this program reads up to {VERSION}",
     ),
-    "row list": (sheet(lambda one: one.update(row=[])), "run.json does not fit: "),
+    "row list": (sheet(lambda document: document.update(row=[])), "run.json does not fit: "),
     "another's sheet": (row("run_id", "other"), "run.json does not fit: "),
-    "no origin": (sheet(lambda one: one["row"].pop("origin")), "`origin`"),
+    "no origin": (sheet(lambda document: document["row"].pop("origin")), "`origin`"),
     "far number": (row("samples", 2**63), "$.samples"),
     "part bytes": (part("bytes", "12"), "run.json does not fit: "),
     "pipe as sheet": (replaced("run.json", os.mkfifo), "run.json: "),
@@ -144,12 +144,12 @@ WHOLE_RUN: dict[str, tuple[Damaging, str]] = {
 
 @pytest.mark.parametrize("case", WHOLE_RUN)
 def test_a_run_that_is_damaged_is_named_and_the_rest_is_served(store: Store, case: str) -> None:
-    damage, told = WHOLE_RUN[case]
+    damage, expected = WHOLE_RUN[case]
     damage(folder_of(store))
     assert ids(store) == ["other"]
-    ((where, what),) = named(store).items()
+    ((where, reason),) = named(store).items()
     assert where == "runs/run_id=one"
-    assert told in what and what.isprintable()
+    assert expected in reason and reason.isprintable()
     assert store.rows("SELECT count(*) AS n FROM samples JOIN runs USING (run_id)") == [{"n": 4}]
 
 
@@ -172,15 +172,15 @@ PARTS: dict[str, tuple[Damaging, dict[str, str]]] = {
 
 @pytest.mark.parametrize("case", PARTS)
 def test_a_file_that_is_damaged_is_named_and_the_rest_of_its_run_is_served(store: Store, case: str) -> None:
-    damage, told = PARTS[case]
+    damage, expected = PARTS[case]
     damage(folder_of(store))
-    found = named(store)
-    assert found.keys() == {f"runs/run_id=one/{name}" for name in told}
-    for name, what in told.items():
-        assert what in found[f"runs/run_id=one/{name}"]
+    damages = named(store)
+    assert damages.keys() == {f"runs/run_id=one/{name}" for name in expected}
+    for name, reason in expected.items():
+        assert reason in damages[f"runs/run_id=one/{name}"]
     entry = store.entry("one")
     assert entry.row["samples"] == 4
-    assert entry.parts.keys() == {"samples", "blocks", "steps"} - {name.removesuffix(".parquet") for name in told}
+    assert entry.parts.keys() == {"samples", "blocks", "steps"} - {name.removesuffix(".parquet") for name in expected}
     counts = store.rows("SELECT run_id, count(*) AS n FROM blocks GROUP BY run_id ORDER BY run_id")
     assert counts == [
         {"run_id": name, "n": 12} for name in ("one", "other") if name == "other" or "blocks" in entry.parts
@@ -194,8 +194,8 @@ def test_foreign_things_beside_the_runs_are_named(store: Store) -> None:
         (runs / name).mkdir()
     (runs / "samples.parquet").touch()
     (runs / ".hidden").touch()
-    what = "it is not named run_id=<id>, so it is not of this store"
-    assert named(store) == {f"runs/{n}": what for n in names} | {"runs/samples.parquet": "it is no folder of runs"}
+    reason = "it is not named run_id=<id>, so it is not of this store"
+    assert named(store) == {f"runs/{n}": reason for n in names} | {"runs/samples.parquet": "it is no folder of runs"}
     assert ids(store) == ["one", "other"]
 
 
@@ -213,7 +213,7 @@ def test_a_table_that_a_newer_program_wrote_is_left_alone(store: Store) -> None:
     folder = folder_of(store)
     content(b"?", "moods.parquet")(folder)
     newer = {"file": "moods.parquet", "rows": 1, "bytes": 1, "sha256": ""}
-    sheet(lambda one: one["tables"].update(moods=newer))(folder)
+    sheet(lambda document: document["tables"].update(moods=newer))(folder)
     assert named(store) == {}
     assert "moods" not in store.entry("one").parts
 
@@ -229,18 +229,18 @@ def test_what_changes_while_it_is_read_is_not_damage(store: Store, call: str, is
     plain, done = getattr(Files, call), list[bool]()
 
     def meanwhile(files: Files, name: str) -> Any:
-        found = None if is_before else plain(files, name)
+        answer = None if is_before else plain(files, name)
         if not done and name.startswith("runs/run_id=one"):
             done.append(True)
             store.remove("one")
             if is_anew:
                 written(store.home, "one", 9)
-        return plain(files, name) if is_before else found
+        return plain(files, name) if is_before else answer
 
     with mock.patch.object(Files, call, meanwhile):
-        found = store.listing()
-    assert done and found.damages == ()
-    samples = {entry.id: entry.row["samples"] for entry in found.entries}
+        listing = store.listing()
+    assert done and listing.damages == ()
+    samples = {entry.id: entry.row["samples"] for entry in listing.entries}
     if call == "read_object" and is_anew:
         assert samples in ({"one": 9, "other": 4}, {"one": 4, "other": 4})
     else:
@@ -258,11 +258,11 @@ def test_whatever_the_bytes_of_a_sheet_it_is_served_or_named(shared: Store, seed
     whole = path.read_bytes()
     try:
         path.write_bytes(damaged(whole.decode(), seed, edits).encode("utf-8", "replace"))
-        found = shared.listing()
-        served = {entry.id for entry in found.entries}
+        listing = shared.listing()
+        served = {entry.id for entry in listing.entries}
         assert "other" in served
         assert "one" in served or "runs/run_id=one" in named(shared)
-        assert not any(damaged_parts(entry) for entry in found.entries if entry.id == "other")
+        assert not any(damaged_parts(entry) for entry in listing.entries if entry.id == "other")
         assert {row["run_id"] for row in shared.rows("SELECT * FROM runs")} == served
     finally:
         path.write_bytes(whole)
@@ -276,13 +276,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory, whole: Path) -> Store:
 
 @pytest.mark.soak
 @settings(max_examples=sized(12, 100))
-@given(place=st.integers(0, 10**9), bit=st.integers(0, 7))
-def test_a_flipped_bit_of_a_table_is_found_and_raises_nothing_unforeseen(shared: Store, place: int, bit: int) -> None:
+@given(offset=st.integers(0, 10**9), bit=st.integers(0, 7))
+def test_a_flipped_bit_of_a_table_is_found_and_raises_nothing_unforeseen(shared: Store, offset: int, bit: int) -> None:
     """Its size is right, so only reading it tells; the queries answer, with or without the file."""
     path = folder_of(shared) / "samples.parquet"
     whole = path.read_bytes()
     changed = bytearray(whole)
-    changed[place % len(changed)] ^= 1 << bit
+    changed[offset % len(changed)] ^= 1 << bit
     try:
         path.write_bytes(changed)
         (damage,) = damaged_parts(shared.entry("one"))

@@ -95,8 +95,8 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     files.write("runs/a.json", b"old")
     monkeypatch.setattr(os, call, failing(errno.ENOSPC))
     name = "runs/a.json" if call != "mkdir" else "other/a.json"
-    told = rf"{name}' cannot be written: No space left on device\. Make room there, .* choose .* --store"
-    with pytest.raises(StoreError, match=told):
+    message = rf"{name}' cannot be written: No space left on device\. Make room there, .* choose .* --store"
+    with pytest.raises(StoreError, match=message):
         files.write(name, b"new")
     assert (files.read("runs/a.json"), everything(tmp_path)) == (b"old", ["runs", "runs/a.json"])
 

@@ -22,7 +22,7 @@ DRAWN = (("CCO", 3), ("C[C@H](N)C(=O)O", 2))
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> str:
+def home(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
@@ -46,13 +46,13 @@ def imported(tmp_path: Path, read_once: tuple[Path, Any]) -> Any:
     return row
 
 
-def test_a_pickle_becomes_a_run_of_conformers(imported: Any, place: str) -> None:
+def test_a_pickle_becomes_a_run_of_conformers(imported: Any, home: str) -> None:
     assert imported["run_id"].startswith("imported-")
     named = ("origin", "source", "samples", "molecules", "generations", "passes", "decodes", "clean", "blocks")
     assert [imported[key] for key in named] == [
         "imported", "generation_results.pickle", 7, 2, 5, None, None, None, None,
     ]  # fmt: skip
-    store = Store.open(place)
+    store = Store.open(home)
     rows = store.rows("SELECT * FROM samples ORDER BY sample_id")
     assert [row["generation"] for row in rows] == [0, 1, 2, 0, 1, 3, 4]
     assert {(row["text"], row["passed"], row["clean"]) for row in rows} == {(None, None, None)}
@@ -64,24 +64,24 @@ def test_a_pickle_becomes_a_run_of_conformers(imported: Any, place: str) -> None
     shown = inspect_sample(store, imported["run_id"], 3)
     assert shown.conformer is not None and shown.conformer_atoms == tuple(range(6)) and shown.blocks == ()
     assert inspect_sample(store, imported["run_id"], 6).conformer is None
-    assert run("verify", "--store", place).out == "whole runs  1\n"
+    assert run("verify", "--store", home).out == "whole runs  1\n"
 
 
-def test_it_is_judged_by_its_conformers(imported: Any, place: str) -> None:
-    judged = run_json("judge", imported["run_id"], "--store", place)
+def test_it_is_judged_by_its_conformers(imported: Any, home: str) -> None:
+    judged = run_json("judge", imported["run_id"], "--store", home)
     assert (judged["stereo_right"], judged["geometry_right"]) == (1.0, 1.0)
     assert [judged[key] for key in ("passed", "clean", "usable", "decodes")] == [None] * 4
     assert [[failed["check"] for failed in row["failed"]] for row in judged["samples"][5:]] == [["graph"], ["loaded"]]
-    (row,) = run_json("runs", "--store", place)
+    (row,) = run_json("runs", "--store", home)
     assert (row["judged"], row["geometry_judged"], row["stereo_judged"], row["usable"]) == (7, 6, 2, None)
 
 
 @pytest.mark.parametrize("form", ["generations.pickle", "sdf"])
-def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported: Any, place: str, form: str) -> None:
+def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported: Any, home: str, form: str) -> None:
     out = tmp_path / f"out.{form}"
-    told = run("export", imported["run_id"], str(out), "--as", form, "--store", place)
-    assert told.out.splitlines()[-1].split() == [str(out), "7", "6", "strict"]  # samples, conformers
-    before, _ = conformers_of(Store.open(place), imported["run_id"])
+    result = run("export", imported["run_id"], str(out), "--as", form, "--store", home)
+    assert result.out.splitlines()[-1].split() == [str(out), "7", "6", "strict"]  # samples, conformers
+    before, _ = conformers_of(Store.open(home), imported["run_id"])
     if form == "sdf":
         after = list(Chem.SDMolSupplier(str(out)))
     else:
@@ -91,8 +91,8 @@ def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported
             "C[C@H](N)C(=O)O": 2,
         }
         after = written["CCO"][:3] + written["C[C@H](N)C(=O)O"] + written["CCO"][3:]
-        (row,) = run_json("import", str(out), "--store", place)
-        again, _ = conformers_of(Store.open(place), row["run_id"])
+        (row,) = run_json("import", str(out), "--store", home)
+        again, _ = conformers_of(Store.open(home), row["run_id"])
         by_name = sorted(Chem.MolToMolBlock(mol) for _, mol in before)
         assert sorted(Chem.MolToMolBlock(mol) for _, mol in again) == by_name
     for (_, mol), read in zip(before, after, strict=True):
@@ -100,11 +100,11 @@ def test_what_goes_out_comes_back_with_the_same_figures(tmp_path: Path, imported
         assert np.allclose(mol.GetConformer().GetPositions(), read.GetConformer().GetPositions(), atol=1e-4)
 
 
-def test_it_is_no_report_and_has_one_form(imported: Any, place: str) -> None:
-    error = run("export", imported["run_id"], "--store", place).error
+def test_it_is_no_report_and_has_one_form(imported: Any, home: str) -> None:
+    error = run("export", imported["run_id"], "--store", home).error
     assert "has conformers and no texts. Give --as generations.pickle or sdf" in error
     for words in (("a", "--sdf", "b", "--as", "sdf"), ("a", "--as", "nothing")):
-        error = run("export", imported["run_id"], *words, "--store", place).error
+        error = run("export", imported["run_id"], *words, "--store", home).error
         assert "in one form of report, generations.pickle, sdf" in error
 
 
@@ -115,11 +115,11 @@ class Garbage:
         return Chem.Mol, (b"\xef\xbe\xad\xde" + b"\xff" * 12,)
 
 
-def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, place: str) -> None:
+def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, home: str) -> None:
     path = write(tmp_path / "a.pickle", {**generations(), "CC": [Garbage(), None]})
-    result = run("import", str(path), "--store", place)
+    result = run("import", str(path), "--store", home)
     assert (result.code, "'a.pickle': 1 of 7 molecules cannot be read. The first: RDKit" in result.err) == (0, True)
-    (entry,) = Store.open(place).listing(RUN).entries
+    (entry,) = Store.open(home).listing(RUN).entries
     assert entry.row["samples"] == 7 and "1 of 7 molecules cannot be read" in entry.row["notes"]
 
 
@@ -132,7 +132,7 @@ def test_molecules_that_cannot_be_read_are_stated(tmp_path: Path, place: str) ->
     ],
     ids=["references", "empty", "garbage"],
 )
-def test_what_is_refused_leaves_nothing(tmp_path: Path, place: str, document: Any, error: str) -> None:
-    assert error in run("import", str(write(tmp_path / "a.pickle", document)), "--store", place).error
-    store = Store.open(place)
+def test_what_is_refused_leaves_nothing(tmp_path: Path, home: str, document: Any, error: str) -> None:
+    assert error in run("import", str(write(tmp_path / "a.pickle", document)), "--store", home).error
+    store = Store.open(home)
     assert store.listing(RUN).entries == () and store.home.folders("staging") == []

@@ -19,11 +19,11 @@ from engine.store import provenance
 @pytest.fixture(autouse=True)
 def afresh() -> Iterator[None]:
     """Both are asked once a process."""
-    for asked in (provenance.versions, provenance.git_commit):
-        asked.cache_clear()
+    for cached in (provenance.versions, provenance.git_commit):
+        cached.cache_clear()
     yield
-    for asked in (provenance.versions, provenance.git_commit):
-        asked.cache_clear()
+    for cached in (provenance.versions, provenance.git_commit):
+        cached.cache_clear()
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def test_versions_of_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
         return version(name)
 
     monkeypatch.setattr(provenance, "version", version_but_of_torch)
-    found = json.loads(provenance.versions())
-    assert (found["driftscope"], found["python"], "torch" in found) == (__version__, platform.python_version(), False)
-    assert {name: found[name] for name in ("rdkit", "duckdb")} == {name: version(name) for name in ("rdkit", "duckdb")}
+    doc = json.loads(provenance.versions())
+    assert (doc["driftscope"], doc["python"], "torch" in doc) == (__version__, platform.python_version(), False)
+    assert {name: doc[name] for name in ("rdkit", "duckdb")} == {name: version(name) for name in ("rdkit", "duckdb")}
 
 
 def test_the_commit_and_whether_files_had_changed(checkout: Path) -> None:

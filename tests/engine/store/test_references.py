@@ -46,15 +46,15 @@ def write(store: Store, conformers: Any = tuple(CONFORMERS), label: str = "mine"
 
 def test_a_set_is_read_by_molecule(empty: Store) -> None:
     entry = write(empty)
-    found = reference_set(empty, "mine")
-    assert (found.name, found.molecule_count) == ("mine", 2)
-    assert found.molecules() == ["CCO", "CCN"]
-    mol = found.conformers("CCO")
+    references = reference_set(empty, "mine")
+    assert (references.name, references.molecule_count) == ("mine", 2)
+    assert references.molecules() == ["CCO", "CCN"]
+    mol = references.conformers("CCO")
     assert mol is not None and mol.GetNumConformers() == 2 and mol.GetNumHeavyAtoms() == mol.GetNumAtoms() == 3
-    first, second = (one.GetPositions() for one in mol.GetConformers())
+    first, second = (conf.GetPositions() for conf in mol.GetConformers())
     assert np.array_equal(first, XYZ + 1) and np.array_equal(second, (XYZ + 3)[::-1])  # in the order of CCO
-    assert found.conformers("C(O)C").GetNumConformers() == 2  # type: ignore[union-attr]
-    assert found.conformers("CCCC") is None and found.conformers("C1") is None
+    assert references.conformers("C(O)C").GetNumConformers() == 2  # type: ignore[union-attr]
+    assert references.conformers("CCCC") is None and references.conformers("C1") is None
     assert (entry.row["repeated"], entry.row["left_out"]) == (1, 2)
     assert empty.listing(REFERENCES).damages == () and damaged_parts(entry) == []
     path = Path(entry.path("reference_conformers"))
@@ -81,8 +81,8 @@ def test_the_content_is_that_of_the_conformers_whatever_their_order(empty: Store
 def test_the_label_becomes_the_name(empty: Store) -> None:
     entry = write(empty, label="GEOM drugs / test")
     assert (entry.id, reference_set(empty, "GEOM drugs / test").name) == ("GEOM-drugs-test", "GEOM-drugs-test")
-    for label, told in (("GEOM-drugs-test", "there is an entry .* already"), (" ../ ", "is no label for references")):
-        with pytest.raises(StoreError, match=told):
+    for label, error in (("GEOM-drugs-test", "there is an entry .* already"), (" ../ ", "is no label for references")):
+        with pytest.raises(StoreError, match=error):
             write(empty, label=label)
 
 

@@ -22,13 +22,13 @@ def rows(sql: str) -> list[dict[str, Any]]:
 
 
 def test_table_1_1_of_report_002() -> None:
-    found = rows("""
+    table = rows("""
         SELECT model_family, lp <> 'none' AS has_lp, wall_s, 100.0 * passes / samples AS pass_percent,
                round(max(wall_s) FILTER (lp = 'none') OVER (PARTITION BY model_family) / wall_s, 2) AS speedup
         FROM runs WHERE origin = 'reported' AND source LIKE 'report 002%' AND samples = 1000
         ORDER BY model_family DESC, has_lp DESC
     """)
-    assert [tuple(row.values()) for row in found] == [
+    assert [tuple(row.values()) for row in table] == [
         ("Qwen", True, 500.82, 99.6, 0.89),
         ("Qwen", False, 446.28, 99.4, 1.0),
         ("LLaMA", True, 140.45, 99.8, 3.24),
@@ -37,26 +37,26 @@ def test_table_1_1_of_report_002() -> None:
 
 
 def test_table_1_2_of_report_002() -> None:
-    found = rows("""
+    table = rows("""
         SELECT model_family, wall_s, round(chars_raw / wall_s) AS chars_per_s, chars_raw, chars_clean,
                100.0 * passes / samples AS pass_percent, round(wall_s / samples, 3) AS sample_s,
                tokens, round(1000 * wall_s / tokens, 3) AS token_ms
         FROM runs WHERE origin = 'reported' AND source LIKE 'report 002%' AND samples = 64
         ORDER BY model_family DESC
     """)
-    qwen, llama = (tuple(row.values()) for row in found)
+    qwen, llama = (tuple(row.values()) for row in table)
     assert qwen == ("Qwen", 115.46, 423, 48_815, 48_815, 100.0, 1.804, 38_195, 3.023)
     assert llama == ("LLaMA", 32.87, 1_480, 48_664, 48_664, 100.0, 0.514, 28_536, 1.152)
     assert round(qwen[1] / llama[1], 2) == 3.51
 
 
 def test_table_3_2_of_report_002_and_the_other_count() -> None:
-    found = rows("""
+    table = rows("""
         SELECT source[8:10] AS report, model_family, coalesce(junk_letters, junk_nonnumeric) AS junk, blocks,
                round(100.0 * junk / blocks, 1) AS percent
         FROM runs WHERE origin = 'reported' AND blocks IS NOT NULL ORDER BY report DESC, junk DESC
     """)
-    assert [tuple(row.values()) for row in found] == [
+    assert [tuple(row.values()) for row in table] == [
         ("002", "Qwen", 61, 1_619, 3.8),
         ("002", "LLaMA", 12, 1_619, 0.7),
         ("000", "Qwen", 180, 1_619, 11.1),
@@ -66,11 +66,11 @@ def test_table_3_2_of_report_002_and_the_other_count() -> None:
 def test_the_profile_of_64_samples() -> None:
     names = "profile_s launches launch_s fmha_calls fmha_s copies copy_s concatenations concatenation_s".split()
     figures = ", ".join(f"(extra->>'{name}')::DOUBLE AS {name}" for name in names)
-    found = rows(f"""
+    table = rows(f"""
         SELECT model_family, wall_s, {figures}
         FROM runs WHERE origin = 'reported' AND extra->>'profile_s' IS NOT NULL ORDER BY model_family DESC
     """)
-    qwen, llama = (tuple(row.values()) for row in found)
+    qwen, llama = (tuple(row.values()) for row in table)
     assert qwen == ("Qwen", 115.5, 57.2, 2_912_920, 13.5, 48_440, 3.5, 139_272, 7.4, 193_760, 4.2)
     assert llama == ("LLaMA", 32.9, 17.7, 961_645, 3.3, 20_672, 0.8, 59_440, 1.3, 81_000, 0.9)
     ratios = [round(mine / theirs, 1) for mine, theirs in zip(qwen[1:], llama[1:], strict=True)]
@@ -78,11 +78,11 @@ def test_the_profile_of_64_samples() -> None:
 
 
 def test_what_the_reports_say_otherwise_stands_side_by_side() -> None:
-    found = rows("""
+    table = rows("""
         SELECT source[8:10] AS report, model_family, lp <> 'none' AS has_lp, wall_s FROM runs
         WHERE samples = 64 AND origin = 'reported' ORDER BY ALL
     """)
-    assert [tuple(row.values()) for row in found] == [
+    assert [tuple(row.values()) for row in table] == [
         ("000", "Qwen", True, 57), ("001", "LLaMA", False, 18), ("001", "LLaMA", True, 15), ("001", "Qwen", False, 24),
         ("001", "Qwen", True, 57), ("002", "LLaMA", True, 32.87), ("002", "Qwen", True, 115.46),
         ("003", "LLaMA", True, 32.9), ("003", "Qwen", True, 115.5),

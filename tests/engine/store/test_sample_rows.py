@@ -87,9 +87,9 @@ def block(number: int = 0, text: str = "1.0,2.0,3.0", kinds: tuple = ("exact",),
 # --- there and back -----------------------------------------------------------------------------------------------
 
 
-def stored(place: Path, samples: list[Row], blocks: list[Row], steps: pa.Table | None = None) -> Store:
+def stored(folder: Path, samples: list[Row], blocks: list[Row], steps: pa.Table | None = None) -> Store:
     """Through a group, a merged file, and the view that a query sees."""
-    store = Store(Files(place))
+    store = Store(Files(folder))
     if "run_id=one" in store.home.folders(RUN.folder):
         store.remove("one")
     tables = tables_of("one", samples, blocks) | ({} if steps is None else {STEPS.name: steps})
@@ -128,12 +128,12 @@ def test_what_goes_in_comes_out(
     rows = [sample_row(check, blocks, extra, own | {"sample_id": number}) for number, check in enumerate(checks)]
     of_blocks = [row for number in range(len(rows)) for row in block_rows(number, blocks)]
     store = stored(tmp_path_factory.getbasetemp() / "rows", rows, of_blocks)
-    samples, found = map(store.rows, ORDERED)
+    samples, stored_blocks = map(store.rows, ORDERED)
     assert samples == [dict.fromkeys(SAMPLES.names) | {"run_id": "one"} | listed(row) for row in rows]
     in_order = sorted(of_blocks, key=lambda row: (row["sample_id"], row["block"]))
-    assert found == [{"run_id": "one"} | listed(row) for row in in_order]
-    for row, one in zip(samples, checks, strict=True):
-        assert {name: row[name] for name in CHECK_COLUMNS} == listed({n: getattr(one, n) for n in CHECK_COLUMNS})
+    assert stored_blocks == [{"run_id": "one"} | listed(row) for row in in_order]
+    for row, check in zip(samples, checks, strict=True):
+        assert {name: row[name] for name in CHECK_COLUMNS} == listed({n: getattr(check, n) for n in CHECK_COLUMNS})
         assert listed(asdict(verdict)).items() <= row.items()
         assert json.loads(row["extra"] or "{}") == extra
 
@@ -184,7 +184,7 @@ def test_what_samples_add_up_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [one for one in Store(Files(DEMO)).listing().entries if "samples" in one.parts], ids=str
+    "entry", [entry for entry in Store(Files(DEMO)).listing().entries if "samples" in entry.parts], ids=str
 )
 def test_runs_that_ship_have_what_their_rows_add_up_to(entry: Entry) -> None:
     rows = {name: entry.read(name).to_pylist() for name in ("samples", "blocks")}
@@ -214,9 +214,9 @@ def aligned(pos: int | None, **more: Any) -> AlignedToken:
 
 
 def test_steps_come_out_as_they_went_in(tmp_path: Path) -> None:
-    told = Diagnosis(0.1, 0.5, 0.2, 3, 1.5, (Candidate(7, 0.1, True), Candidate(2**31 - 1, 1e-30, False)), 4, "close")
-    told = replace(told, ln_p=-2.5, ln_q=-math.inf)
-    rows = list(step_rows(0, [aligned(0), aligned(None), aligned(1, role=None, template_id=None)], [told]))
+    stats = Diagnosis(0.1, 0.5, 0.2, 3, 1.5, (Candidate(7, 0.1, True), Candidate(2**31 - 1, 1e-30, False)), 4, "close")
+    stats = replace(stats, ln_p=-2.5, ln_q=-math.inf)
+    rows = list(step_rows(0, [aligned(0), aligned(None), aligned(1, role=None, template_id=None)], [stats]))
     assert [row["pos"] for row in rows] == [0, 1]
     assert (rows[1]["role"], rows[1]["template_id"]) == ("FREE", None)
     store = stored(tmp_path, [row_of()], [], STEPS.rows([row | {"run_id": "one"} for row in rows]))

@@ -25,9 +25,9 @@ def test_every_column_says_what_it_is() -> None:
 
 
 def test_rows_become_columns_and_what_is_not_said_is_null() -> None:
-    found = SAMPLES.rows([{"run_id": "a", "sample_id": 1, "smiles": "C", "passed": True, "clean": False}])
-    assert found.schema.equals(SAMPLES.schema)
-    (row,) = found.to_pylist()
+    table = SAMPLES.rows([{"run_id": "a", "sample_id": 1, "smiles": "C", "passed": True, "clean": False}])
+    assert table.schema.equals(SAMPLES.schema)
+    (row,) = table.to_pylist()
     assert (row["run_id"], row["sample_id"], row["text"]) == ("a", 1, None)
     assert SAMPLES.rows([]).num_rows == 0
 
@@ -64,9 +64,9 @@ def read(name: str, said: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "said", "value"), FITTING)
 def test_a_value_in_the_type_of_its_column(name: str, said: Any, value: Any) -> None:
-    found = read(name, said)
-    assert (found, type(found)) == (value, type(value))
-    assert RUNS.rows([{name: found}]).column(name).to_pylist() == [value]
+    result = read(name, said)
+    assert (result, type(result)) == (value, type(value))
+    assert RUNS.rows([{name: result}]).column(name).to_pylist() == [value]
 
 
 @pytest.mark.parametrize(("name", "said"), MISFITTING)

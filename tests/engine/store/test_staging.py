@@ -81,7 +81,7 @@ def test_groups_are_added_up_and_merged_in_the_order_of_their_samples(store: Sto
     assert (row["samples"], row["passes"], row["blocks"], row["decode_s"]) == (6, 3, 18, 1.5)
     assert row["peak_memory_mb"] == 7.5
     assert entry.read("samples")["sample_id"].to_pylist() == list(range(6))
-    assert [(one["sample_id"], one["block"]) for one in entry.read("blocks").to_pylist()] == [
+    assert [(block["sample_id"], block["block"]) for block in entry.read("blocks").to_pylist()] == [
         (sample, block) for sample in range(6) for block in range(3)
     ]
     assert entry.read("steps")["sample_id"].to_pylist() == [0, 3] and entry.read("steps").schema.equals(STEPS.schema)
@@ -158,9 +158,9 @@ def test_notes_of_several_writers_are_kept_each_once(store: Store) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
-    found = Staging.open(store.home, RUN, "one").notes()
-    assert sorted(found["notes"]) == [*(f"of {rank}" for rank in range(8)), "slow"]
-    assert found["resumed"] == [{"checked": 0}, {"checked": 1}] and staging.groups() == []
+    notes = Staging.open(store.home, RUN, "one").notes()
+    assert sorted(notes["notes"]) == [*(f"of {rank}" for rank in range(8)), "slow"]
+    assert notes["resumed"] == [{"checked": 0}, {"checked": 1}] and staging.groups() == []
 
 
 def no_locks(number: int, how: int) -> None:
@@ -269,11 +269,11 @@ def test_how_far_each_is_and_whether_it_can_go_on(store: Store) -> None:
     begun(files, "torn")
     (staged(store, "torn") / "run.json").write_text("{")
     planned.lock()
-    found = {run.run_id: run for run in unfinished_runs(files)}
+    runs = {run.run_id: run for run in unfinished_runs(files)}
     expected = Unfinished("planned", "being written", 4, 10, {**row, "run_id": "planned"}, can_resume=True)
-    assert found["planned"] == expected
-    assert (found["import"].state, found["import"].samples_done, found["import"].can_resume) == ("stopped", 1, False)
-    assert found["torn"] == Unfinished("torn", "damaged", None, None, {}, can_resume=False)
+    assert runs["planned"] == expected
+    assert (runs["import"].state, runs["import"].samples_done, runs["import"].can_resume) == ("stopped", 1, False)
+    assert runs["torn"] == Unfinished("torn", "damaged", None, None, {}, can_resume=False)
     for refuse in (check_idle, abandon):
         with pytest.raises(RunError, match="planned is being written by another process"):
             refuse(files, "planned")
@@ -421,8 +421,8 @@ def test_verdicts_are_there_and_the_rest_is_as_it_was(store: Store, version: int
     assert {key: row[key] for key in before.row} == dict(before.row)
     assert (after.version, after.parts["blocks"] == before.parts["blocks"]) == (VERSION, version == VERSION)
     assert after.key != before.key, "what was computed of the old rows is not taken for the new ones"
-    known = store.rows("SELECT stereo_right, failed[1].check AS failed FROM samples ORDER BY sample_id")
-    assert [(row["stereo_right"], row["failed"]) for row in known] == [
+    samples = store.rows("SELECT stereo_right, failed[1].check AS failed FROM samples ORDER BY sample_id")
+    assert [(row["stereo_right"], row["failed"]) for row in samples] == [
         (True, None), (False, "stereo"), (None, None), (None, "bond_lengths"),
     ]  # fmt: skip
     assert_whole(store)
@@ -491,7 +491,7 @@ def test_whatever_fails_it_is_there_whole_or_not_at_all(
         failed += said is not None
         assert said is None or type(said) is (StoreError if isinstance(error, OSError) else KeyboardInterrupt)
         assert said is None or isinstance(error, KeyboardInterrupt) or "Make room " in str(said)
-        assert all("does not name it" in what for what in stored_runs.named(store).values())
+        assert all("does not name it" in reason for reason in stored_runs.named(store).values())
         assert store.rows("SELECT count(text) AS n FROM samples WHERE run_id = 'old'") == [{"n": 4}]
         assert work(store)
         assert_whole(store)
@@ -519,11 +519,11 @@ def process(module: str, *arguments: object) -> str:
 def test_a_writer_that_is_killed_at_any_call_leaves_no_half_run(tmp_path: Path) -> None:
     """Signal 9 before the calls of the system by which a run is written, another removed, a third one annotated."""
     process("killed", tmp_path, STRIDE)
-    places = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
-    assert len(places) > 60 // STRIDE
+    folders = sorted(tmp_path.iterdir(), key=lambda path: int(path.name))
+    assert len(folders) > 60 // STRIDE
     states = []
-    for place in places:
-        store = store_at(place)
+    for folder in folders:
+        store = store_at(folder)
         assert_whole(store)
         states.append(tuple(stored_runs.ids(store)))
         sweep(store.home, RUN)
@@ -534,7 +534,7 @@ def test_a_writer_that_is_killed_at_any_call_leaves_no_half_run(tmp_path: Path) 
         assert_whole(store)
         assert not set(store.home.folders("staging")) - {"new"}
     assert list(dict.fromkeys(states)) == [("kept", "old"), ("kept", "new", "old"), ("kept", "new")]
-    assert [store_at(place).entry("kept").row.get("label") for place in (places[0], places[-1])] == [None, "said"]
+    assert [store_at(folder).entry("kept").row.get("label") for folder in (folders[0], folders[-1])] == [None, "said"]
 
 
 @pytest.mark.soak
@@ -542,10 +542,10 @@ def test_processes_write_while_others_read(tmp_path: Path) -> None:
     """A reader sees a run whole or not at all, whatever is shown, annotated, swept or removed beside it."""
     met = json.loads(process("crowd", tmp_path, WRITERS, READERS, RUNS))
     assert len(met) == READERS
-    assert all(one["looks"] >= 2 and one["rows"] >= len(lasting(WRITERS, RUNS)) for one in met)
-    found = store_at(tmp_path / "store").listing()
-    assert found.damages == ()
-    assert {entry.id: entry.row["samples"] for entry in found.entries} == lasting(WRITERS, RUNS)
-    assert not any(damaged_parts(entry) for entry in found.entries)
-    assert {entry.row["label"] for entry in found.entries} == {f"of {writer}" for writer in range(WRITERS)}
+    assert all(reader["looks"] >= 2 and reader["rows"] >= len(lasting(WRITERS, RUNS)) for reader in met)
+    listing = store_at(tmp_path / "store").listing()
+    assert listing.damages == ()
+    assert {entry.id: entry.row["samples"] for entry in listing.entries} == lasting(WRITERS, RUNS)
+    assert not any(damaged_parts(entry) for entry in listing.entries)
+    assert {entry.row["label"] for entry in listing.entries} == {f"of {writer}" for writer in range(WRITERS)}
     assert list((tmp_path / "store" / "staging").iterdir()) == []

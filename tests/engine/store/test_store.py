@@ -43,7 +43,7 @@ from tests.support import ROOT
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and a demo store of the test's own, with a run in each and one that is in both."""
     monkeypatch.delenv(store_module.VARIABLE, raising=False)
-    assert [Path(place.where).relative_to(DATA).as_posix() for place in Store.open().locations] == ["store", "demo"]
+    assert [Path(files.where).relative_to(DATA).as_posix() for files in Store.open().locations] == ["store", "demo"]
     home, demo = tmp_path / "home", tmp_path / "demo"
     monkeypatch.setattr(store_module, "HOME", home)
     monkeypatch.setattr(store_module, "DEMO", demo)
@@ -77,11 +77,11 @@ def test_a_place_that_was_asked_for_is_shown_alone(demo: Path, tmp_path: Path, m
     assert ids(Store.open()) == ["both", "mine", "shipped"]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for place in ("given", "./given", "~/given"):
-        found = Store.open(place)
+    for path in ("given", "./given", "~/given"):
+        store = Store.open(path)
         with monkeypatch.context() as elsewhere:
             elsewhere.chdir("/")
-            assert ids(found) == ["given"], "it stays where it was"
+            assert ids(store) == ["given"], "it stays where it was"
 
 
 @pytest.mark.parametrize("place", ["a\0b", "~nobody-of-this-name/x", "caf\udce9", "x" * 300, __file__, "s3://bucket/x"])
@@ -107,7 +107,7 @@ def test_a_place_of_any_name(tmp_path: Path, whole: Path, name: str) -> None:
     published(staging)
     assert (ids(store), named(store)) == (["new", "one", "other"], {})
     assert store.rows("SELECT run_id, count(*) AS n FROM samples GROUP BY ALL ORDER BY ALL") == [
-        {"run_id": one, "n": 4} for one in ("new", "one", "other")
+        {"run_id": run_id, "n": 4} for run_id in ("new", "one", "other")
     ]
     assert not any(damaged_parts(entry) for entry in store.listing().entries)
     assert store.annotate("one", label="said").row["label"] == "said"
@@ -171,12 +171,12 @@ def test_label_notes_and_tags_may_change_and_nothing_else_does(store: Store) -> 
     written(store.home, "named", label="old", notes="slow disk")
     row = store.annotate("named", label="").row
     assert (row["label"], row["notes"]) == (None, "slow disk")
-    for texts, told in (({"notes": "x" * 10_001}, "At most 10,000"), ({"lp": "x"}, "lp of 1 characters cannot be")):
-        with pytest.raises(StoreError, match=told):
+    for texts, message in (({"notes": "x" * 10_001}, "At most 10,000"), ({"lp": "x"}, "lp of 1 characters cannot be")):
+        with pytest.raises(StoreError, match=message):
             store.annotate("one", RUN, **texts)
     store.annotate("one", add=map(str, range(20)))
-    for tags, told in ((["x" * 41], "41 characters"), (["more"], "21 in all")):
-        with pytest.raises(StoreError, match=f"{told}.*At most 20 of 40"):
+    for tags, message in ((["x" * 41], "41 characters"), (["more"], "21 in all")):
+        with pytest.raises(StoreError, match=f"{message}.*At most 20 of 40"):
             store.annotate("one", add=tags)
 
 
@@ -253,8 +253,8 @@ def test_runs_that_are_removed_while_they_are_read(store: Store, caplog: pytest.
     for name in left:
         written(store.home, name)
 
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple]:
-        with connect(found) as connection:
+    def ask(entries: Sequence[tuple[Kind, Sequence[Entry]]]) -> list[tuple]:
+        with connect(entries) as connection:
             if left:
                 store.remove(left.pop())
             return connection.sql("SELECT count(*) FROM samples").fetchall()
@@ -266,7 +266,7 @@ def test_runs_that_are_removed_while_they_are_read(store: Store, caplog: pytest.
 def test_a_store_that_never_holds_still(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = iter(range(100))
 
-    def ask(found: Sequence[tuple[Kind, Sequence[Entry]]]) -> None:
+    def ask(entries: Sequence[tuple[Kind, Sequence[Entry]]]) -> None:
         store.remove(store.listing().entries[0].id)
         written(store.home, f"r{next(numbers)}", samples=2)
         raise OSError(errno.ENOENT, "No such file")
@@ -293,41 +293,41 @@ def test_answers_with_parameters(store: Store) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     files = Files(tmp_path / "temporary")
     monkeypatch.setattr(store_module, "_temporary_files", lambda: files)
     return files
 
 
-def test_a_temporary_run_is_shown_beside_the_store_and_kept_on_request(place: Files, tmp_path: Path) -> None:
-    written(place, "live", steps=True)
+def test_a_temporary_run_is_shown_beside_the_store_and_kept_on_request(temporary: Files, tmp_path: Path) -> None:
+    written(temporary, "live", steps=True)
     home = Files(tmp_path / "store")
-    beside = with_temporary(Store(home))
-    entry = beside.entry("live")
+    combined = with_temporary(Store(home))
+    entry = combined.entry("live")
     assert is_temporary(entry)
     with pytest.raises(StoreError, match="which is read-only"):
-        beside.annotate("live", label="mine")
+        combined.annotate("live", label="mine")
     kept = keep(entry, home, "mine")
-    before, after = Store(place), Store(home)
+    before, after = Store(temporary), Store(home)
     assert (kept.id, kept.row["label"], damaged_parts(kept)) == ("live", "mine", [])
     for table in ("samples", "blocks", "steps"):
         assert after.rows(f"SELECT * FROM {table}") == before.rows(f"SELECT * FROM {table}") != []
     assert {**after.entry("live").row, "label": None} == {**before.entry("live").row, "label": None}
-    assert not is_temporary(beside.entry("live"))  # the kept one is found first
+    assert not is_temporary(combined.entry("live"))  # the kept one is found first
     with pytest.raises(StoreError, match="live is there already"):
         keep(entry, home)
     after.remove("live")
-    place.remove(entry.folder)
+    temporary.remove(entry.folder)
     with pytest.raises(StoreError, match=r"^live is gone\. Generate it again"):
         keep(entry, home)
     assert (ids(after), home.folders("staging")) == ([], [])
 
 
-def test_the_oldest_temporary_runs_go_first_and_the_place_with_its_process(place: Files) -> None:
+def test_the_oldest_temporary_runs_go_first_and_the_place_with_its_process(temporary: Files) -> None:
     for name in ("20260101-a", "20260103-c", "20260102-b"):
-        written(place, name)
-    trim(place, 2)
-    assert place.folders("runs") == ["run_id=20260102-b", "run_id=20260103-c"]
+        written(temporary, name)
+    trim(temporary, 2)
+    assert temporary.folders("runs") == ["run_id=20260102-b", "run_id=20260103-c"]
     script = "from engine.store.store import temporary_files as f; f().write('a/b', b'c'); print(f().where)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() and not Path(done.stdout.strip()).exists()

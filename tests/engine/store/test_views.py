@@ -22,11 +22,11 @@ ALL = [table for kind in KINDS for table in (kind.main, *kind.tables)]
 
 
 def types_of(store: Store, table: Table) -> dict[str, pa.DataType]:
-    found = store.table(f"SELECT * FROM {table.name} LIMIT 0").schema
-    return dict(zip(found.names, found.types, strict=True))
+    schema = store.table(f"SELECT * FROM {table.name} LIMIT 0").schema
+    return dict(zip(schema.names, schema.types, strict=True))
 
 
-def asked(store: Store, sql: str) -> list[tuple]:
+def tuples(store: Store, sql: str) -> list[tuple]:
     return [tuple(row.values()) for row in store.rows(sql)]
 
 
@@ -40,16 +40,16 @@ def test_the_columns_are_those_of_the_schema(tmp_path: Path, runs: int) -> None:
         written(store.home, f"r{number}", steps=number == 1)
     zone = pa.timestamp("us", tz="UTC")
     for table in ALL:
-        found = types_of(store, table)
-        assert {name: zone if pa.types.is_timestamp(type_) else type_ for name, type_ in found.items()} == {
-            one.name: zone if pa.types.is_timestamp(one.type) else one.type for one in table
+        types = types_of(store, table)
+        assert {name: zone if pa.types.is_timestamp(type_) else type_ for name, type_ in types.items()} == {
+            column.name: zone if pa.types.is_timestamp(column.type) else column.type for column in table
         }
-        assert tuple(found) == table.names
-    assert asked(store, "SELECT (SELECT count(*) FROM samples), (SELECT count(*) FROM steps)") == [
+        assert tuple(types) == table.names
+    assert tuples(store, "SELECT (SELECT count(*) FROM samples), (SELECT count(*) FROM steps)") == [
         (4 * runs, 1 if runs else 0)
     ]
     tops = [("r1", [{"token_id": 5, "p_raw": 0.5, "allowed": True}])] if runs else []
-    assert asked(store, "SELECT run_id, top_k FROM steps") == tops
+    assert tuples(store, "SELECT run_id, top_k FROM steps") == tops
 
 
 def test_pyarrow_sees_the_same_rows(store: Store) -> None:
@@ -63,13 +63,13 @@ def test_pyarrow_sees_the_same_rows(store: Store) -> None:
 
 
 def test_a_connection_has_the_tables_that_its_query_names_and_nothing_else() -> None:
-    with connect([(RUN, [])], only_of="samples") as one, connect([(RUN, [])], only_of="blocks") as other:
-        assert one.sql("SELECT count(*) FROM samples").fetchall() == [(0,)]
+    with connect([(RUN, [])], only_of="samples") as first, connect([(RUN, [])], only_of="blocks") as other:
+        assert first.sql("SELECT count(*) FROM samples").fetchall() == [(0,)]
         rows = pa.table({"a": [1]})  # noqa: F841 - what must not be found
         for table in ("runs", "blocks", "rows"):
             with pytest.raises(duckdb.CatalogException):
-                one.sql(f"SELECT * FROM {table}")
-        one.close()
+                first.sql(f"SELECT * FROM {table}")
+        first.close()
         assert other.sql("SELECT count(*) FROM blocks").fetchall() == [(0,)], "they share a database, not its end"
         settings = dict(other.sql("SELECT name, value FROM duckdb_settings()").fetchall())
     assert settings["autoinstall_known_extensions"] == settings["autoload_known_extensions"] == "false"
@@ -94,10 +94,10 @@ def test_a_run_of_an_older_version_is_read(store: Store, older: str) -> None:
     craft_sheet(entry, lambda sheet: [sheet.update(schema=1), sheet["row"].pop("clean"), sheet["tables"].pop("steps")])
     Path(entry.path("steps")).unlink()
     assert (named(store), store.entry(older).version) == ({}, 1)
-    known = dict(asked(store, "SELECT run_id, count(tokens) FROM samples GROUP BY ALL"))
-    assert known == {"one": 4, "other": 4} | {older: 0}
-    assert asked(store, "SELECT run_id FROM runs WHERE clean IS NULL") == [(older,)]
-    assert len(asked(store, "SELECT run_id FROM steps")) == 1
+    counts = dict(tuples(store, "SELECT run_id, count(tokens) FROM samples GROUP BY ALL"))
+    assert counts == {"one": 4, "other": 4} | {older: 0}
+    assert tuples(store, "SELECT run_id FROM runs WHERE clean IS NULL") == [(older,)]
+    assert len(tuples(store, "SELECT run_id FROM steps")) == 1
     given = datasets([(RUN, store.listing().entries)])["samples"].to_table()
     assert given.schema.names == list(SAMPLES.names) and given["tokens"].null_count == 4
 

@@ -75,9 +75,9 @@ DOCUMENT: dict[str, Any] = {
 
 def document(**metadata: Any) -> dict[str, Any]:
     """A copy of the document above with other metadata; None takes a key away."""
-    found = copy.deepcopy(DOCUMENT)
-    found["metadata"] = {key: value for key, value in (found["metadata"] | metadata).items() if value is not None}
-    return found
+    report = copy.deepcopy(DOCUMENT)
+    report["metadata"] = {key: value for key, value in (report["metadata"] | metadata).items() if value is not None}
+    return report
 
 
 def one_text(decoded: str, smiles: str = "CC=O", **metadata: Any) -> dict[str, Any]:

@@ -58,9 +58,9 @@ def measured(folder: Path, texts: list[tuple[str, int, str]], lp: str, **row: An
     for number, (smiles, generation, text) in enumerate(texts):
         ids = [*reader.tokenizer.encode(text), reader.tokenizer.end_id or 0]
         flags = [False] * len(ids)
-        one = reader.read(molecule(smiles), ids, flags, "end", sample_id=number, generation=generation)
-        samples.append(written_row(one, heavy_atoms=molecule(smiles).heavy_atoms))
-        blocks += block_rows(number, one.blocks)
+        sample = reader.read(molecule(smiles), ids, flags, "end", sample_id=number, generation=generation)
+        samples.append(written_row(sample, heavy_atoms=molecule(smiles).heavy_atoms))
+        blocks += block_rows(number, sample.blocks)
     staging = Staging.create(store_in(folder).home, RUN, "measured-1", {**RUN_VALUES, "lp": lp, **row})
     staging.add(tables_of(staging.id, samples, blocks), range(len(samples)), sums=sums_of(samples, blocks))
     return staging.publish(sums_of(samples, blocks))
@@ -88,9 +88,9 @@ def test_gz_by_the_suffix_and_a_place_that_cannot_be_written(tmp_path: Path) -> 
     export_report(entry, tmp_path / "out.JSON.GZ")
     assert (tmp_path / "out.JSON.GZ").read_bytes() == first
     (tmp_path / "folder.json").mkdir()
-    for place in ("nowhere/out.json", "folder.json"):
+    for name in ("nowhere/out.json", "folder.json"):
         with pytest.raises(StoreError, match=r"cannot be written: .*\. Give another place"):
-            export_report(entry, tmp_path / place)
+            export_report(entry, tmp_path / name)
     assert [path.name for path in tmp_path.glob(".*")] == []
 
 

@@ -68,9 +68,9 @@ def test_each_known_key_lands(tmp_path: Path) -> None:
         "unverified_blocks": 6, "junk_letters": 1, "junk_nonnumeric": 2,
         "wall_s": 115.46, "chars_raw": 48_815, "chars_clean": 48_810,
     }  # fmt: skip
-    known = {"timestamp", "model_alias", "model_step", "tokenizer_name", "sampling", "batch_size", "num_generations"}
-    known |= {"total_generations", "kv_cache", "attention"}
-    assert extra["metadata"] == {key: value for key, value in document()["metadata"].items() if key not in known}
+    columns = {"timestamp", "model_alias", "model_step", "tokenizer_name", "sampling", "batch_size", "num_generations"}
+    columns |= {"total_generations", "kv_cache", "attention"}
+    assert extra["metadata"] == {key: value for key, value in document()["metadata"].items() if key not in columns}
     assert extra["throughput_chars_per_sec"] == 422.7
 
 
@@ -91,8 +91,8 @@ def test_unknown_keys_are_kept(tmp_path: Path) -> None:
     assert extra["mean_rmsd"] == 0.6
     kept = {"gpu": "H100", "nested": {"a": [1]}, "nan": None, "far": None, "long": 10**300}
     assert kept.items() <= extra["metadata"].items(), "a number that no float holds is null"
-    found = rows(tmp_path, "SELECT extra->>'rmsd' AS rmsd, extra->'flags' AS flags FROM samples WHERE sample_id = 0")
-    assert found == [{"rmsd": "0.25", "flags": '["a"]'}]
+    samples = rows(tmp_path, "SELECT extra->>'rmsd' AS rmsd, extra->'flags' AS flags FROM samples WHERE sample_id = 0")
+    assert samples == [{"rmsd": "0.25", "flags": '["a"]'}]
 
 
 def test_several_generations_of_a_prompt(tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_several_generations_of_a_prompt(tmp_path: Path) -> None:
     item["all_generations"] = [f"{PROMPT}{CLEAN}", item["decoded_text"], {"decoded_text": f"{PROMPT}[CON", "score": 3}]
     row = imported(tmp_path, content).row
     assert (row["samples"], row["generations"], row["molecules"], row["passes"]) == (5, 3, 2, 3)
-    found = rows(tmp_path, "SELECT sample_id, generation, text, extra FROM samples WHERE sample_id BETWEEN 1 AND 3")
-    assert [(one["sample_id"], one["generation"]) for one in found] == [(1, 0), (2, 1), (3, 2)]
-    assert [one["text"] for one in found] == [CLEAN, item["decoded_text"].removeprefix(PROMPT), "[CON"]
-    assert found[1]["extra"] is None and json.loads(found[2]["extra"]) == {"score": 3}
+    samples = rows(tmp_path, "SELECT sample_id, generation, text, extra FROM samples WHERE sample_id BETWEEN 1 AND 3")
+    assert [(sample["sample_id"], sample["generation"]) for sample in samples] == [(1, 0), (2, 1), (3, 2)]
+    assert [sample["text"] for sample in samples] == [CLEAN, item["decoded_text"].removeprefix(PROMPT), "[CON"]
+    assert samples[1]["extra"] is None and json.loads(samples[2]["extra"]) == {"score": 3}
 
 
 # --- single values ------------------------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def test_families_and_tokenizers_by_name(name: str, family: str | None, tokenize
 def changed(path: str, value: Any) -> dict[str, Any]:
     """The document with another value at a place such as ``passes.1.decoded_text``."""
     content: Any = document()
-    place = content
+    parent = content
     *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
     for part in above:
-        place = place[part]
-    place[last] = value
+        parent = parent[part]
+    parent[last] = value
     return content
 
 
@@ -267,27 +267,27 @@ def test_importing_twice_adds_nothing(tmp_path: Path) -> None:
     assert len(store.listing().entries) == 1 and len(store.rows("SELECT * FROM samples")) == 3
     other = import_report(store, file_of(tmp_path, document(model_step="41k"), "other.json"))
     assert other.id != first.id and len(store.listing().entries) == 2
-    beside = Store(store_in(tmp_path / "own").home, (store.home,))
-    assert import_report(beside, packed).files is store.home and not beside.home.folders(RUN.folder)
+    joined = Store(store_in(tmp_path / "own").home, (store.home,))
+    assert import_report(joined, packed).files is store.home and not joined.home.folders(RUN.folder)
 
 
 def test_half_characters_do_not_stop_an_import(tmp_path: Path) -> None:
     text = f"{PROMPT}[CONFORMER][C]<1.0,2.0,3.0\ud83d>[C]<1.0,2.0,3.0🙂>=[O]<1.0,2.0,3.0>[/CONFORMER]"
     imported(tmp_path, one_text(text))
     junk = rows(tmp_path, "SELECT junk_text FROM blocks ORDER BY block")
-    assert [one["junk_text"] for one in junk] == ["�", "🙂", ""]
+    assert [row["junk_text"] for row in junk] == ["�", "🙂", ""]
 
 
 def test_many_samples_come_in_groups_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importing, "GROUP", 4)
     content = document()
     content["passes"] = [content["passes"][number % 2] | {"number": number} for number in range(10)]
-    told: list[tuple[int, int]] = []
-    row = imported(tmp_path, content, progress=lambda done, share, samples: told.append((done, samples))).row
-    assert told == [(done, 11) for done in range(1, 12)]
+    calls: list[tuple[int, int]] = []
+    row = imported(tmp_path, content, progress=lambda done, share, samples: calls.append((done, samples))).row
+    assert calls == [(done, 11) for done in range(1, 12)]
     assert (row["samples"], row["blocks"], row["molecules"]) == (11, 33, 2)
-    found = rows(tmp_path, "SELECT sample_id, extra->>'number' AS number FROM samples")
-    assert [(one["sample_id"], one["number"]) for one in found] == [*((n, str(n)) for n in range(10)), (10, None)]
+    samples = rows(tmp_path, "SELECT sample_id, extra->>'number' AS number FROM samples")
+    assert [(s["sample_id"], s["number"]) for s in samples] == [*((n, str(n)) for n in range(10)), (10, None)]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, DriftscopeError])
@@ -321,8 +321,8 @@ def test_what_crashed_or_was_killed_leaves_nothing_and_what_is_at_it_is_left_alo
 
 def test_drift_is_told_where_the_model_ended_its_numbers(tmp_path: Path) -> None:
     imported(tmp_path, document())
-    found = rows(tmp_path, "SELECT kinds, template_free, needed, drift FROM blocks WHERE sample_id < 2 ORDER BY ALL")
-    assert [(one["kinds"][0], one["template_free"], one["needed"], one["drift"]) for one in found] == [
+    blocks = rows(tmp_path, "SELECT kinds, template_free, needed, drift FROM blocks WHERE sample_id < 2 ORDER BY ALL")
+    assert [(block["kinds"][0], block["template_free"], block["needed"], block["drift"]) for block in blocks] == [
         ("letters", 20, 19, 1),
         ("punctuation", 20, 18, 2),
         ("trailing_mark", 20, None, None),
@@ -333,8 +333,8 @@ def test_drift_is_told_where_the_model_ended_its_numbers(tmp_path: Path) -> None
 def test_without_a_known_tokenizer_or_lp_there_is_no_drift(tmp_path: Path) -> None:
     for number, more in enumerate(({"tokenizer_name": "another"}, {"version": "v9.9"})):
         entry = imported(tmp_path / str(number), document(**more))
-        found = rows(tmp_path / str(number), "SELECT DISTINCT template_free, needed, drift FROM blocks")
-        assert found == [{"template_free": None, "needed": None, "drift": None}]
+        blocks = rows(tmp_path / str(number), "SELECT DISTINCT template_free, needed, drift FROM blocks")
+        assert blocks == [{"template_free": None, "needed": None, "drift": None}]
         assert "without drift" in entry.row["notes"]
         kinds = rows(tmp_path / str(number), "SELECT kinds FROM blocks WHERE sample_id = 0")
         assert {kind["kinds"][0] for kind in kinds} == {"unverified"}
@@ -355,8 +355,8 @@ def test_the_number_format_is_found_from_all_texts_and_told(
     items = [{"prompt_smiles": "C", "decoded_text": f"[CONFORMER][C]<{text}>[/CONFORMER]"} for text in texts]
     entry = imported(tmp_path, document(logit_processor_enabled=False) | {"passes": items, "failures": []})
     assert f"Number format by 213 numbers of the texts: {writer}." in entry.row["notes"]
-    found = rows(tmp_path, "SELECT kinds[1] AS kind FROM blocks ORDER BY sample_id LIMIT 2")
-    assert [row["kind"] for row in found] == kinds
+    blocks = rows(tmp_path, "SELECT kinds[1] AS kind FROM blocks ORDER BY sample_id LIMIT 2")
+    assert [row["kind"] for row in blocks] == kinds
     run = run_facts(store_in(tmp_path), entry.id)
     assert run.form is not None and number_format(run).words == writer
 
@@ -371,23 +371,23 @@ def test_a_tokenizer_can_be_given(tmp_path: Path) -> None:
 
 @given(enriched_texts(small_molecules()), seeds())
 @settings(max_examples=sized(12, 150))
-def test_free_text_is_read_as_aligned(tmp_path_factory: pytest.TempPathFactory, one: Written, seed: int) -> None:
+def test_free_text_is_read_as_aligned(tmp_path_factory: pytest.TempPathFactory, written: Written, seed: int) -> None:
     """Without an LP, ids that the text tokenises to give the same blocks and the same check."""
     folder = tmp_path_factory.mktemp("free")
-    text = f"[CONFORMER]{one.text if seed % 2 else damaged(one.text, seed)}[/CONFORMER]"
-    decoded = f"[SMILES]{one.molecule.smiles}[/SMILES]{text}"
-    before, kept, after = split_text(decoded, one.molecule.smiles)
+    text = f"[CONFORMER]{written.text if seed % 2 else damaged(written.text, seed)}[/CONFORMER]"
+    decoded = f"[SMILES]{written.molecule.smiles}[/SMILES]{text}"
+    before, kept, after = split_text(decoded, written.molecule.smiles)
     assert before + kept + after == decoded
-    imported(folder, one_text(decoded, one.molecule.smiles, logit_processor_enabled=False))
+    imported(folder, one_text(decoded, written.molecule.smiles, logit_processor_enabled=False))
     tokenizer = load_tokenizer("qwen3")
-    template = build_template(one.text, tokenizer, tags=True)
+    template = build_template(written.text, tokenizer, tags=True)
     expected = align(template, tokenizer.encode(kept), tokenizer).blocks
     names = ("block", "atom", "element", "text", "x", "y", "z", "template_free", "needed", "drift", "junk_text")
-    found = rows(folder, f"SELECT {', '.join(names)}, kinds FROM blocks ORDER BY block")
-    assert [tuple(row[name] for name in names) for row in found] == [
+    blocks = rows(folder, f"SELECT {', '.join(names)}, kinds FROM blocks ORDER BY block")
+    assert [tuple(row[name] for name in names) for row in blocks] == [
         tuple(getattr(block, name) for name in names) for block in expected
     ]
-    assert [tuple(row["kinds"]) for row in found] == [block.kinds for block in expected]
+    assert [tuple(row["kinds"]) for row in blocks] == [block.kinds for block in expected]
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_damage_that_the_groups_reader_takes_is_counted_and_measured(tmp_path: P
     content["passes"] = [content["passes"][0] | {"decoded_text": f"[SMILES]CC=O[/SMILES]{text}"} for text in texts]
     row = imported(tmp_path, content).row
     assert [row[name] for name in ("samples", "passes", "decodes", "clean", "misread_blocks")] == [4, 4, 3, 1, 1]
-    (z,) = {float(one["z"]) for one in rows(tmp_path, "SELECT z FROM blocks WHERE block = 2 AND sample_id < 3")}
+    (z,) = {float(block["z"]) for block in rows(tmp_path, "SELECT z FROM blocks WHERE block = 2 AND sample_id < 3")}
     assert row["misread_most_ang"] == pytest.approx(abs(6 - z))
     assert rows(tmp_path, "SELECT count_if(decodes) AS n FROM samples") == [{"n": 3}]
 
